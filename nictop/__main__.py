@@ -1,6 +1,7 @@
 """Starts nictop; says in one sentence when this system or this Python cannot run it.
 
-This file stays plain enough for every Python since 2.7 to compile it, and imports nothing of nictop before the check.
+This file stays plain enough for every Python since 2.7 to compile it, and imports nothing of nictop
+before the check.
 """
 
 import sys
@@ -12,13 +13,15 @@ ANYWHERE = ("demo", "replay")
 
 
 def obstacle(platform, version, command=""):  # type: (str, tuple[object, ...], str) -> str
-    """Why nictop cannot run here, as a sentence; "" when it can. Takes sys.platform, sys.version_info and the first
-    word of the command line."""
+    """Why nictop cannot run here, as a sentence; "" when it can. Takes sys.platform,
+    sys.version_info and the first word of the command line."""
     anywhere = command in ANYWHERE and not platform.startswith("win")
     if not platform.startswith("linux") and not anywhere:
         return "nictop: needs Linux, this system is " + platform
     if tuple(version[:2]) < OLDEST_PYTHON:
-        needed, found = (".".join([str(part) for part in parts[:3]]) for parts in (OLDEST_PYTHON, version))
+        needed, found = (
+            ".".join([str(part) for part in parts[:3]]) for parts in (OLDEST_PYTHON, version)
+        )
         return "nictop: needs Python " + needed + " or newer, this is Python " + found
     return ""
 

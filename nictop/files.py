@@ -1,4 +1,5 @@
-"""Files of the user: the XDG directories, regular files opened without blocking, and files written atomically.
+"""Files of the user: the XDG directories, regular files opened without blocking, and files written
+atomically.
 
 `platformdirs` is not used: it adds 8 ms to the start of each command.
 """
@@ -22,8 +23,8 @@ class NotRegularFileError(OSError):
 
 
 def state_directory(environment: Mapping[str, str]) -> str:
-    """``$XDG_STATE_HOME/nictop``, else ``~/.local/state/nictop``; "" if there is no home directory. A relative path is
-    ignored (XDG Base Directory Specification)."""
+    """``$XDG_STATE_HOME/nictop``, else ``~/.local/state/nictop``; "" if there is no home directory.
+    A relative path is ignored (XDG Base Directory Specification)."""
     for variable, below in (("XDG_STATE_HOME", ""), ("HOME", ".local/state")):
         if os.path.isabs(environment.get(variable, "")):
             return os.path.join(environment[variable], below, "nictop")
@@ -31,8 +32,8 @@ def state_directory(environment: Mapping[str, str]) -> str:
 
 
 def open_regular_file(path: str | os.PathLike[str], flags: int = os.O_RDONLY) -> int:
-    """The descriptor of a regular file, with mode 0600 if it is created. Raises OSError, which is NotRegularFileError
-    for anything else; a FIFO is not waited for."""
+    """The descriptor of a regular file, with mode 0600 if it is created. Raises OSError, which is
+    NotRegularFileError for anything else; a FIFO is not waited for."""
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -41,8 +42,8 @@ def open_regular_file(path: str | os.PathLike[str], flags: int = os.O_RDONLY) ->
 
 
 def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
-    """Write `text` as UTF-8, readable by its owner only. Raises NictopError if that fails, or if `path` exists and
-    `replace` is false; nothing has changed then."""
+    """Write `text` as UTF-8, readable by its owner only. Raises NictopError if that fails, or if
+    `path` exists and `replace` is false; nothing has changed then."""
     try:
         if not replace and os.path.lexists(path):
             raise _exists_error(path)
@@ -55,7 +56,8 @@ def write_new_file(path: str, text: str, *, replace: bool = False) -> None:
 
 
 def check_new_file(path: str, *, replace: bool = False) -> None:
-    """Raise NictopError if `write_new_file` could not write `path` now: before something that takes long."""
+    """Raise NictopError if `write_new_file` could not write `path` now: before something that takes
+    long."""
     if not replace and os.path.lexists(path):
         raise _exists_error(path)
     if os.path.isdir(path):
@@ -72,11 +74,13 @@ def _exists_error(path: str) -> NictopError:
 
 
 def write_atomically(path: str, data: bytes, *, replace: bool) -> None:
-    """Write a file of mode 0600 completely or not at all; it is on disk afterwards. Raises OSError, which is
-    FileExistsError if `path` exists and `replace` is false."""
+    """Write a file of mode 0600 completely or not at all; it is on disk afterwards. Raises OSError,
+    which is FileExistsError if `path` exists and `replace` is false."""
     directory = os.path.dirname(path) or "."
     temporary = os.path.join(directory, f".nictop-{os.urandom(8).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+    )
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

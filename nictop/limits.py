@@ -1,7 +1,9 @@
-"""Limits on what a host may send: the size of a line, and the size of each collection and text of a record.
+"""Limits on what a host may send: the size of a line, and the size of each collection and text of a
+record.
 
-They are the kernel's own limits, or those of the probe, which never sends more. More than that comes from a host that
-is broken or hostile, and would cost memory and time here. Applied where lines are decoded (`wire.codec`).
+They are the kernel's own limits, or those of the probe, which never sends more. More than that
+comes from a host that is broken or hostile, and would cost memory and time here. Applied where
+lines are decoded (`wire.codec`).
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ MAX_CPUS = 8192
 """NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP)."""
 MAX_NODES = 1024
 """MAX_NUMNODES = 1 << CONFIG_NODES_SHIFT, which is at most 10 on x86."""
+MAX_GUESTS = 1024
+"""As in the probe."""
+MAX_LEASES = 4096
+"""As in the probe."""
 MAX_LINKS = 2048
-"""The kernel has no limit. Half of the VLANs that a NIC can have (VLAN_N_VID): this many can be drawn and checked while
-the screen still responds to keys."""
+"""The kernel has no limit. Half of the VLANs that a NIC can have (VLAN_N_VID): this many can be
+drawn and checked while the screen still responds to keys."""
 MAX_QUEUES = 8192
 """4096 in each direction: `rtnl_create_link` (net/core/rtnetlink.c) refuses more."""
 MAX_VFS = 256
@@ -28,7 +34,8 @@ MAX_INTERRUPTS = 16384
 MAX_THREADS = 8192
 """As in the probe."""
 MAX_ADDRESSES = 4096
-"""IP addresses and routes of one link; the default for IPv6 is 16 (net.ipv6.conf.*.max_addresses)."""
+"""IP addresses and routes of one link; the default for IPv6 is 16
+(net.ipv6.conf.*.max_addresses)."""
 MAX_MESSAGES = 200
 """See `KernelMessage`."""
 MAX_FORWARDING_ENTRIES = 4096
@@ -71,11 +78,12 @@ MAX_TEXT_CHARS = 4096
 MAX_NAME_CHARS = 256
 """Of a link: the kernel has 15 bytes, and 127 for another name of it."""
 MAX_SETTINGS_VALUES = MAX_SETTINGS + 2 * MAX_CPUS + 4 * MAX_TEXT_CHARS
-"""Settings together with the governors and frequencies of CPUs, counted as colons: some are in texts."""
+"""Settings together with the governors and frequencies of CPUs, counted as colons: some are in
+texts."""
 
 MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
-"""Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan that contains
-files."""
+"""Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan
+that contains files."""
 
 MAX_ENTRIES = {
     "ChangeLine.plan": MAX_PLANNED_ACTIONS,
@@ -103,6 +111,8 @@ MAX_ENTRIES = {
     "Inventory.iommu": MAX_PCI_FUNCTIONS,
     "Inventory.forwarding": MAX_FORWARDING_ENTRIES,
     "Inventory.messages": MAX_MESSAGES,
+    "Inventory.guests": MAX_GUESTS,
+    "Inventory.leases": MAX_LEASES,
     "Ethtool.driver_counter_names": MAX_STATISTICS,
     "Ethtool.driver_counters": MAX_STATISTICS,
     "Rss.indirection": MAX_INDIRECTION_SLOTS,
@@ -157,7 +167,8 @@ MAX_CHARS = {
     "TrafficLine.text": MAX_OTHER_LINE_BYTES,
     "TrafficLine.arguments": 16 * MAX_TEXT_CHARS,
 }
-"""Record and field → most characters; `MAX_TEXT_CHARS` in every other. A CPU mask of `MAX_CPUS` is shorter."""
+"""Record and field → most characters; `MAX_TEXT_CHARS` in every other. A CPU mask of `MAX_CPUS` is
+shorter."""
 
 MAX_SMALL_LINE_BYTES = 64 * 1024
 """Bytes of a line that is decoded without further checks: it is cheap whatever it holds."""
@@ -167,8 +178,8 @@ MAX_LINE_SIZES = {
     b'{"inventory"': (MAX_LINE_BYTES, MAX_INVENTORY_VALUES),
     b'{"counters"': (2 * 1024 * 1024, MAX_LINE_VALUES),
 }
-"""Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and 300 driver counters
-each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts are 65,000 values in 1.2
-MB."""
+"""Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and
+300 driver counters each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of
+4000 interrupts are 65,000 values in 1.2 MB."""
 MAX_LINE_OBJECTS = 65536
 """Opening braces in one line: 200 links with 64 queues each are 52,000 records."""

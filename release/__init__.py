@@ -1,1 +1,2 @@
-"""``python -m release`` (make dist): wheel, source distribution, offline file and Debian package in dist/."""
+"""``python -m release`` (make dist): wheel, source distribution, offline file and Debian package in
+dist/."""

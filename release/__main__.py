@@ -1,9 +1,11 @@
-"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package, SHA256SUMS in dist/.
+"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package,
+SHA256SUMS in dist/.
 
-A bill of materials (CycloneDX) is beside each file that contains libraries. The same commit gives the same bytes: all
-times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are those of ``requirements.txt``. Packages
-come from the index that pip is configured for. Outside git (``git archive``, the source distribution) the time is that
-of the newest source file, which is that of the commit there.
+A bill of materials (CycloneDX) is beside each file that contains libraries. The same commit gives
+the same bytes: all times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are
+those of ``requirements.txt``. Packages come from the index that pip is configured for. Outside git
+(``git archive``, the source distribution) the time is that of the newest source file, which is that
+of the commit there.
 """
 
 from __future__ import annotations
@@ -36,23 +38,32 @@ def main() -> int:
         build(Path(name), seconds)
     files = sorted(DIST.iterdir())
     sums = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
-    (DIST / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+    (DIST / "SHA256SUMS").write_text(
+        "".join(f"{digest}  {name}\n" for name, digest in sums.items())
+    )
     for file in files:
         print(f"{file.stat().st_size / 1e6:8.2f} MB  {sums[file.name]}  dist/{file.name}")
     return 0
 
 
 def source_seconds() -> int:
-    """SOURCE_DATE_EPOCH, else the time of the commit that is checked out, else that of the newest source file."""
+    """SOURCE_DATE_EPOCH, else the time of the commit that is checked out, else that of the newest
+    source file."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
     if (ROOT / ".git").exists():
         try:
             return commit_seconds()
-        except (OSError, subprocess.CalledProcessError) as error:  # no git, or a checkout of another user
+        except (
+            OSError,
+            subprocess.CalledProcessError,
+        ) as error:  # no git, or a checkout of another user
             print(f"warning: git does not tell the time of the commit: {error}", file=sys.stderr)
     seconds = newest_source_seconds()
-    print(f"not from git: the time is that of the newest source file, SOURCE_DATE_EPOCH={seconds}", file=sys.stderr)
+    print(
+        f"not from git: the time is that of the newest source file, SOURCE_DATE_EPOCH={seconds}",
+        file=sys.stderr,
+    )
     return seconds
 
 
@@ -61,15 +72,20 @@ def commit_seconds() -> int:
     git = ["git", "-C", str(ROOT)]
     if subprocess.run([*git, "status", "--porcelain"], capture_output=True, check=True).stdout:
         print("warning: changes that are not committed are included", file=sys.stderr)
-    log = subprocess.run([*git, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True)
+    log = subprocess.run(
+        [*git, "log", "-1", "--format=%ct"], capture_output=True, text=True, check=True
+    )
     return int(log.stdout)
 
 
 def newest_source_seconds() -> int:
-    """Time of the newest file that is built into something; nothing that a build or a test leaves behind is one."""
+    """Time of the newest file that is built into something; nothing that a build or a test leaves
+    behind is one."""
     files = [path for folder in SOURCE_FOLDERS for path in (ROOT / folder).rglob("*")]
     files += [path for path in ROOT.glob("*.*") if path.suffix in (".md", ".toml")]
-    return int(max(path.stat().st_mtime for path in files if path.is_file() and path.suffix != ".pyc"))
+    return int(
+        max(path.stat().st_mtime for path in files if path.is_file() and path.suffix != ".pyc")
+    )
 
 
 def build(folder: Path, seconds: int) -> None:
@@ -85,7 +101,9 @@ def build(folder: Path, seconds: int) -> None:
     offline = DIST / OFFLINE_NAME
     offline.write_bytes(offline_file(packages(wheels, "offline file"), __version__, seconds))
     offline.chmod(0o755)
-    debian_package(packages(wheels, "Debian package"), shared_files(wheel), __version__, seconds, DIST)
+    debian_package(
+        packages(wheels, "Debian package"), shared_files(wheel), __version__, seconds, DIST
+    )
     for artefact in (offline, *DIST.glob("*.deb")):
         artefact.with_name(artefact.name + SUFFIX).write_bytes(sbom(artefact, wheels, seconds))
 

@@ -1,8 +1,10 @@
-"""``python -m release.audit`` (make audit): known advisories of what is bundled, and of what builds it.
+"""``python -m release.audit`` (make audit): known advisories of what is bundled, and of what builds
+it.
 
-Asks OSV (osv.dev) for every version in ``requirements.txt`` and ``build-requirements.txt``. If OSV cannot be reached,
-``advisories.json`` is read: a list of its date, so later advisories are not known, which is no success. Exit codes:
-0 OSV knows of none, 1 there are some, 3 OSV was not reached and the list has none.
+Asks OSV (osv.dev) for every version in ``requirements.txt`` and ``build-requirements.txt``. If OSV
+cannot be reached, ``advisories.json`` is read: a list of its date, so later advisories are not
+known, which is no success. Exit codes: 0 OSV knows of none, 1 there are some, 3 OSV was not reached
+and the list has none.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class NotReached(Exception):
 
 
 def main() -> int:
-    packages = pinned_packages(path.read_text(encoding="ascii") for path in (REQUIREMENTS, BUILD_REQUIREMENTS))
+    packages = pinned_packages(
+        path.read_text(encoding="ascii") for path in (REQUIREMENTS, BUILD_REQUIREMENTS)
+    )
     source = os.environ.get(SOURCE_VARIABLE, SOURCE)
     try:
         found = asked(source, packages)
@@ -55,13 +59,21 @@ def main() -> int:
 
 
 def pinned_packages(texts: Iterable[str]) -> list[Package]:
-    found = {Package(normalized(name), version) for text in texts for name, version in PINNED.findall(text)}
+    found = {
+        Package(normalized(name), version)
+        for text in texts
+        for name, version in PINNED.findall(text)
+    }
     return sorted(found)
 
 
 def asked(source: str, packages: list[Package]) -> dict[Package, list[str]]:
-    """Packages with advisories, and their identifiers. Raises NotReached, also for an answer that is not complete."""
-    queries = [{"package": {"ecosystem": "PyPI", "name": one.name}, "version": one.version} for one in packages]
+    """Packages with advisories, and their identifiers. Raises NotReached, also for an answer that
+    is not complete."""
+    queries = [
+        {"package": {"ecosystem": "PyPI", "name": one.name}, "version": one.version}
+        for one in packages
+    ]
     request = urllib.request.Request(
         source, json.dumps({"queries": queries}).encode(), {"Content-Type": "application/json"}
     )
@@ -70,7 +82,9 @@ def asked(source: str, packages: list[Package]) -> dict[Package, list[str]]:
             results = json.loads(answer.read(MAX_ANSWER_BYTES))["results"]
         if len(results) != len(packages) or any("next_page_token" in result for result in results):
             raise NotReached("the answer is not complete")
-        identifiers = [sorted(str(one["id"]) for one in result.get("vulns", ())) for result in results]
+        identifiers = [
+            sorted(str(one["id"]) for one in result.get("vulns", ())) for result in results
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise NotReached(str(error) or type(error).__name__) from None
     return {package: ids for package, ids in zip(packages, identifiers, strict=True) if ids}
@@ -84,14 +98,17 @@ def report_offline(packages: list[Package], reason: str) -> int:
         print(f"{package.name} {package.version}: {identifier}")
     print(f"NOT KNOWN: no advisory source was reached ({reason})", file=sys.stderr)
     print(
-        f"offline list of {listed['date']}: {len(listed['advisories'])} advisories, {len(found)} of them for these "
+        f"offline list of {listed['date']}: {len(listed['advisories'])} advisories, {len(found)} "
+        f"of them for these "
         f"{len(packages)} packages; later ones are not in it",
         file=sys.stderr,
     )
     return FOUND if found else NOT_KNOWN
 
 
-def concerned(packages: list[Package], advisories: Iterable[dict[str, str]]) -> Iterator[tuple[Package, str]]:
+def concerned(
+    packages: list[Package], advisories: Iterable[dict[str, str]]
+) -> Iterator[tuple[Package, str]]:
     for advisory in advisories:
         for package in packages:
             if package.name == advisory["package"] and is_in(package.version, advisory["versions"]):

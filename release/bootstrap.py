@@ -1,7 +1,8 @@
-"""``__main__.py`` of the offline file: unpacks it into a cache directory at the first start, and runs it from there.
+"""``__main__.py`` of the offline file: unpacks it into a cache directory at the first start, and
+runs it from there.
 
-It stays plain enough for Python 2.7 to compile: then another Python is looked for. `release.offline` sets the first
-three values.
+It stays plain enough for Python 2.7 to compile: then another Python is looked for.
+`release.offline` sets the first three values.
 """
 
 import os
@@ -18,7 +19,8 @@ UNUSED_SECONDS = 30 * 86400
 """After this time without a start, the directory of another version is removed."""
 
 UNMAPPED_USER = 65534
-"""Owner of what belongs to users outside of a user namespace, such as the root directory of some containers."""
+"""Owner of what belongs to users outside of a user namespace, such as the root directory of some
+containers."""
 
 
 def main():  # type: () -> int
@@ -80,7 +82,9 @@ def _cache_directories():  # type: () -> list[str]
     cache = os.environ.get("XDG_CACHE_HOME", "")
     home = cache if os.path.isabs(cache) else os.path.join(os.path.expanduser("~"), ".cache")
     others = [os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp", "/dev/shm"]
-    found = [os.path.join(home, "nictop")] + [os.path.join(one, "nictop-%d" % os.geteuid()) for one in others]
+    found = [os.path.join(home, "nictop")] + [
+        os.path.join(one, "nictop-%d" % os.geteuid()) for one in others
+    ]
     return [path for path in found if os.path.isabs(path)]
 
 
@@ -99,7 +103,8 @@ def _make_private(path):  # type: (str) -> None
 
 
 def _check_private(path):  # type: (str) -> None
-    """Raises EnvironmentError if another user could replace the code in it, or if programs cannot be loaded from it."""
+    """Raises EnvironmentError if another user could replace the code in it, or if programs cannot
+    be loaded from it."""
     status = os.lstat(path)
     if status.st_uid != os.geteuid() or status.st_mode & 0o170022 != 0o040000:
         raise EnvironmentError("not a directory that only this user can write to")
@@ -124,7 +129,8 @@ def _check_parents(path):  # type: (str) -> None
 
 
 def _unpack(parent, folder):  # type: (str, str) -> None
-    """Unpack beside `folder` and rename: it is there completely or not at all. Raises EnvironmentError."""
+    """Unpack beside `folder` and rename: it is there completely or not at all. Raises
+    EnvironmentError."""
     import shutil
     import tempfile
     import zipfile
@@ -132,8 +138,9 @@ def _unpack(parent, folder):  # type: (str, str) -> None
     _check_libc()
     temporary = tempfile.mkdtemp(prefix=".unpack-", dir=parent)
     try:
-        with zipfile.ZipFile(sys.path[0]) as outer, outer.open(ARCHIVE) as inner, zipfile.ZipFile(inner) as packages:
-            packages.extractall(temporary)
+        with zipfile.ZipFile(sys.path[0]) as outer, outer.open(ARCHIVE) as inner:  # noqa: SIM117
+            with zipfile.ZipFile(inner) as packages:
+                packages.extractall(temporary)
         os.sync()  # after a power failure, no file is empty
         try:
             os.rename(temporary, folder)
@@ -146,7 +153,8 @@ def _unpack(parent, folder):  # type: (str, str) -> None
 
 
 def _remove_unused(parent, folder):  # type: (str, str) -> None
-    """Remove the directories of other versions that were not started for a long time and are not running."""
+    """Remove the directories of other versions that were not started for a long time and are not
+    running."""
     import fcntl
     import shutil
     import time
@@ -171,9 +179,13 @@ def _check_libc():  # type: () -> None
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
     except (ValueError, EnvironmentError):
         libc = ""
-    version = tuple(int(part) for part in libc.replace("glibc ", "").split(".")[:2] if part.isdigit())
+    version = tuple(
+        int(part) for part in libc.replace("glibc ", "").split(".")[:2] if part.isdigit()
+    )
     if version < (2, 28):
-        raise _failure("needs glibc 2.28 or newer, this system has " + (libc or "another C library"))
+        raise _failure(
+            "needs glibc 2.28 or newer, this system has " + (libc or "another C library")
+        )
 
 
 def _failure(reason):  # type: (str) -> SystemExit

@@ -91,10 +91,14 @@ Description: live diagnosis of virtual NICs
 
 
 def debian_package(
-    packages: Mapping[str, bytes], shared: Mapping[str, bytes], version: str, seconds: int, folder: Path
+    packages: Mapping[str, bytes],
+    shared: Mapping[str, bytes],
+    version: str,
+    seconds: int,
+    folder: Path,
 ) -> Path:
-    """Build it in `folder`; return its path. `packages`, `shared`: path → content; `seconds`: time of all files. Raises
-    FileNotFoundError without dpkg-deb."""
+    """Build it in `folder`; return its path. `packages`, `shared`: path → content; `seconds`: time
+    of all files. Raises FileNotFoundError without dpkg-deb."""
     files = {f"{LIBRARY}/{path}": content for path, content in packages.items()}
     files["usr/bin/nictop"] = COMMAND.encode()
     files["usr/share/python3/runtime.d/nictop.rtupdate"] = RUNTIME_HOOK.encode()
@@ -106,7 +110,9 @@ def debian_package(
     files[f"{DOCUMENTATION}/copyright"] = _copyright(packages)
     files[f"{DOCUMENTATION}/changelog.gz"] = _compressed(_changelog(version, seconds))
     size = sum(-(-len(content) // 1024) for content in files.values())
-    sums = "".join(f"{hashlib.md5(content).hexdigest()}  {path}\n" for path, content in sorted(files.items()))
+    sums = "".join(
+        f"{hashlib.md5(content).hexdigest()}  {path}\n" for path, content in sorted(files.items())
+    )
     files |= {
         "DEBIAN/control": control(version, size).encode(),
         "DEBIAN/md5sums": sums.encode(),
@@ -147,16 +153,19 @@ def _compressed(content: bytes) -> bytes:
 def _changelog(version: str, seconds: int) -> bytes:
     date = formatdate(seconds)
     return (
-        f"nictop ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- {MAINTAINER}  {date}\n".encode()
-    )
+        f"nictop ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- "
+        f"{MAINTAINER}  {date}\n"
+    ).encode()
 
 
 def _copyright(packages: Mapping[str, bytes]) -> bytes:
     """The licence of nictop, and where those of the libraries are."""
     lines = [
-        "nictop: Copyright the nictop maintainers; Apache-2.0, see /usr/share/common-licenses/Apache-2.0",
+        "nictop: Copyright the nictop maintainers; Apache-2.0, see "
+        "/usr/share/common-licenses/Apache-2.0",
         "",
-        f"Libraries in /{LIBRARY}, as published by their authors. Their copyright notices and licences are in the",
+        f"Libraries in /{LIBRARY}, as published by their authors. Their copyright notices and "
+        f"licences are in the",
         "directories NAME.dist-info there:",
         "",
     ]

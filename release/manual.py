@@ -1,7 +1,7 @@
 """The man page nictop(1), made from the argparse definitions.
 
-Pure. What argparse does not know (files, environment) is here; texts, options and exit codes of commands are those of
-``--help``.
+Pure. What argparse does not know (files, environment) is here; texts, options and exit codes of
+commands are those of ``--help``.
 """
 
 from __future__ import annotations
@@ -36,20 +36,25 @@ a change is rolled back automatically unless it is confirmed."""
 
 FILES = {
     "~/.config/nictop/config.toml": (
-        "Hosts, groups and keys. Optional. $XDG_CONFIG_HOME/nictop/config.toml if that variable is set."
+        "Hosts, groups and keys. Optional. $XDG_CONFIG_HOME/nictop/config.toml if that variable "
+        "is set."
     ),
-    "~/.ssh/config, ~/.ssh/known_hosts": "Read as by ssh(1); new host keys are added to known_hosts on request.",
+    "~/.ssh/config, ~/.ssh/known_hosts": "Read as by ssh(1); new host keys are added to "
+    "known_hosts on request.",
     "~/.local/state/nictop/runs/": "Saved results of traffic tests (JSON).",
     "~/.local/state/nictop/changes.jsonl": "Log of changes.",
     "~/.local/state/nictop/fault-*.txt": "Traceback of an internal error.",
     "~/.cache/nictop/": "Unpacked offline file; may be removed at any time.",
 }
 ENVIRONMENT = {
-    "XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME": "Used instead of ~/.config, ~/.local/state and ~/.cache.",
+    "XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_CACHE_HOME": "Used instead of ~/.config, ~/.local/state "
+    "and ~/.cache.",
     "NO_COLOR": "If set, no colours are used.",
-    "TERM, LANG, LC_ALL, LC_CTYPE": "Terminal and encoding. On TERM=linux and without UTF-8, ASCII is used.",
+    "TERM, LANG, LC_ALL, LC_CTYPE": "Terminal and encoding. On TERM=linux and without UTF-8, "
+    "ASCII is used.",
     "SSH_AUTH_SOCK": "Socket of ssh-agent(1).",
-    "NICTOP_VALUE, NICTOP_VARIABLE": "Set for the command of traffic --between: the value to set, and of what.",
+    "NICTOP_VALUE, NICTOP_VARIABLE": "Set for the command of traffic --between: the value to set, "
+    "and of what.",
 }
 EXIT_STATUS = {
     "0": "Success.",
@@ -82,13 +87,26 @@ def man_page(seconds: float) -> str:
     ]
     for name in SUMMARIES:
         lines += _command(name, subparsers(make_parser(name))[name])
-    for title, entries in (("FILES", FILES), ("ENVIRONMENT", ENVIRONMENT), ("EXIT STATUS", EXIT_STATUS)):
+    for title, entries in (
+        ("FILES", FILES),
+        ("ENVIRONMENT", ENVIRONMENT),
+        ("EXIT STATUS", EXIT_STATUS),
+    ):
         lines.append(f".SH {title}" if " " not in title else f'.SH "{title}"')
         for term, text in entries.items():
-            lines += [".TP", f".{'I' if title == 'FILES' else 'B'} {_quoted(_code(term))}", *_prose(text)]
-    lines += [".SH EXAMPLES", *_epilog(EXAMPLES[EXAMPLES.index("examples:") :].partition("\n\n")[0])]
+            lines += [
+                ".TP",
+                f".{'I' if title == 'FILES' else 'B'} {_quoted(_code(term))}",
+                *_prose(text),
+            ]
+    lines += [
+        ".SH EXAMPLES",
+        *_epilog(EXAMPLES[EXAMPLES.index("examples:") :].partition("\n\n")[0]),
+    ]
     lines += [".SH SEE ALSO"]
-    lines += [f".BR {_code(page[:-3])} {page[-3:]}{',' * (page != SEE_ALSO[-1])}" for page in SEE_ALSO]
+    lines += [
+        f".BR {_code(page[:-3])} {page[-3:]}{',' * (page != SEE_ALSO[-1])}" for page in SEE_ALSO
+    ]
     kept = [
         line
         for before, line in zip(["", *lines], lines, strict=False)
@@ -141,7 +159,8 @@ def _arguments_usage(parser: argparse.ArgumentParser) -> str:
 def _options(
     parser: argparse.ArgumentParser, left_out: Iterable[str], only: Iterable[str] | None = None
 ) -> Iterator[str]:
-    """Arguments and options in the order and groups of ``--help``; `left_out` and `only` are attributes."""
+    """Arguments and options in the order and groups of ``--help``; `left_out` and `only` are
+    attributes."""
     for group in parser._action_groups:
         actions = [
             action
@@ -159,12 +178,16 @@ def _options(
 
 def _term(action: argparse.Action) -> str:
     if not action.option_strings:
-        return f".I {_quoted(_text(str(action.metavar or '|'.join(map(str, action.choices or ())))))}"
+        return (
+            f".I {_quoted(_text(str(action.metavar or '|'.join(map(str, action.choices or ())))))}"
+        )
     flags = ", ".join(f"\\fB{_code(flag)}\\fR" for flag in action.option_strings)
     if action.nargs == 0:
         return flags
     value = str(action.metavar or f"{{{','.join(map(str, action.choices or ()))}}}")
-    return f"{flags} " + (f"[\\fI{_text(value)}\\fR]" if action.nargs == "?" else f"\\fI{_text(value)}\\fR")
+    return f"{flags} " + (
+        f"[\\fI{_text(value)}\\fR]" if action.nargs == "?" else f"\\fI{_text(value)}\\fR"
+    )
 
 
 def _epilog(text: str) -> Iterator[str]:
@@ -187,7 +210,9 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _prose(text: str) -> Iterator[str]:
     """Each sentence begins a line, as mandoc(1) wants it."""
     for sentence in re.split(r"(?<=[A-Za-z0-9)][.?!]) (?=[A-Z$])", _text(" ".join(text.split()))):
-        for line in textwrap.wrap(sentence, LINE_COLUMNS, break_long_words=False, break_on_hyphens=False):
+        for line in textwrap.wrap(
+            sentence, LINE_COLUMNS, break_long_words=False, break_on_hyphens=False
+        ):
             yield _escaped_start(line)
 
 
@@ -200,13 +225,19 @@ def _markup(usage: str) -> str:
 def _code(text: str) -> str:
     """What is typed: hyphens and quotes are those of ASCII."""
     return (
-        text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("~", "\\(ti").replace("^", "\\(ha")
+        text.replace("\\", "\\e")
+        .replace("-", "\\-")
+        .replace("'", "\\(aq")
+        .replace("~", "\\(ti")
+        .replace("^", "\\(ha")
     )
 
 
 def _text(text: str) -> str:
     """Prose: options in it are as they are typed."""
-    escaped = text.replace("\\", "\\e").replace("'", "\\(aq").replace("~", "\\(ti").replace("^", "\\(ha")
+    escaped = (
+        text.replace("\\", "\\e").replace("'", "\\(aq").replace("~", "\\(ti").replace("^", "\\(ha")
+    )
     return re.sub(r"(?<![\w-])--?\w[\w-]*", lambda option: rf"\fB\%{_code(option[0])}\fR", escaped)
 
 

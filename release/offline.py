@@ -1,8 +1,9 @@
-"""The offline file: nictop with all libraries, for several versions of Python, in one file that can be started.
+"""The offline file: nictop with all libraries, for several versions of Python, in one file that can
+be started.
 
-A shell looks for a Python, which it starts isolated (-I: neither a PYTHON… variable nor a package of the user has a
-part in it); behind it is a zip file with ``bootstrap.py`` as ``__main__.py`` and the packages as one more zip file, so
-that a start reads a directory of two entries.
+A shell looks for a Python, which it starts isolated (-I: neither a PYTHON… variable nor a package
+of the user has a part in it); behind it is a zip file with ``bootstrap.py`` as ``__main__.py`` and
+the packages as one more zip file, so that a start reads a directory of two entries.
 """
 
 from __future__ import annotations
@@ -38,8 +39,12 @@ def offline_file(packages: Mapping[str, bytes], version: str, seconds: int) -> b
         ("DIGEST", hashlib.sha256(archive).hexdigest()[:DIGEST_CHARS]),
         ("PYTHONS", PYTHONS),
     ):
-        bootstrap = re.sub(rf"^{name} = .*$", f"{name} = {value!r}", bootstrap, count=1, flags=re.MULTILINE)
-    shell = SHELL.format(names=" ".join(f"python{name}" for name in names), oldest=names[-1], newest=names[0])
+        bootstrap = re.sub(
+            rf"^{name} = .*$", f"{name} = {value!r}", bootstrap, count=1, flags=re.MULTILINE
+        )
+    shell = SHELL.format(
+        names=" ".join(f"python{name}" for name in names), oldest=names[-1], newest=names[0]
+    )
     members = {"__main__.py": bootstrap.encode(), "packages.zip": archive}
     return _zip(members, seconds, zipfile.ZIP_STORED, shell.encode())
 
@@ -52,6 +57,10 @@ def _zip(files: Mapping[str, bytes], seconds: int, compression: int, before: byt
     with zipfile.ZipFile(buffer, "w", compression, compresslevel=9) as archive:
         for name, content in files.items():
             entry = zipfile.ZipInfo(name, moment[:6])
-            entry.create_system, entry.external_attr, entry.compress_type = 3, 0o100644 << 16, compression
+            entry.create_system, entry.external_attr, entry.compress_type = (
+                3,
+                0o100644 << 16,
+                compression,
+            )
             archive.writestr(entry, content)
     return buffer.getvalue()

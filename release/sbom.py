@@ -1,7 +1,8 @@
 """The bill of materials of a file in dist/: what is bundled in it, as CycloneDX 1.6 (JSON).
 
-It is made from the wheels that are unpacked into the file: names, versions, licences and dependencies are those of
-their metadata, hashes those of the wheels and of the file. The same commit gives the same bytes.
+It is made from the wheels that are unpacked into the file: names, versions, licences and
+dependencies are those of their metadata, hashes those of the wheels and of the file. The same
+commit gives the same bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Library:
 
 
 def sbom(artefact: Path, wheels: Iterable[Path], seconds: int) -> bytes:
-    """The text of the bill of `artefact`, in which `wheels` are bundled; `seconds`: its time, since the epoch."""
+    """The text of the bill of `artefact`, in which `wheels` are bundled; `seconds`: its time, since
+    the epoch."""
     found = libraries(wheels)
     own = found.pop("nictop")
     digest = hashlib.sha256(artefact.read_bytes()).hexdigest()
@@ -87,7 +89,9 @@ def libraries(wheels: Iterable[Path]) -> dict[str, Library]:
 
 def wheel_metadata(wheel: Path) -> email.message.Message:
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name))
+        (name,) = (
+            name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", name)
+        )
         return email.parser.BytesParser().parsebytes(archive.read(name), headersonly=True)
 
 

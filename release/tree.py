@@ -1,7 +1,7 @@
 """The directory of packages that the offline file and the Debian package have in common.
 
-Wheels of one library for several versions of Python differ only in their compiled modules, whose names tell the
-version: they are unpacked into one directory.
+Wheels of one library for several versions of Python differ only in their compiled modules, whose
+names tell the version: they are unpacked into one directory.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class WheelsDisagree(Exception):
 
 
 def packages(wheels: Iterable[Path], form: str) -> dict[str, bytes]:
-    """Path in the directory → content, in the order of paths. `form`: what ``nictop --version`` says. Raises
-    WheelsDisagree."""
+    """Path in the directory → content, in the order of paths. `form`: what ``nictop --version``
+    says. Raises WheelsDisagree."""
     files: dict[str, bytes] = {}
     for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:

@@ -1,6 +1,8 @@
-"""Build hook of hatchling: puts the man page and the completion scripts into the wheel, below share/.
+"""Build hook of hatchling: puts the man page and the completion scripts into the wheel, below
+share/.
 
-Needs the standard library only: a wheel is built in an environment without the dependencies of nictop.
+Needs the standard library only: a wheel is built in an environment without the dependencies of
+nictop.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ class SharedFiles(BuildHookInterface[Any]):  # type: ignore[misc]  # hatchling i
         finally:
             sys.path.remove(self.root)
         self._folder = tempfile.TemporaryDirectory()
-        for path, text in shared_files(float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))).items():
+        for path, text in shared_files(
+            float(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+        ).items():
             file = Path(self._folder.name, Path(path).name)
             file.write_text(text, encoding="utf-8")
             build_data["shared_data"][str(file)] = path

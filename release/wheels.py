@@ -1,8 +1,9 @@
 """Wheels of the libraries that nictop needs, for every Python that the offline file supports.
 
-They are downloaded with pip from the package index that pip is configured for, and must have the hashes in
-``requirements.txt``. ``python3.10 -m release.wheels`` (the oldest Python, which needs the most libraries) writes that
-file and ``build-requirements.txt`` (what builds a release) anew, with the versions of ``.ci/constraints.txt``.
+They are downloaded with pip from the package index that pip is configured for, and must have the
+hashes in ``requirements.txt``. ``python3.10 -m release.wheels`` (the oldest Python, which needs the
+most libraries) writes that file and ``build-requirements.txt`` (what builds a release) anew, with
+the versions of ``.ci/constraints.txt``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 BUILD_REQUIREMENTS = Path(__file__).parent / "build-requirements.txt"
 PYTHONS = ((3, 14), (3, 13), (3, 12), (3, 11), (3, 10))
 """Newest first."""
-PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in range(28, 16, -1)), "manylinux2014_x86_64")
+PLATFORMS = (
+    *(f"manylinux_2_{minor}_x86_64" for minor in range(28, 16, -1)),
+    "manylinux2014_x86_64",
+)
 """glibc 2.28 and older."""
 
 HEAD = """\
@@ -36,8 +40,21 @@ def download(python: tuple[int, int], arguments: Sequence[str], folder: Path) ->
     platforms = [f"--platform={platform}" for platform in PLATFORMS]
     subprocess.run(
         [
-            *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"),
-            *("--only-binary=:all:", "--implementation=cp", f"--python-version={python[0]}.{python[1]}", *platforms),
+            *(
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+            ),
+            *(
+                "--only-binary=:all:",
+                "--implementation=cp",
+                f"--python-version={python[0]}.{python[1]}",
+                *platforms,
+            ),
             *(f"--dest={folder}", *arguments),
         ],
         check=True,
@@ -48,7 +65,9 @@ def required_wheels(folder: Path) -> list[Path]:
     """Download all wheels that ``requirements.txt`` names into `folder`; each once."""
     download(PYTHONS[-1], [f"--requirement={REQUIREMENTS}", "--require-hashes"], folder)
     names = {name for name, *_ in _compiled(folder)}
-    requirements = re.findall(r"^\w+==[^\\\n]+(?:\\\n[^\\\n]+)*\n", REQUIREMENTS.read_text(), re.MULTILINE)
+    requirements = re.findall(
+        r"^\w+==[^\\\n]+(?:\\\n[^\\\n]+)*\n", REQUIREMENTS.read_text(), re.MULTILINE
+    )
     others = folder / "compiled.txt"
     others.write_text("".join(one for one in requirements if one.partition("==")[0] in names))
     for python in PYTHONS[:-1]:
@@ -62,7 +81,8 @@ def _compiled(folder: Path) -> list[list[str]]:
 
 
 def lock() -> str:
-    """The text of ``requirements.txt``: the wheels for this Python, and for the others if one does not fit all."""
+    """The text of ``requirements.txt``: the wheels for this Python, and for the others if one does
+    not fit all."""
     with tempfile.TemporaryDirectory() as name:
         resolved, folder = Path(name, "resolved"), Path(name, "fitting")
         versions = _resolve(resolved, _dependencies("dependencies"))
@@ -74,8 +94,8 @@ def lock() -> str:
 
 
 def lock_tools() -> str:
-    """The text of ``build-requirements.txt``. All of these wheels fit every Python; those for an older one do no harm
-    on a newer."""
+    """The text of ``build-requirements.txt``. All of these wheels fit every Python; those for an
+    older one do no harm on a newer."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         versions = _resolve(folder, _dependencies("dist"))
@@ -83,7 +103,8 @@ def lock_tools() -> str:
 
 
 def _resolve(folder: Path, requirements: Iterable[str]) -> list[tuple[str, str]]:
-    """Download wheels of the requirements, and of what they require, for this Python; their names and versions."""
+    """Download wheels of the requirements, and of what they require, for this Python; their names
+    and versions."""
     constraints = f"--constraint={ROOT / '.ci' / 'constraints.txt'}"
     subprocess.run(
         [
@@ -105,8 +126,16 @@ def _dependencies(key: str) -> Iterator[str]:
 
 def _locked(name: str, version: str, folder: Path) -> str:
     """``name==version`` with the hashes of its wheels."""
-    hashes = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in folder.glob(f"{name}-{version}-*.whl")]
-    return " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in sorted(hashes))]) + "\n"
+    hashes = [
+        hashlib.sha256(wheel.read_bytes()).hexdigest()
+        for wheel in folder.glob(f"{name}-{version}-*.whl")
+    ]
+    return (
+        " \\\n".join(
+            [f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in sorted(hashes))]
+        )
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Fixtures and options for all tests: network namespaces, captured hosts, number of kills, Hypothesis profiles."""
+"""Fixtures and options for all tests: network namespaces, captured hosts, number of kills,
+Hypothesis profiles."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.skip_budget import beyond_budget, is_checked
 from tests.support import samples
 from tests.support.kills import kill_parameters
 from tests.support.namespaces import Namespace, why_no_namespaces
@@ -22,10 +24,12 @@ DATA = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
 """Failing examples found by a campaign: the next campaign tries them first."""
 
-# No deadline: the machine may have other load. `make test` draws the same examples every time, so that a failure is
-# caused by the change under test; the campaign draws other examples every time, 100 instead of 50, until its time is
-# over, and stores those that fail.
-settings.register_profile("test", max_examples=50, deadline=None, derandomize=True, database=None, print_blob=True)
+# No deadline: the machine may have other load. `make test` draws the same examples every time, so
+# that a failure is caused by the change under test; the campaign draws other examples every time,
+# 100 instead of 50, until its time is over, and stores those that fail.
+settings.register_profile(
+    "test", max_examples=50, deadline=None, derandomize=True, database=None, print_blob=True
+)
 settings.register_profile(
     "campaign",
     deadline=None,
@@ -126,7 +130,8 @@ LONGEST_FILES = (
     "tui/screens/live/test_connections.py",
     "metrics/test_prometheus.py",
 )
-"""Begun first, so that none of them is left alone at the end; those that wait alternate with those that compute."""
+"""Begun first, so that none of them is left alone at the end; those that wait alternate with those
+that compute."""
 
 
 FIXTURES_OF_OPTIONS = {"--every-key": "every_key", "--every-pair": "every_pair"}
@@ -134,11 +139,13 @@ FIXTURES_OF_OPTIONS = {"--every-key": "every_key", "--every-pair": "every_pair"}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with `LONGEST_FILES`; deselect the tests of an option that is not given, and the cases that `make test`
-    leaves out, unless tests are named."""
+    """Begin with `LONGEST_FILES`; deselect the tests of an option that is not given, and the cases
+    that `make test` leaves out, unless tests are named."""
     place = {f"tests/{name}": number for number, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda one: place.get(one.nodeid.partition("::")[0], len(place)))
-    not_given = {fixture for option, fixture in FIXTURES_OF_OPTIONS.items() if not config.getoption(option)}
+    not_given = {
+        fixture for option, fixture in FIXTURES_OF_OPTIONS.items() if not config.getoption(option)
+    }
     left_out = [one for one in items if not_given.intersection(getattr(one, "fixturenames", ()))]
     named = config.getoption("-k") or any("::" in argument for argument in config.args)
     if not (named or config.getoption("--all-cases")):
@@ -149,6 +156,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [one for one in items if one in remaining]
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the skips that are not expected (`tests.skip_budget`)."""
+    for sentence in _unexpected_skips(terminalreporter):
+        terminalreporter.write_line(f"not expected: {sentence}", red=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run with such skips has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and session.exitstatus == 0 and _unexpected_skips(reporter):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _unexpected_skips(reporter: pytest.TerminalReporter) -> list[str]:
+    if not is_checked():
+        return []
+    skipped = (one.longrepr for one in reporter.getreports("skipped"))
+    return beyond_budget(one[2] for one in skipped if isinstance(one, tuple))
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for marker in metafunc.definition.iter_markers("kill_matrix"):
         names, values = kill_parameters(marker, metafunc.config.getoption("--kills"))
@@ -157,9 +184,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage collection while tests are collected; afterwards, the collected tests are excluded from it: thousands
-    of objects that live until the end. Each drawn screen allocates some thousand objects; rarer collections save a
-    seventh of the CPU time of the screen tests."""
+    """No garbage collection while tests are collected; afterwards, the collected tests are excluded
+    from it: thousands of objects that live until the end. Each drawn screen allocates some thousand
+    objects; rarer collections save a seventh of the CPU time of the screen tests."""
     gc.disable()
     try:
         return (yield)
@@ -191,7 +218,8 @@ def other(namespace: Namespace) -> Iterator[Namespace]:
 
 @pytest.fixture(scope="session")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """``capture("guest")``: the root of the host captured in tests/data/guest.tar.gz, unpacked once per session."""
+    """``capture("guest")``: the root of the host captured in tests/data/guest.tar.gz, unpacked once
+    per session."""
 
     @functools.lru_cache
     def unpack(name: str) -> Path:

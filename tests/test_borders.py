@@ -1,4 +1,5 @@
-"""Borders that import-linter cannot see: deferred imports, and the syntax that the watched host must understand."""
+"""Borders that import-linter cannot see: deferred imports, and the syntax that the watched host
+must understand."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}))
 
 def loaded_by(module: str) -> set[str]:
     """Top-level modules that importing `module` brings with it, in a fresh interpreter."""
-    run = subprocess.run([sys.executable, "-c", LOOK, module], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", LOOK, module], capture_output=True, text=True, check=True
+    )
     return set(run.stdout.split())
 
 
@@ -35,9 +38,15 @@ def loaded_by(module: str) -> set[str]:
         ("nictop.traffic.run.run", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
         ("nictop.cli.main", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
         ("nictop.tui.app", {"msgspec", "psutil", "pyroute2"}),
-        ("nictop.tui.controllers.nictop", {"textual", "rich", "asyncssh", "msgspec", "psutil", "pyroute2"}),
+        (
+            "nictop.tui.controllers.nictop",
+            {"textual", "rich", "asyncssh", "msgspec", "psutil", "pyroute2"},
+        ),
         ("nictop.tui.controllers.replay", {"textual", "rich", "asyncssh", "psutil", "pyroute2"}),
-        ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "ctypes", "typing"}),
+        (
+            "nictop.probe.__main__",
+            {"textual", "rich", "msgspec", "asyncio", "pyroute2", "ctypes", "typing"},
+        ),
     ],
 )
 def test_a_room_does_not_load_what_belongs_elsewhere(module: str, unwanted: set[str]) -> None:

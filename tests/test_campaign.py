@@ -1,4 +1,5 @@
-"""The campaign itself: how kills are spread, what it counts, and that growth is a failure; the order of the tests."""
+"""The campaign itself: how kills are spread, what it counts, and that growth is a failure; the
+order of the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from random import Random
 
 import pytest
 
-from tests.campaign import field_values, hostile, hostile_host, hostile_lines, hostile_recordings, parsers, recordings
+from tests.campaign import (
+    field_values,
+    hostile,
+    hostile_host,
+    hostile_lines,
+    hostile_recordings,
+    parsers,
+    recordings,
+)
 from tests.campaign.__main__ import show
 from tests.campaign.results import Progress, Row, row_text
 from tests.campaign.soak import Subject
@@ -41,7 +50,9 @@ def test_every_stage_is_killed_so_often_with_every_variant(kills: int, expected:
     names, values = kill_parameters(kill_matrix(("a", "b", "c"), ("x", "y")).mark, kills)
     assert names == ("stage", "kill", "variant") and len(values) == expected
     cells = [(value.values[0], value.values[2]) for value in values]
-    assert {stage for stage, _ in cells} == {"a", "b", "c"} and {variant for _, variant in cells} == {"x", "y"}
+    assert {stage for stage, _ in cells} == {"a", "b", "c"} and {
+        variant for _, variant in cells
+    } == {"x", "y"}
     assert len({value.id for value in values}) == expected
     if kills > 1:
         assert len(set(cells)) == 6
@@ -57,9 +68,15 @@ def test_a_run_of_the_suite_is_counted(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     outcome = Outcome()
     pytest_run(
-        ["-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)], tmp_path / "log", outcome, Progress(), "part"
+        ["-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)],
+        tmp_path / "log",
+        outcome,
+        Progress(),
+        "part",
     )
-    assert outcome.counts == {"passed": 1, "failed": 1, "skipped": 1}, (tmp_path / "log").read_text()
+    assert outcome.counts == {"passed": 1, "failed": 1, "skipped": 1}, (
+        tmp_path / "log"
+    ).read_text()
     assert (outcome.inputs, outcome.broken, outcome.is_bad) == (7, 0, True)
     assert [name.rpartition("::")[2] for name in outcome.failed] == ["test_wrong"]
 
@@ -80,13 +97,20 @@ def test_a_run_that_cannot_begin_is_a_failure(tmp_path: Path) -> None:
         pytest.param(0.0, 0.0, 2 / 3600, True, id="threads"),
     ],
 )
-def test_growth_over_an_hour_fails(memory: float, descriptors: float, threads: float, failed: bool) -> None:
+def test_growth_over_an_hour_fails(
+    memory: float, descriptors: float, threads: float, failed: bool
+) -> None:
     """Parameters: growth per second. What is needed at the start does not count."""
     subject = Subject("it", 1)
     for second in range(0, 4000, 5):
         start = min(second, 400) / 10
         subject.readings.append(
-            (float(second), 30 + start + memory * second, 9 + descriptors * second, 3 + threads * second)
+            (
+                float(second),
+                30 + start + memory * second,
+                9 + descriptors * second,
+                3 + threads * second,
+            )
         )
     assert subject.row(4000.0).failed is failed
 
@@ -129,7 +153,9 @@ def test_tests_with_left_out_cases_exist() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize(("number", "total", "expected"), [(0, 5, []), (1, 5, [0]), (2, 5, [0, 4]), (3, 8, [0, 4, 7])])
+@pytest.mark.parametrize(
+    ("number", "total", "expected"), [(0, 5, []), (1, 5, [0]), (2, 5, [0, 4]), (3, 8, [0, 4, 7])]
+)
 def test_cases_that_are_run_are_spread(number: int, total: int, expected: list[int]) -> None:
     assert sorted(sampled(number, total)) == expected
 
@@ -138,7 +164,9 @@ def test_every_parser_takes_part() -> None:
     """A new one is tried by itself, or says here why it is not."""
     for name, _, function in parsers.functions():
         unknown = set(parsers.needed(function).values()) - set(parsers.ARGUMENTS)
-        assert name in parsers.BY_RECORDS or not unknown, f"{name} takes {unknown}: see tests/campaign/parsers.py"
+        assert name in parsers.BY_RECORDS or not unknown, (
+            f"{name} takes {unknown}: see tests/campaign/parsers.py"
+        )
     assert {name for name, _, _ in parsers.functions()} >= parsers.BY_RECORDS | set(parsers.HANDLED)
 
 
@@ -168,7 +196,9 @@ def test_every_field_takes_part_with_every_value() -> None:
     pairs = field_values.pairs()
     fields = {(pair.record, pair.field): pair for pair in pairs}
     assert len(pairs) > 12_185 and len(fields) > 500
-    assert [pair.name for pair in fields.values() if field_values.records_with([pair]) is None] == []
+    assert [
+        pair.name for pair in fields.values() if field_values.records_with([pair]) is None
+    ] == []
 
 
 def test_rules_and_reports_of_some_values() -> None:
@@ -182,7 +212,11 @@ def test_screens_of_some_values() -> None:
 
 
 def test_faults_of_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = [pair for pair in field_values.pairs() if (pair.record.__name__, pair.field) == ("Link", "name")][:2]
+    pairs = [
+        pair
+        for pair in field_values.pairs()
+        if (pair.record.__name__, pair.field) == ("Link", "name")
+    ][:2]
 
     def faulty(*_: object) -> None:
         raise KeyError("x")
@@ -190,7 +224,9 @@ def test_faults_of_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(field_values, "print_all", faulty)
     assert field_values.printed_faults(pairs) == [f"{pair.name}: KeyError: 'x'" for pair in pairs]
     monkeypatch.setattr("nictop.tui.widgets.devices.table.DeviceTable.render_line", faulty)
-    assert [fault.partition(": ")[0] for fault in field_values.drawn_faults(pairs)] == [pair.name for pair in pairs]
+    assert [fault.partition(": ")[0] for fault in field_values.drawn_faults(pairs)] == [
+        pair.name for pair in pairs
+    ]
 
 
 def test_there_are_enough_hostile_hosts_and_recordings() -> None:
@@ -198,7 +234,9 @@ def test_there_are_enough_hostile_hosts_and_recordings() -> None:
 
 
 THREAD = {"tid": 1, "pid": 1, "name": "vhost-1", "kind": "vhost"}
-QUICK = [name for name in hostile_host.KINDS if name.startswith(("flood", "absurd", "texts", "counters"))]
+QUICK = [
+    name for name in hostile_host.KINDS if name.startswith(("flood", "absurd", "texts", "counters"))
+]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -211,13 +249,29 @@ def test_lines_of_hostile_hosts_are_what_they_are_meant_to_be(name: str) -> None
     ("data", "meant", "wrong"),
     [
         (hostile_host.counters(1), "taken", ""),
-        (b'{"counters":{"time":"x"}}\n', "taken", "lines that are meant to be taken are refused: invalid line"),
+        (
+            b'{"counters":{"time":"x"}}\n',
+            "taken",
+            "lines that are meant to be taken are refused: invalid line",
+        ),
         (b'{"counters":{"time":"x"}}\n', "refused", ""),
         (hostile_host.counters(1), "refused", "no line is refused"),
         (hostile_host.counters(1), "cut", "no line is cut"),
-        (hostile_host.counters(1, later=1), "taken", "lines that are meant to be taken are unknown: no field Counters"),
-        (hostile_host.inventory([hostile_host.link(2, later=1)]), "taken", "lines that are meant to be taken are unkn"),
-        (hostile_host.inventory(threads=[THREAD] * 9000), "taken", "lines that are meant to be taken are cut: threads"),
+        (
+            hostile_host.counters(1, later=1),
+            "taken",
+            "lines that are meant to be taken are unknown: no field Counters",
+        ),
+        (
+            hostile_host.inventory([hostile_host.link(2, later=1)]),
+            "taken",
+            "lines that are meant to be taken are unkn",
+        ),
+        (
+            hostile_host.inventory(threads=[THREAD] * 9000),
+            "taken",
+            "lines that are meant to be taken are cut: threads",
+        ),
     ],
 )
 def test_lines_that_are_not_what_they_are_meant_to_be_are_found(
@@ -238,6 +292,8 @@ def test_lines_that_are_not_what_they_are_meant_to_be_are_found(
     ],
 )
 def test_a_recording_that_takes_too_much_fails(found: recordings.Read, failed: bool) -> None:
-    usual = {which: recordings.Read(memory=30.0) for which in (*recordings.PRINTED, *recordings.SCREENS)}
+    usual = {
+        which: recordings.Read(memory=30.0) for which in (*recordings.PRINTED, *recordings.SCREENS)
+    }
     row = recordings.row("kind", {**usual, "show": found}, usual, 1.0)
     assert row.failed is failed and row.what.startswith("kind: memory +")

@@ -18,7 +18,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.findings.rule_pages import rule_table
 from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
-from nictop.tui.keys import KEYS, key_labels
+from nictop.tui.keys import KEYS, default_label, key_labels, meaning_text
 from nictop.tui.themes import readable_theme, theme_names
 from tests.support.picture import text_of
 
@@ -31,12 +31,18 @@ MAX_README_LINES = 250
 
 def made(name: str, maker: str) -> re.Pattern[str]:
     """The part of a page between the markers, written by `maker`."""
-    return re.compile(rf"(<!-- {name}: [^\n]*{maker}[^\n]* -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL)
+    return re.compile(
+        rf"(<!-- {name}: [^\n]*{maker}[^\n]* -->\n)(.*?)(<!-- end of {name} -->)", re.DOTALL
+    )
 
 
 def key_table() -> str:
     rows = [
-        (" ".join(f"`{label}`" for label in key_labels(key.keys).split()), name, key.meaning)
+        (
+            " ".join(f"`{label}`" for label in key_labels(key.keys).split()),
+            name,
+            meaning_text(name, default_label),
+        )
         for name, key in KEYS.items()
     ]
     head = "| key | name | what it does |\n|---|---|---|\n"
@@ -44,21 +50,28 @@ def key_table() -> str:
 
 
 def source_table() -> str:
-    """Source → rules that are not asked without it, and rules that may miss something without it."""
+    """Source → rules that are not asked without it, and rules that may miss something without
+    it."""
     rows = []
     for name, words in SOURCES.items():
         needs, uses = (
-            [f"`{rule}`" for rule, sources in read.items() if any(one.partition(".")[0] == name for one in sources)]
+            [
+                f"`{rule}`"
+                for rule, sources in read.items()
+                if any(one.partition(".")[0] == name for one in sources)
+            ]
             for read in (
                 {rule.name: rule.needs for rule in RULES.values()},
                 {rule.name: rule.uses for rule in RULES.values()},
             )
         )
         needs = ["all"] if name == "links" else needs
-        rows.append(f"| `{name}` | {words} | {', '.join(needs) or '–'} | {', '.join(uses) or '–'} |\n")
+        rows.append(
+            f"| `{name}` | {words} | {', '.join(needs) or '–'} | {', '.join(uses) or '–'} |\n"
+        )
     return (
-        "| source | read from | not checked without it | may miss something without it |\n|---|---|---|---|\n"
-        + "".join(rows)
+        "| source | read from | not checked without it | may miss something without it "
+        "|\n|---|---|---|---|\n" + "".join(rows)
     )
 
 
@@ -68,14 +81,25 @@ def timeline_table() -> str:
         (lambda glyphs: glyphs.playing, "playing; behind it the time of day of what is shown"),
         (lambda glyphs: glyphs.paused, "paused"),
         (lambda glyphs: glyphs.end, "at the end"),
-        (lambda glyphs: glyphs.newest, "at the newest reading of a recording that is still being written"),
+        (
+            lambda glyphs: glyphs.newest,
+            "at the newest reading of a recording that is still being written",
+        ),
         (lambda glyphs: glyphs.timeline[4], "on the line: the position"),
-        (lambda glyphs: " ".join(glyphs.timeline[:2]), "no traffic test: before the position, behind it"),
-        (lambda glyphs: " ".join(glyphs.timeline[2:4]), "a traffic test runs: before the position, behind it"),
+        (
+            lambda glyphs: " ".join(glyphs.timeline[:2]),
+            "no traffic test: before the position, behind it",
+        ),
+        (
+            lambda glyphs: " ".join(glyphs.timeline[2:4]),
+            "a traffic test runs: before the position, behind it",
+        ),
         (lambda glyphs: glyphs.encode("×2"), "replay speed"),
     ]
     head = "| mark | in ASCII | meaning |\n|---|---|---|\n"
-    return head + "".join(f"| {code(mark(UNICODE))} | {code(mark(ASCII))} | {text} |\n" for mark, text in rows)
+    return head + "".join(
+        f"| {code(mark(UNICODE))} | {code(mark(ASCII))} | {text} |\n" for mark, text in rows
+    )
 
 
 def theme_table() -> str:
@@ -152,7 +176,9 @@ def test_the_walk_says_what_its_pictures_show() -> None:
     for section in sections:
         (target,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", section)
         shown = text_of_picture(page.parent / target)
-        quoted = [" ".join(text.split()) for text in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", section)]
+        quoted = [
+            " ".join(text.split()) for text in re.findall(r"(?<!\*)\*([^*]+)\*(?!\*)", section)
+        ]
         assert len(quoted) >= 3
         assert [text for text in quoted if text not in shown] == [], target
 
@@ -169,7 +195,9 @@ def test_the_readme_is_short() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_command_lines_are_valid(page: Path) -> None:
     """Every nictop command in an example block parses."""
-    for line in re.findall(r"^    (nictop\b[^|\n]*)", page.read_text().replace("\\\n", " "), re.MULTILINE):
+    for line in re.findall(
+        r"^    (nictop\b[^|\n]*)", page.read_text().replace("\\\n", " "), re.MULTILINE
+    ):
         words = shlex.split(line, comments=True)[1:]
         try:
             parse(words)
@@ -187,6 +215,23 @@ def test_every_promise_of_security_names_tests_that_exist() -> None:
         assert files, promise
         for file in files:
             assert "def test_" in (TOP / file).read_text(), (promise, file)
+
+
+def test_the_walks_of_the_architecture_name_files_and_names_that_exist() -> None:
+    walks = (TOP / "ARCHITECTURE.md").read_text().partition("## Three walks")[2]
+    named = re.findall(r"`([^`]+)`", walks.partition("\n## ")[0])
+    assert len(named) > 25
+    sources = {path: path.read_text() for path in (TOP / "nictop").rglob("*.py")}
+    missing = []
+    for words in named:
+        place, _, name = words.rpartition(": ")
+        if not place and ("/" in words or words.endswith(".py")):
+            place, name = words, ""
+        texts = [text for path, text in sources.items() if f"/{place}".rstrip("/") in str(path)]
+        last = name.rpartition(".")[2]
+        if not texts or not any(re.search(rf"\b(?:def|class) {last}", text) for text in texts):
+            missing.append(words)
+    assert missing == []
 
 
 def test_security_names_no_address_to_write_to() -> None:

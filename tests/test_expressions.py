@@ -1,9 +1,11 @@
-"""No regular expression of the package can be kept busy by a text: each is found, and tried with texts made against it.
+"""No regular expression of the package can be kept busy by a text: each is found, and tried with
+texts made against it.
 
-The expressions are all compiled ones that a module of nictop holds, however deep in its tables, and all that stand as
-literals in calls of `re`; what is put together where it is used is known below (`MADE`). Against each expression texts
-are made from its own parts: what leads to a repetition, then thousands of what may be repeated, then something that
-does not fit. An expression that is quadratic in such a text takes a thousand times as long as a linear one.
+The expressions are all compiled ones that a module of nictop holds, however deep in its tables, and
+all that stand as literals in calls of `re`; what is put together where it is used is known below
+(`MADE`). Against each expression texts are made from its own parts: what leads to a repetition,
+then thousands of what may be repeated, then something that does not fit. An expression that is
+quadratic in such a text takes a thousand times as long as a linear one.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT)
 LENGTH = 20_000
 """Characters of a text that is made against an expression."""
 SECONDS = 0.25
-"""Of CPU, for one text: linear expressions need a few milliseconds, quadratic ones several seconds."""
+"""Of CPU, for one text: linear expressions need a few milliseconds, quadratic ones several
+seconds."""
 MOST_PUMPS = 24
 
 
@@ -71,15 +74,23 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
     "nictop.model.queues.driver_counters._names": (),  # held by tables of the module
     "nictop.model.queues.driver_counters._section": (),
     "nictop.model.queues.vectors._schemes": (),
-    "nictop.probe.traffic.builtin.options.matching": (re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),),
+    "nictop.probe.traffic.builtin.options.matching": (
+        re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),
+    ),
     "nictop.probe.traffic.builtin.options.parse": (),  # inside of the one above
     "nictop.report.redaction.names.expression": (
         *(re.compile(pattern, re.IGNORECASE) for _, pattern in PATTERNS),
-        re.compile("|".join(map(_bounded, ("web", "web1", "web-1", "a.b", "x y", "é", "aa"))), re.IGNORECASE),
+        re.compile(
+            "|".join(map(_bounded, ("web", "web1", "web-1", "a.b", "x y", "é", "aa"))),
+            re.IGNORECASE,
+        ),
     ),
-    "nictop.wire.ssh.bootstrap_command._answer": (re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),),
+    "nictop.wire.ssh.bootstrap_command._answer": (
+        re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),
+    ),
 }
-"""Function that puts an expression together → what it makes; nothing: the expressions are found elsewhere."""
+"""Function that puts an expression together → what it makes; nothing: the expressions are found
+elsewhere."""
 
 
 @lru_cache(maxsize=1)
@@ -97,13 +108,15 @@ class Source:
     """What the text of a module says about expressions."""
 
     called: dict[str, set[str]]
-    """What is called on a variable (``NAME``), on an attribute (``.name``), and on anything (``*``)."""
+    """What is called on a variable (``NAME``), on an attribute (``.name``), and on anything
+    (``*``)."""
     imported: frozenset[tuple[str, str]]
     """Module and name that it imports from there."""
     re_imports: tuple[str, ...]
     """Imports of `re` by another name than its own."""
     re_calls: tuple[tuple[str, str, ast.Call], ...]
-    """Calls of `re` inside of functions: name of the function that has it, of that of `re`, and the call."""
+    """Calls of `re` inside of functions: name of the function that has it, of that of `re`, and the
+    call."""
 
 
 @lru_cache(maxsize=1)
@@ -126,10 +139,14 @@ def source_of(module: str, text: str) -> Source:
             imported |= {(node.module or "", one.name) for one in node.names}
             re_imports += ["from re import"] if node.module == "re" else []
         elif isinstance(node, ast.Import):
-            re_imports += [f"re as {one.asname}" for one in node.names if one.name == "re" and one.asname]
+            re_imports += [
+                f"re as {one.asname}" for one in node.names if one.name == "re" and one.asname
+            ]
         elif isinstance(node, ast.Attribute) and node.attr in METHODS:
             owner = node.value
-            name = f".{owner.attr}" if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            name = (
+                f".{owner.attr}" if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            )
             called.setdefault(name, set()).add(node.attr)
             called.setdefault("*", set()).add(node.attr)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -151,12 +168,16 @@ def importers() -> dict[tuple[str, str], set[str]]:
 
 
 def methods_of(module: str, name: str, last: str) -> tuple[str, ...]:
-    """What is called on an expression that a variable of a module holds: itself, or in a field of a record (`last`), or
-    as a member of a table ("")."""
+    """What is called on an expression that a variable of a module holds: itself, or in a field of a
+    record (`last`), or as a member of a table ("")."""
     asked = {module, *importers().get((module, name), ())}
     key = name if last == name else f".{last}" if last else "*"
     found = {method for one in asked for method in sources()[one].called.get(key, ())}
-    return tuple(sorted(found or {method for one in asked for method in sources()[one].called.get("*", METHODS)}))
+    return tuple(
+        sorted(
+            found or {method for one in asked for method in sources()[one].called.get("*", METHODS)}
+        )
+    )
 
 
 def held() -> Iterator[Use]:
@@ -180,9 +201,13 @@ def held() -> Iterator[Use]:
                 elif isinstance(one, (tuple, list, set, frozenset)):
                     todo += [("", part) for part in one]
                 elif dataclasses.is_dataclass(one) and type(one).__module__.startswith("nictop"):
-                    todo += [(field.name, getattr(one, field.name)) for field in dataclasses.fields(one)]
+                    todo += [
+                        (field.name, getattr(one, field.name)) for field in dataclasses.fields(one)
+                    ]
                 elif isinstance(one, type) and one.__module__ == module:
-                    todo += [(key, part) for key, part in vars(one).items() if not key.startswith("__")]
+                    todo += [
+                        (key, part) for key, part in vars(one).items() if not key.startswith("__")
+                    ]
                 seen.add(id(one))
 
 
@@ -201,12 +226,18 @@ def literals() -> Iterator[Use]:
             for node in ast.walk(call):
                 flag = getattr(re, node.attr, None) if isinstance(node, ast.Attribute) else None
                 flags |= flag if isinstance(flag, re.RegexFlag) else 0
-            yield Use(where, re.compile(first.value, flags), METHODS if called == "compile" else (called,))
+            yield Use(
+                where, re.compile(first.value, flags), METHODS if called == "compile" else (called,)
+            )
 
 
 @lru_cache(maxsize=1)
 def uses() -> list[Use]:
-    made = [Use(where, one, ("search", "sub")) for where, all_of_them in MADE.items() for one in all_of_them]
+    made = [
+        Use(where, one, ("search", "sub"))
+        for where, all_of_them in MADE.items()
+        for one in all_of_them
+    ]
     return [*held(), *literals(), *made]
 
 
@@ -217,10 +248,12 @@ def test_what_is_put_together_where_it_is_used_is_known() -> None:
 
 def test_modules_use_re_by_its_name() -> None:
     """Else the search above would miss them."""
-    assert {module: found.re_imports for module, found in sources().items() if found.re_imports} == {}
+    assert {
+        module: found.re_imports for module, found in sources().items() if found.re_imports
+    } == {}
 
 
-# ----------------------------------------------------------------------------------------- texts against an expression
+# ---------------------------------------------------------------------- texts against an expression
 
 
 def samples(items: Any) -> str:
@@ -319,15 +352,22 @@ def texts(expression: re.Pattern[Any]) -> Iterator[str]:
     """Each of `LENGTH` characters."""
     pattern = expression.pattern
     tree = parser.parse(
-        pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern, expression.flags & ~re.LOCALE
+        pattern.decode("latin-1") if isinstance(pattern, bytes) else pattern,
+        expression.flags & ~re.LOCALE,
     )
     whole, characters = samples(tree), sorted(alphabet(tree))
     pairs = dict.fromkeys(attacks(tree))
     leads = dict.fromkeys([*(before for before, _ in pairs), ""])
-    pumps = dict.fromkeys([*(pump for _, pump in pairs), *characters[:MOST_PUMPS], whole, "a", " ", "0", "\r\n"])
+    pumps = dict.fromkeys(
+        [*(pump for _, pump in pairs), *characters[:MOST_PUMPS], whole, "a", " ", "0", "\r\n"]
+    )
     repeated = dict.fromkeys([*pumps, *leads, *(before + pump for before, pump in pairs)])
     wanted = dict.fromkeys(
-        [*pairs, *(("", one) for one in repeated), *((lead, one) for lead in leads for one in "a 0")]
+        [
+            *pairs,
+            *(("", one) for one in repeated),
+            *((lead, one) for lead in leads for one in "a 0"),
+        ]
     )
     for before, pump in wanted:
         if pump:
@@ -350,7 +390,9 @@ def call(expression: re.Pattern[Any], method: str, text: Any) -> None:
 @pytest.mark.parametrize("use", uses(), ids=lambda use: use.name)
 def test_an_expression_is_linear_in_texts_that_are_made_against_it(use: Use) -> None:
     is_bytes = isinstance(use.expression.pattern, bytes)
-    methods = {"fullmatch" if one == "match" else one for one in use.methods} | ({"match"} & set(use.methods))
+    methods = {"fullmatch" if one == "match" else one for one in use.methods} | (
+        {"match"} & set(use.methods)
+    )
     for text in texts(use.expression):
         subject: Any = text.encode("latin-1", "replace") if is_bytes else text
         for method in sorted(methods):
@@ -358,11 +400,14 @@ def test_an_expression_is_linear_in_texts_that_are_made_against_it(use: Use) -> 
                 limited(SECONDS, partial(call, use.expression, method, subject))
             except TooLong:
                 pytest.fail(
-                    f"{use.name}: {method} takes more than {SECONDS} s of CPU for {text[:60]!r} … {text[-20:]!r}"
+                    f"{use.name}: {method} takes more than {SECONDS} s of CPU for {text[:60]!r} … "
+                    f"{text[-20:]!r}"
                 )
 
 
-@pytest.mark.parametrize("pattern", [r"(a|a)*b", r"(\w+\s?)*:", r".*x.*y.*z", r"\s+$", r"(?P<link>\S+): TX"])
+@pytest.mark.parametrize(
+    "pattern", [r"(a|a)*b", r"(\w+\s?)*:", r".*x.*y.*z", r"\s+$", r"(?P<link>\S+): TX"]
+)
 def test_texts_find_the_fault_of(pattern: str) -> None:
     expression = re.compile(pattern)
 

@@ -1,4 +1,5 @@
-"""README.ja.md says what README.md says: the same headings, lists, code, tables, links and pictures, in the same order.
+"""README.ja.md says what README.md says: the same headings, lists, code, tables, links and
+pictures, in the same order.
 
 Only words differ: those of a sentence, of a heading, and of a comment behind a command.
 """
@@ -51,13 +52,17 @@ def block(text: str) -> Block:
     if rows:
         columns = {row.count("|") - 1 for row in rows}
         return Block(f"table of {columns} columns", tuple(map(fixed_parts, rows)))
-    return Block(f"list of {len(items) - 1}" if items[1:] else "paragraph", tuple(map(fixed_parts, items)))
+    return Block(
+        f"list of {len(items) - 1}" if items[1:] else "paragraph", tuple(map(fixed_parts, items))
+    )
 
 
 def fixed_parts(text: str) -> str:
     """Targets of links and pictures, code, and comments. Sorted, as the order of words differs."""
     links = re.findall(r"!?\]\(([^)\s]+)\)", text)
-    return " ".join(sorted([*links, *re.findall(r"`[^`\n]+`", text), *re.findall(r"<!--.*?-->", text)]))
+    return " ".join(
+        sorted([*links, *re.findall(r"`[^`\n]+`", text), *re.findall(r"<!--.*?-->", text)])
+    )
 
 
 def structure(page: Path) -> list[Block]:
@@ -80,7 +85,9 @@ def test_the_pages_link_each_other_at_the_top(page: Path, other: Path) -> None:
 
 def test_the_pictures_are_the_same_and_described_in_japanese() -> None:
     pictures = re.findall(r"!\[([^\]]+)\]\(([^)]+)\)", JAPANESE.read_text())
-    assert [target for _, target in pictures] == re.findall(r"!\[[^\]]+\]\(([^)]+)\)", ENGLISH.read_text())
+    assert [target for _, target in pictures] == re.findall(
+        r"!\[[^\]]+\]\(([^)]+)\)", ENGLISH.read_text()
+    )
     assert [text for text, _ in pictures if not KANA.search(text)] == []
 
 

@@ -1,8 +1,9 @@
 """No text is a format string, a pattern or a template unless it stands in the source.
 
-All modules are searched by their syntax. A text of a host in such a place ends a screen (``{0[x]}``), takes memory
-(``{0:>20000000}``), or keeps a CPU busy (an expression). Allowed are literals, constants of a module (``UPPER_CASE``)
-and what is put together from these; what else is needed is in `EXCEPTIONS`, with the reason.
+All modules are searched by their syntax. A text of a host in such a place ends a screen
+(``{0[x]}``), takes memory (``{0:>20000000}``), or keeps a CPU busy (an expression). Allowed are
+literals, constants of a module (``UPPER_CASE``) and what is put together from these; what else is
+needed is in `EXCEPTIONS`, with the reason.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ ARGUMENTS: dict[str, tuple[tuple[int, str], ...]] = {
     "eval": ((0, "source"),),
     "exec": ((0, "source"),),
 }
-"""Function → its arguments that are formats, patterns or templates: position and keyword. A name without a module
-stands for the function and for the method of that name."""
+"""Function → its arguments that are formats, patterns or templates: position and keyword. A name
+without a module stands for the function and for the method of that name."""
 FORMAT_METHODS = ("format", "format_map")
 OPTION = "options.format"
 """``--format`` of the command line."""
@@ -64,7 +65,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.changes.manual.manual_reason": "the table REASONS",
     "nictop.cli.hosts._is_known_host": "names in files of this user's ssh and in /etc/hosts",
     "nictop.cli.hosts._texts_with_includes": "Include in files of this user's ssh",
-    "nictop.model.facts.ethtool_settings.other_features": "the table ETHTOOL_OFFLOADS",
+    "nictop.model.facts.ethtool_settings._belongs": "the table ETHTOOL_OFFLOADS",
     "nictop.model.queues.driver_counters._names": TABLE,
     "nictop.model.queues.driver_counters._rx_and_tx": TABLE,
     "nictop.model.queues.driver_counters._section": TABLE,
@@ -72,33 +73,40 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.model.text.units.significant": "1 or 2 decimals",
     "nictop.model.text.units.duration": NUMBERS,
     "nictop.probe.bootstrap.MemoryImporter.exec_module": "modules of the probe, which nictop sent",
-    "nictop.probe.counters.links.StatsLayout.__init__": "numbers of at most a message of the kernel",
-    "nictop.probe.inventory.configuration.collect.sourced_files": "source in root's own file, read by the probe there",
+    "nictop.probe.counters.links.StatsLayout.__init__": "numbers of at most a message of the "
+    "kernel",
+    "nictop.probe.inventory.guests.leases._all_leases": "the table LEASE_FILES",
+    "nictop.probe.inventory.guests.virtual_machines.DevicesHere.function_of_vdpa": "digits of a device",
+    "nictop.probe.inventory.configuration.collect.sourced_files": "source in root's own file, "
+    "read by the probe there",
     "nictop.probe.inventory.managers.stopped.unit_state": "names of units in the table of managers",
-    "nictop.probe.kernel.patterns.LazyPattern.compiled": "a function for patterns: its callers are looked at",
+    "nictop.probe.kernel.patterns.LazyPattern.compiled": "a function for patterns: its callers "
+    "are looked at",
     "nictop.probe.kernel.patterns.pattern": "a function for patterns: its callers are looked at",
     "nictop.probe.traffic.builtin.options.matching.parse": TABLE,
     "nictop.probe.traffic.builtin.paced.exchange": NUMBERS,
-    "nictop.recording.file.delta.LineFormat.line": "each % of the line is doubled; the replay depends on its speed",
+    "nictop.recording.file.delta.LineFormat.line": "each % of the line is doubled; the replay "
+    "depends on its speed",
     "nictop.report.redaction.names.NameAliases.expression": "names are escaped, each by itself",
     "nictop.report.redaction.redaction.Redaction.text": "a function that returns the replacement",
-    "nictop.rules.paravirtual.hyperv._assign_channels": NUMBERS,
-    "nictop.traffic.run.counter_records.CounterRecords.add": NUMBERS,
+    "nictop.rules.hyperv.netvsc._assign_channels": NUMBERS,
+    "nictop.traffic.hosts.counter_records.CounterRecords.add": NUMBERS,
     "nictop.traffic.drops.result._filled": "the commands of the table REASONS",
     "nictop.tui.widgets.charts.bar_chart._goodput_line": CELLS,
-    "nictop.tui.widgets.cpu.cpu_block.draw_cpu_map": CELLS,
+    "nictop.tui.widgets.cpu.cpu_block._map_label": CELLS,
     "nictop.tui.widgets.cpu.cpu_block.draw_cpu_table": CELLS,
     "nictop.tui.widgets.cpu.matrix._head": CELLS,
     "nictop.tui.widgets.cpu.nic_view.minute_chart": CELLS,
-    "nictop.tui.widgets.cpu.queues.draw_queues": NUMBERS,
+    "nictop.tui.widgets.cpu.queues._range_in_sight": NUMBERS,
     "nictop.tui.widgets.cpu.strip._bars": CELLS,
-    "nictop.tui.widgets.cpu.view.link_interrupts": CELLS,
+    "nictop.tui.widgets.cpu.interrupts.link_interrupts": CELLS,
     "nictop.tui.widgets.traffic.chart_drawing.Drawing.draw_cpu": CELLS,
     "nictop.tui.widgets.traffic.chart_drawing.Drawing.draw_plot": CELLS,
-    "nictop.tui.widgets.traffic.comparison_view._dot_lines": CELLS,
+    "nictop.tui.widgets.traffic.chart_drawing.Drawing._draw_name": CELLS,
+    "nictop.tui.widgets.traffic.comparison_view._figures_text": CELLS,
     "nictop.tui.widgets.traffic.legend.draw_legend": CELLS,
     "nictop.wire.ssh.config.files._is_in": "patterns in files of this user's ssh",
-    "nictop.wire.ssh.config.files._read_file": "Include in files of this user's ssh",
+    "nictop.wire.ssh.config.files._included_files": "Include in files of this user's ssh",
 }
 """Function → why what it takes as a format or pattern is not a text of a host."""
 
@@ -135,7 +143,9 @@ class Finder:
     def _in(self, node: ast.AST, scope: Scope) -> Iterator[Use]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             scope = Scope(
-                f"{scope.name}.{node.name}", {**scope.constants, **bindings(node)}, scope.functions | inner(node)
+                f"{scope.name}.{node.name}",
+                {**scope.constants, **bindings(node)},
+                scope.functions | inner(node),
             )
         elif isinstance(node, ast.ClassDef):
             scope = Scope(f"{scope.name}.{node.name}", scope.constants, scope.functions)
@@ -147,21 +157,39 @@ class Finder:
 
     def _templates(self, node: ast.AST) -> Iterator[ast.expr]:
         """The expressions in this node that are formats, patterns or templates."""
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and not self._is_number(node):
+        if (
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Mod)
+            and not self._is_number(node)
+        ):
             yield node.left
         elif isinstance(node, ast.FormattedValue) and isinstance(node.format_spec, ast.JoinedStr):
-            yield from (part.value for part in node.format_spec.values if isinstance(part, ast.FormattedValue))
-        elif isinstance(node, ast.Attribute) and node.attr in FORMAT_METHODS and ast.unparse(node) != OPTION:
+            yield from (
+                part.value
+                for part in node.format_spec.values
+                if isinstance(part, ast.FormattedValue)
+            )
+        elif (
+            isinstance(node, ast.Attribute)
+            and node.attr in FORMAT_METHODS
+            and ast.unparse(node) != OPTION
+        ):
             yield node.value
         elif isinstance(node, ast.Call):
             yield from called_templates(node)
         elif isinstance(node, ast.ImportFrom) and node.module == "string":
-            yield from (ast.Name(one.name, lineno=node.lineno) for one in node.names if one.name == "Template")
+            yield from (
+                ast.Name(one.name, lineno=node.lineno)
+                for one in node.names
+                if one.name == "Template"
+            )
 
     def _is_number(self, node: ast.BinOp) -> bool:
         """One side of ``%`` is seen to be a number that is no argument of a format."""
         left, right = node.left, node.right
-        if isinstance(left, ast.UnaryOp) or (isinstance(left, ast.Call) and ast.unparse(left.func) in ("len", "int")):
+        if isinstance(left, ast.UnaryOp) or (
+            isinstance(left, ast.Call) and ast.unparse(left.func) in ("len", "int")
+        ):
             return True
         if isinstance(right, ast.Name) and right.id.isupper() and self._module is not None:
             return isinstance(getattr(self._module, right.id, None), (int, float))
@@ -169,7 +197,11 @@ class Finder:
             return isinstance(right.value, (int, float))
         if isinstance(right, ast.BinOp):
             return isinstance(right.op, (ast.Pow, ast.Sub, ast.Mult))
-        return isinstance(right, ast.Call) and isinstance(right.func, ast.Name) and right.func.id == "len"
+        return (
+            isinstance(right, ast.Call)
+            and isinstance(right.func, ast.Name)
+            and right.func.id == "len"
+        )
 
     def _is_constant(self, node: ast.expr, scope: Scope) -> bool:
         if isinstance(node, (ast.Constant, ast.Lambda)):
@@ -180,7 +212,9 @@ class Finder:
             values = scope.constants.get(node.id)
             if values is None:  # neither a parameter nor assigned to here
                 return node.id in scope.functions or callable(getattr(self._module, node.id, None))
-            return bool(values) and all(self._is_constant(value, without(scope, node.id)) for value in values)
+            return bool(values) and all(
+                self._is_constant(value, without(scope, node.id)) for value in values
+            )
         if isinstance(node, ast.Attribute):  # ``EXPRESSION.pattern``, ``module.CONSTANT``
             return node.attr.isupper() or self._is_constant(node.value, scope)
         if isinstance(node, ast.Subscript):
@@ -210,7 +244,9 @@ class Finder:
             return all(self._is_constant(part, scope) for part in node.args)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "join":
             return all(self._is_constant(part, scope) for part in (node.func.value, *node.args))
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "get":  # of a table; a default counts too
+        if (
+            isinstance(node.func, ast.Attribute) and node.func.attr == "get"
+        ):  # of a table; a default counts too
             return all(self._is_constant(part, scope) for part in (node.func.value, *node.args[1:]))
         return False
 
@@ -219,14 +255,19 @@ def called_templates(node: ast.Call) -> Iterator[ast.expr]:
     """The arguments of a call that are formats, patterns or templates."""
     called = ast.unparse(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else ""
     last = called.rpartition(".")[2]
-    for position, keyword in ARGUMENTS.get(called, ARGUMENTS.get(last, ()) if not called.startswith("re.") else ()):
+    for position, keyword in ARGUMENTS.get(
+        called, ARGUMENTS.get(last, ()) if not called.startswith("re.") else ()
+    ):
         if len(node.args) > position:
             yield node.args[position]
         yield from (one.value for one in node.keywords if one.arg == keyword)
 
 
-def bindings(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> dict[str, list[ast.expr]]:
-    """Local name → what is assigned to it, or iterated over; nothing for a parameter and for what is not followed."""
+def bindings(
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module,
+) -> dict[str, list[ast.expr]]:
+    """Local name → what is assigned to it, or iterated over; nothing for a parameter and for what
+    is not followed."""
     found: dict[str, list[ast.expr]] = {}
     opaque: set[str] = set()
     for node in own_nodes(function):
@@ -266,7 +307,8 @@ def inner(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
 
 
 def without(scope: Scope, name: str) -> Scope:
-    """The scope in which a name stands for nothing: a name that is made from itself is no constant."""
+    """The scope in which a name stands for nothing: a name that is made from itself is no
+    constant."""
     return Scope(scope.name, {**scope.constants, name: []}, scope.functions)
 
 
@@ -283,7 +325,11 @@ def uses() -> tuple[Use, ...]:
 
 
 def test_no_format_pattern_or_template_is_a_text_from_elsewhere() -> None:
-    found = [f"{use.function}, line {use.line}: {use.text}" for use in uses() if use.function not in EXCEPTIONS]
+    found = [
+        f"{use.function}, line {use.line}: {use.text}"
+        for use in uses()
+        if use.function not in EXCEPTIONS
+    ]
     assert found == []
 
 

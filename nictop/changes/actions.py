@@ -1,15 +1,17 @@
-"""The actions of the probe that carry out a fix: argv that its grammar takes, or why the user must run it.
+"""The actions of the probe that carry out a fix: argv that its grammar takes, or why the user must
+run it.
 
-Pure. The probe runs no shell: it carries out those commands that `nictop.probe.plan.grammar.actions` allows.
-``echo TEXT > FILE`` and ``sysctl -w`` become writes. A placeholder (``<ADDRESS/PREFIX>``) follows the name of a
-setting; a name on the host that looks like one is never treated as one.
+Pure. The probe runs no shell: it carries out those commands that
+`nictop.probe.plan.grammar.actions` allows. ``echo TEXT > FILE`` and ``sysctl -w`` become writes. A
+placeholder (``<ADDRESS/PREFIX>``) follows the name of a setting; a name on the host that looks like
+one is never treated as one.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nictop.changes.manual import manual_reason
@@ -25,7 +27,8 @@ Action = tuple[str, ...]
 MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}", re.ASCII)
 SYSCTL = re.compile(r"(net\.core\.[a-z_]+)=([0-9]+)", re.ASCII)
 SETTING = re.compile(
-    r"[+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|combined|rx|tx)"
+    r"[+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|"
+    r"combined|rx|tx)"
 )
 """What is followed by a place to fill in. Behind any other word the same text is a name."""
 
@@ -63,89 +66,136 @@ def actions_of(fix: Fix) -> Actions | ManualOnly:
     for step in fix.commands:
         try:
             action = _action(step)
-            names = {index: action[index][1:-1] for index in range(len(action)) if _is_blank(action, index)}
-            unknown = [name for name in names.values() if name not in BLANKS]
-            if unknown:
-                return ManualOnly(f"the value of <{unknown[0]}> is unknown")
-            parse_action(tuple(BLANKS[names[i]].example if i in names else text for i, text in enumerate(action)))
+            names = _blank_names(action)
+            _check_action(action, names)
         except ValueError as error:
-            reason = manual_reason(step.argv, step.write_to) if isinstance(step, Command) else ""
-            return ManualOnly(f"{step}: {reason or error}")
+            return ManualOnly(f"{step}: {_manual_reason(step) or error}")
+        except NotFillable as error:
+            return ManualOnly(error.message)
         actions.append(action)
         blanks |= dict.fromkeys(names.values())
     return Actions(tuple(actions), tuple(blanks))
+
+
+class NotFillable(NictopError):
+    """A placeholder whose value nictop does not ask for."""
+
+
+def _blank_names(action: Action) -> dict[int, str]:
+    """Place of a word that is to be filled in → its name, without the angle brackets."""
+    return {place: word[1:-1] for place, word in enumerate(action) if _is_blank(action, place)}
+
+
+def _check_action(action: Action, names: Mapping[int, str]) -> None:
+    """Raises ValueError if the grammar of the probe does not take it, with examples filled in."""
+    words = list(action)
+    for place, name in names.items():
+        if name not in BLANKS:
+            raise NotFillable(f"the value of <{name}> is unknown")
+        words[place] = BLANKS[name].example
+    parse_action(tuple(words))
+
+
+def _manual_reason(step: Step) -> str:
+    if not isinstance(step, Command):
+        return ""
+    return manual_reason(step.argv, step.write_to)
 
 
 def _action(step: Step) -> Action:
     """Raises ValueError."""
     if not isinstance(step, Command):
         raise ValueError("it needs a shell")
-    argv = step.argv
     if step.write_to is not None:
-        if len(argv) != 2 or argv[0] != "echo":
-            raise ValueError("it needs a shell to write the file")
-        return ("write", step.write_to, argv[1])
-    if argv[:2] == ("sysctl", "-w") and len(argv) == 3:
-        found = SYSCTL.fullmatch(argv[2])
-        if found is None:
-            raise ValueError("nictop does not write this setting")
-        return ("write", f"/proc/sys/{found[1].replace('.', '/')}", found[2])
-    return argv
+        return _file_action(step.argv, step.write_to)
+    match step.argv:
+        case ("sysctl", "-w", setting):
+            return _sysctl_action(setting)
+    return step.argv
+
+
+def _file_action(argv: Sequence[str], path: str) -> Action:
+    """``echo TEXT > path``"""
+    match argv:
+        case ("echo", text):
+            return ("write", path, text)
+    raise ValueError("it needs a shell to write the file")
+
+
+def _sysctl_action(setting: str) -> Action:
+    """``net.core.somaxconn=4096``"""
+    found = SYSCTL.fullmatch(setting)
+    if found is None:
+        raise ValueError("nictop does not write this setting")
+    return ("write", f"/proc/sys/{found[1].replace('.', '/')}", found[2])
 
 
 def _is_blank(action: Action, index: int) -> bool:
     """Whether a word is a place to fill in: the value of a setting."""
-    is_value = index > 1 and SETTING.fullmatch(action[index - 1]) is not None
-    return is_value and PLACEHOLDER.fullmatch(action[index]) is not None
+    if index < 2 or SETTING.fullmatch(action[index - 1]) is None:
+        return False
+    return PLACEHOLDER.fullmatch(action[index]) is not None
 
 
 def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
-    """The same with `values` (name without brackets → text) filled in; other blanks stay. Raises NictopError for a name
-    that is none of its `blanks` and for a value that is not valid."""
+    """The same with `values` (name without brackets → text) filled in; other blanks stay. Raises
+    NictopError for a name that is none of its `blanks` and for a value that is not valid."""
     for name in values:
         if name not in actions.blanks:
             requested = ", ".join(f"<{blank}>" for blank in actions.blanks) or "none"
-            raise NictopError(f"this fix has no placeholder <{clean(name)}>; placeholders: {requested}")
+            raise NictopError(
+                f"this fix has no placeholder <{clean(name)}>; placeholders: {requested}"
+            )
     checked = {name: BLANKS[name].checked(text.strip()) for name, text in values.items()}
-    filled = tuple(tuple(_filled(action, index, checked) for index in range(len(action))) for action in actions.actions)
-    return replace(actions, actions=filled, blanks=tuple(one for one in actions.blanks if one not in checked))
+    filled = tuple(_filled(action, checked) for action in actions.actions)
+    blanks = tuple(name for name in actions.blanks if name not in checked)
+    return replace(actions, actions=filled, blanks=blanks)
 
 
-def _filled(action: Action, index: int, values: Mapping[str, str]) -> str:
-    text = action[index]
-    return values.get(text[1:-1], text) if _is_blank(action, index) else text
+def _filled(action: Action, values: Mapping[str, str]) -> Action:
+    words = list(action)
+    for place, name in _blank_names(action).items():
+        words[place] = values.get(name, words[place])
+    return tuple(words)
 
 
 def with_values(steps: Iterable[Step], values: Mapping[str, str]) -> tuple[Step, ...]:
-    """The same commands with `values` (name of a placeholder without brackets → text) put in, to be shown and copied;
-    placeholders without a value stay."""
+    """The same commands with `values` (name of a placeholder without brackets → text) put in, to be
+    shown and copied; placeholders without a value stay."""
+    return tuple(_with_values(step, values) for step in steps)
 
-    def filled(text: str) -> str:
-        return PLACEHOLDER.sub(lambda found: values.get(found[0][1:-1]) or found[0], text)
 
-    def filled_word(word: str) -> str:
-        """Of a shell line: quoted there."""
-        value = values.get(word[2:-2]) if word[:2] == "'<" and word[-2:] == ">'" else None
-        return shell_quote(value) if value else filled(word)
+def _with_values(step: Step, values: Mapping[str, str]) -> Step:
+    if not isinstance(step, Command):
+        return ManualStep(tuple(_word_with_values(word, values) for word in step.words))
+    path = step.write_to
+    if path is not None:
+        path = _text_with_values(path, values)
+    return Command(tuple(_text_with_values(word, values) for word in step.argv), path)
 
-    result: list[Step] = []
-    for step in steps:
-        if isinstance(step, Command):
-            path = None if step.write_to is None else filled(step.write_to)
-            result.append(Command(tuple(map(filled, step.argv)), path))
-        else:
-            result.append(ManualStep(tuple(map(filled_word, step.words))))
-    return tuple(result)
+
+def _text_with_values(text: str, values: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda match: values.get(match[0][1:-1]) or match[0], text)
+
+
+def _word_with_values(word: str, values: Mapping[str, str]) -> str:
+    """Of a shell line: the value is quoted there."""
+    is_quoted = word.startswith("'<") and word.endswith(">'")
+    value = values.get(word[2:-2])
+    if is_quoted and value:
+        return shell_quote(value)
+    return _text_with_values(word, values)
 
 
 def command_of(action: Action) -> Command:
     """An action as it is typed into a shell."""
-    if action[:1] == ("write",) and len(action) == 3:
-        return echo(action[2], action[1])
+    match action:
+        case ("write", path, text):
+            return echo(text, path)
     return Command(action)
 
 
-# ------------------------------------------------------------------------------------------------ what is filled in
+# -------------------------------------------------------------------------------- what is filled in
 
 
 @dataclass(frozen=True)
@@ -163,11 +213,14 @@ class Placeholder:
         try:
             return self.check(text)
         except ValueError:
-            raise NictopError(f'"{clean(text)}" is not {self.what}', f"e.g. {self.example}") from None
+            raise NictopError(
+                f'"{clean(text)}" is not {self.what}', f"e.g. {self.example}"
+            ) from None
 
 
 def _interface(text: str) -> str:
-    if not ipaddress.ip_interface(text).network.prefixlen or "/" not in text or "%" in text:
+    prefix_length = ipaddress.ip_interface(text).network.prefixlen
+    if "/" not in text or "%" in text or not prefix_length:
         raise ValueError
     return text
 

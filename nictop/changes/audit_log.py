@@ -1,10 +1,11 @@
 """The log of changes: ``$XDG_STATE_HOME/nictop/changes.jsonl``, on the machine that nictop runs on.
 
-One JSON object per line: the first before a change begins, the second with the same id when it has ended, so that a
-change is logged even if nictop is killed in between. Lines are appended under a lock (several nictops may write) and
-never rewritten; only the owner can read the file, as it names hosts. `append_change` and `read_log` access the file
-system; `encode_change` and `parse_log` are pure. Invalid lines are skipped and counted. Texts in the log are not
-trusted: they are escaped where they are shown.
+One JSON object per line: the first before a change begins, the second with the same id when it has
+ended, so that a change is logged even if nictop is killed in between. Lines are appended under a
+lock (several nictops may write) and never rewritten; only the owner can read the file, as it names
+hosts. `append_change` and `read_log` access the file system; `encode_change` and `parse_log` are
+pure. Invalid lines are skipped and counted. Texts in the log are not trusted: they are escaped
+where they are shown.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ MAX_LOG_LINE_BYTES = 1 << 20
 LOG_LOCK_TIMEOUT, LOG_LOCK_POLL_SECONDS = 2.0, 0.005
 """Seconds to wait for other writers, and between two attempts."""
 
-State = Literal["begun", "kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"]
+State = Literal[
+    "begun",
+    "kept",
+    "undone",
+    "restarted",
+    "refused",
+    "cancelled",
+    "unreachable",
+    "failed",
+    "unknown",
+]
 """begun, or how it ended (`nictop.changes.events.Outcome`)."""
 
 
@@ -76,7 +87,8 @@ class LoggedChange:
     """Subject of the finding."""
     actions: tuple[LoggedAction, ...] = ()
     undo: tuple[str, ...] = ()
-    """Shell lines that restore the old state after the change was kept; empty if those of the actions do."""
+    """Shell lines that restore the old state after the change was kept; empty if those of the
+    actions do."""
     ended: float | None = None
     """Seconds since the epoch."""
     text: str = ""
@@ -99,8 +111,8 @@ class ChangeLog:
 
 
 def log_path(environment: Mapping[str, str]) -> Path:
-    """``$XDG_STATE_HOME/nictop/changes.jsonl``, else below ``~/.local/state``. Raises NictopError if there is no home
-    directory."""
+    """``$XDG_STATE_HOME/nictop/changes.jsonl``, else below ``~/.local/state``. Raises NictopError
+    if there is no home directory."""
     state = state_directory(environment)
     if not state:
         raise NictopError("no directory for the log of changes", "set HOME or XDG_STATE_HOME")
@@ -114,11 +126,14 @@ def user_name(environment: Mapping[str, str]) -> str:
     except KeyError:
         name = str(os.geteuid())
     caller = environment.get("SUDO_USER", "")
-    return f"{name} ({caller})" if caller and caller != name else name
+    if caller in ("", name):
+        return name
+    return f"{name} ({caller})"
 
 
 def encode_change(change: LoggedChange) -> bytes:
-    """One line, with its newline. Raises NictopError if it could not be decoded again or is too long."""
+    """One line, with its newline. Raises NictopError if it could not be decoded again or is too
+    long."""
     import msgspec
 
     try:
@@ -132,8 +147,8 @@ def encode_change(change: LoggedChange) -> bytes:
 
 
 def parse_log(data: bytes, *, cut: bool = False) -> ChangeLog:
-    """Parse the changes in a part of a log. `cut`: it does not start at the beginning of the file, so that its first
-    line may be incomplete."""
+    """Parse the changes in a part of a log. `cut`: it does not start at the beginning of the file,
+    so that its first line may be incomplete."""
     import msgspec
 
     lines = data.split(b"\n")
@@ -179,15 +194,17 @@ def append_change(change: LoggedChange, path: Path) -> None:
         finally:
             os.close(descriptor)
     except NotRegularFileError:
-        raise NictopError(f"{clean(str(path))} is not a regular file: changes cannot be logged") from None
+        raise NictopError(
+            f"{clean(str(path))} is not a regular file: changes cannot be logged"
+        ) from None
     except OSError as error:
         why = error.strerror or str(error)
         raise NictopError(f"the change cannot be logged in {clean(str(path))}: {why}") from None
 
 
 def _lock(descriptor: int) -> None:
-    """Raises OSError if another program holds the lock for much longer than writing a line takes: meanwhile the caller
-    handles neither the host nor keys."""
+    """Raises OSError if another program holds the lock for much longer than writing a line takes:
+    meanwhile the caller handles neither the host nor keys."""
     end = time.monotonic() + LOG_LOCK_TIMEOUT
     while True:
         try:
@@ -200,7 +217,8 @@ def _lock(descriptor: int) -> None:
 
 
 def _append(descriptor: int, data: bytes) -> None:
-    """An incomplete last line (disk full, process killed) is terminated first, so that the new one stays valid."""
+    """An incomplete last line (disk full, process killed) is terminated first, so that the new one
+    stays valid."""
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         data = b"\n" + data

@@ -1,5 +1,5 @@
-"""The events of a change, and its time limits. Texts may contain what a host has sent: they are escaped where they are
-shown."""
+"""The events of a change, and its time limits. Texts may contain what a host has sent: they are
+escaped where they are shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Literal
 
 from nictop.probe.records import PlannedAction
 
-Outcome = Literal["kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"]
-"""kept, undone: read back from the host. restarted: the host was restarted meanwhile, and had the old values when it
-was read again. refused, cancelled, unreachable: nothing was changed. failed: not everything was undone; the text says
-what was not. unknown: the host was lost and did not reply afterwards; it undoes what was not kept."""
+Outcome = Literal[
+    "kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"
+]
+"""kept, undone: read back from the host. restarted: the host was restarted meanwhile, and had the
+old values when it was read again. refused, cancelled, unreachable: nothing was changed. failed: not
+everything was undone; the text says what was not. unknown: the host was lost and did not reply
+afterwards; it undoes what was not kept."""
 NOTHING_CHANGED: tuple[Outcome, ...] = ("refused", "cancelled", "unreachable")
 
 
@@ -19,16 +22,18 @@ NOTHING_CHANGED: tuple[Outcome, ...] = ("refused", "cancelled", "unreachable")
 class ChangeTimeouts:
     """Time limits of a change, in seconds."""
 
-    reply: float = 20.0
+    reply: float = 60.0
     """For the reply of the probe to a request that changes nothing."""
     apply: float = 240.0
     """For "applied": several profiles may each wait for DHCP."""
     settle: float = 120.0
-    """For the end, after the request for it or after the deadline; also for a lost host to be live again."""
+    """For the end, after the request for it or after the deadline; also for a lost host to be live
+    again."""
     rollback: float = 5.0
     """After the deadline, for the host to undo it; values that are still new then were kept."""
     after_failure: float = 65.0
-    """For "undoing" after "failed": the process that replaces a killed guard waits for the programs of that guard."""
+    """For "undoing" after "failed": the process that replaces a killed guard waits for the programs
+    of that guard."""
     retry: float = 1.0
     """Between two requests to a host that is live again and still busy with the change."""
 
@@ -63,7 +68,8 @@ class ReadBack:
 
 @dataclass(frozen=True)
 class GoalCheck:
-    """Whether a guided job has reached its goal, as an inventory shows it that was read after the change."""
+    """Whether a guided job has reached its goal, as an inventory shows it that was read after the
+    change."""
 
     proven: bool
     text: str
@@ -111,5 +117,14 @@ class ChangeEnded:
 
 
 Event = (
-    Prepared | Applying | Applied | ReadBack | GoalCheck | Verdict | StepFailed | Undoing | ConnectionLost | ChangeEnded
+    Prepared
+    | Applying
+    | Applied
+    | ReadBack
+    | GoalCheck
+    | Verdict
+    | StepFailed
+    | Undoing
+    | ConnectionLost
+    | ChangeEnded
 )

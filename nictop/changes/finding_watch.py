@@ -1,12 +1,13 @@
 """Whether a finding is still there after a change. Pure: snapshots in, verdicts out.
 
-The result of a rule that reads no counter is valid as soon as the inventory is new. A rule that reads counters needs
-some seconds of rates that were all measured after the change.
+The result of a rule that reads no counter is valid as soon as the inventory is new. A rule that
+reads counters needs some seconds of rates that were all measured after the change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from nictop.changes.events import Verdict
@@ -22,8 +23,8 @@ COUNTER_FIELDS = frozenset(("counters", "before", "rates", "vf_base", "window"))
 
 
 class FindingWatch:
-    """Checks the snapshots of a host after a change. `since`: when it was applied, seconds of the host's
-    CLOCK_MONOTONIC."""
+    """Checks the snapshots of a host after a change. `since`: when it was applied, seconds of the
+    host's CLOCK_MONOTONIC."""
 
     def __init__(self, finding: Finding, since: float) -> None:
         self._finding, self._since = finding, since
@@ -32,22 +33,37 @@ class FindingWatch:
         self._verdict: Verdict | None = None
 
     def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
-        """The result of the rule; None: the same as before, or the snapshot has nothing new for it. `others`: the other
-        watched hosts, for rules that compare."""
+        """The result of the rule; None: the same as before, or the snapshot has nothing new for it.
+        `others`: the other watched hosts, for rules that compare."""
         inventory = snapshot.inventory
-        if inventory is None or inventory.pending or inventory.time < self._since or snapshot.state != "live":
+        if inventory is None or not self._is_new(snapshot, inventory):
             return None
-        if snapshot.before is not None and snapshot.before.time >= self._since:  # rates after it only
+        has_rates = snapshot.before is not None and snapshot.before.time >= self._since
+        if has_rates:  # all of them after the change
             self._window.add(snapshot)
         parts = self._window.parts
-        if self._judged is not None and self._judged[0] is inventory and self._judged[1] == len(parts):
+        if self._is_judged(inventory, len(parts)):
             return None
         self._judged = (inventory, len(parts))
-        new, counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
-        if new == self._verdict or (counted and self._window.seconds < SETTLED_RATES_SECONDS):
+        new, has_counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
+        if has_counted and self._window.seconds < SETTLED_RATES_SECONDS:
+            return None
+        if new == self._verdict:
             return None
         self._verdict = new
         return new
+
+    def _is_new(self, snapshot: Snapshot, inventory: Inventory) -> bool:
+        """All of it was read after the change."""
+        is_complete = not inventory.pending and snapshot.state == "live"
+        return is_complete and inventory.time >= self._since
+
+    def _is_judged(self, inventory: Inventory, number: int) -> bool:
+        """There was a verdict with this inventory and so many parts of the window."""
+        if self._judged is None:
+            return False
+        judged, judged_number = self._judged
+        return inventory is judged and number == judged_number
 
 
 def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool]:
@@ -56,8 +72,8 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     if rule is None:
         return Verdict(False, f"unknown rule: {finding.rule}"), False
     diagnosis, counted = diagnose_tracked(hosts, [rule])
-    for one in diagnosis.findings:
-        if (one.host, one.subject) == (finding.host, finding.subject):
+    for found in diagnosis.findings:
+        if (found.host, found.subject) == (finding.host, finding.subject):
             return Verdict(False), counted
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
@@ -69,7 +85,7 @@ def diagnose_tracked(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple
     """(The result of the rules, whether any of them has read counters for that)."""
     known = [_tracked(host) for host in hosts]
     diagnosis = diagnose([host for _, host in known], rules)
-    return diagnosis, any(one.counters_read for pair in known for one in pair)
+    return diagnosis, any(tracker.counters_read for tracker in chain.from_iterable(known))
 
 
 class _TracksCounterAccess:

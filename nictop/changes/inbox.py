@@ -24,8 +24,8 @@ MAX_PENDING = 16
 
 
 class ChangeInbox:
-    """A queue. `identity`: id of the requests whose replies are received; those to other changes are dropped. `others`:
-    the other watched hosts, for rules that compare."""
+    """A queue. `identity`: id of the requests whose replies are received; those to other changes
+    are dropped. `others`: the other watched hosts, for rules that compare."""
 
     def __init__(self, identity: str, others: Callable[[], Iterable[HostFacts]]) -> None:
         self.identity = identity
@@ -44,8 +44,9 @@ class ChangeInbox:
     @property
     def boot_id(self) -> str:
         """Of the host's present start; "" if it is not known."""
-        hello = self.snapshot.hello if self.snapshot is not None else None
-        return hello.boot_id if hello is not None else ""
+        if self.snapshot is None or self.snapshot.hello is None:
+            return ""
+        return self.snapshot.hello.boot_id
 
     def receive(self, item: Line | SourceState, snapshot: Snapshot) -> None:
         """Process one item of the source; `snapshot`: the state after it."""
@@ -63,11 +64,14 @@ class ChangeInbox:
         self._not_empty.set()
 
     def begin_watching(
-        self, since: float, finding: Finding | None, proof: Callable[[Snapshot], GoalCheck] | None = None
+        self,
+        since: float,
+        finding: Finding | None,
+        proof: Callable[[Snapshot], GoalCheck] | None = None,
     ) -> None:
-        """From now on, put: `ReadBack` once the host has sent an inventory that it read after `since` (seconds of its
-        CLOCK_MONOTONIC), the result of `proof` for each such inventory, and whether the finding is still there; each
-        only if it is another one than before."""
+        """From now on, put: `ReadBack` once the host has sent an inventory that it read after
+        `since` (seconds of its CLOCK_MONOTONIC), the result of `proof` for each such inventory, and
+        whether the finding is still there; each only if it is another one than before."""
         self._since, self._proof = since, proof
         self._watch = None if finding is None else FindingWatch(finding, since)
 
@@ -81,23 +85,33 @@ class ChangeInbox:
         return self._since is not None
 
     def _check(self, snapshot: Snapshot, since: float) -> None:
-        inventory = snapshot.inventory
-        if inventory is not None and not inventory.pending and inventory.time >= since:
-            if self._inventory is None:
-                self.put(ReadBack())
-            if self._proof is not None and inventory is not self._inventory:
-                goal = self._proof(snapshot)
-                if goal != self._goal:
-                    self._goal = goal
-                    self.put(goal)
-            self._inventory = inventory
+        if snapshot.inventory is not None:
+            self._check_inventory(snapshot, snapshot.inventory, since)
         if self._watch is not None:
             verdict = self._watch.take(snapshot, self._others())
             if verdict is not None:
                 self.put(verdict)
 
+    def _check_inventory(self, snapshot: Snapshot, inventory: Inventory, since: float) -> None:
+        if inventory.pending or inventory.time < since:
+            return
+        if self._inventory is None:
+            self.put(ReadBack())
+        if inventory is not self._inventory:
+            self._check_goal(snapshot)
+        self._inventory = inventory
+
+    def _check_goal(self, snapshot: Snapshot) -> None:
+        if self._proof is None:
+            return
+        goal = self._proof(snapshot)
+        if goal != self._goal:
+            self._goal = goal
+            self.put(goal)
+
     async def next(self, deadline: float) -> ChangeItem | None:
-        """The next item of this change; None if there is none until `deadline` (seconds of CLOCK_MONOTONIC)."""
+        """The next item of this change; None if there is none until `deadline` (seconds of
+        CLOCK_MONOTONIC)."""
         while True:
             while not self._pending:
                 self._not_empty.clear()

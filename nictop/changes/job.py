@@ -45,24 +45,36 @@ class ChangeJob:
     """Interface, PCI address, or "" for the host itself."""
     fix: Fix
     lasting: tuple[Fix, ...] = ()
-    """Fixes that make it persistent, if `fix` is not; applied as jobs of their own, or by the user."""
+    """Fixes that make it persistent, if `fix` is not; applied as jobs of their own, or by the
+    user."""
     finding: Finding | None = None
     """The finding that it fixes; None: it is a guided set-up."""
     proof: Callable[[Snapshot], GoalCheck] | None = None
-    """Checks a snapshot whose inventory was read after the change; None: the rule of the finding does."""
+    """Checks a snapshot whose inventory was read after the change; None: the rule of the finding
+    does."""
     warnings: tuple[str, ...] = ()
     """What it affects, or must fit, beside its subject: sentences without a full stop."""
 
     @classmethod
     def of_finding(cls, finding: Finding, fix: Fix) -> ChangeJob:
-        return cls(finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding)
+        return cls(
+            finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding
+        )
 
     def lasting_job(self, fix: Fix) -> ChangeJob:
         """A job that applies one of `lasting`."""
         return ChangeJob(self.host, fix.title, self.subject, fix)
 
-    def spec(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
+    def spec(
+        self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN
+    ) -> ChangeSpec:
         """`actions`: those of the fix, with all blanks filled in."""
         return ChangeSpec(
-            self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo)), self.proof
+            self.host,
+            tuple(actions),
+            self.title,
+            self.finding,
+            keep_within,
+            tuple(map(str, self.fix.undo)),
+            self.proof,
         )

@@ -24,8 +24,8 @@ from nictop.changes.job import ChangeSpec
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
-"""preparing: the host reads the current values. disconnected: the connection is lost; the host rolls back
-automatically."""
+"""preparing: the host reads the current values. disconnected: the connection is lost; the host
+rolls back automatically."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class ChangeProgress:
     decision: Decision | Literal[""] = ""
     """The last one of the user."""
     deadline: float | None = None
-    """When the host rolls back, seconds of this machine's CLOCK_MONOTONIC; None: it is not applied."""
+    """When the host rolls back, seconds of this machine's CLOCK_MONOTONIC; None: it is not
+    applied."""
     read_back: bool = False
     """The host has sent an inventory that it read after the change."""
     verdict: Verdict | None = None
@@ -59,7 +60,9 @@ class ChangeProgress:
     @property
     def ends_by_itself(self) -> bool:
         """Nothing of it has to be kept: a blinking LED."""
-        return bool(self.plan) and all(one.words[:2] == ("ethtool", "-p") for one in self.plan)
+        return bool(self.plan) and all(
+            action.words[:2] == ("ethtool", "-p") for action in self.plan
+        )
 
     @property
     def is_under_way(self) -> bool:
@@ -74,7 +77,9 @@ class ChangeProgress:
     def after(self, event: Event) -> ChangeProgress:
         """The next value."""
         if isinstance(event, Prepared):
-            return replace(self, stage="prepared", plan=event.plan, needs_second_yes=event.needs_second_yes)
+            return replace(
+                self, stage="prepared", plan=event.plan, needs_second_yes=event.needs_second_yes
+            )
         if isinstance(event, Applying):
             return replace(self, stage="applying")
         if isinstance(event, Applied):
@@ -86,11 +91,18 @@ class ChangeProgress:
         if isinstance(event, Verdict):
             return replace(self, verdict=event)
         if isinstance(event, ChangeEnded):
-            return replace(self, stage="ended", deadline=None, outcome=event.outcome, text=event.text)
-        stage: Stage = {Undoing: "undoing", ConnectionLost: "disconnected"}.get(type(event), self.stage)  # type: ignore[assignment]
+            return replace(
+                self, stage="ended", deadline=None, outcome=event.outcome, text=event.text
+            )
+        stages: dict[type, Stage] = {Undoing: "undoing", ConnectionLost: "disconnected"}
+        stage = stages.get(type(event), self.stage)
         deadline = self.deadline if stage == "disconnected" else None
         return replace(self, stage=stage, deadline=deadline, troubles=_with(self.troubles, event))
 
 
-def _with(troubles: tuple[str, ...], event: StepFailed | Undoing | ConnectionLost) -> tuple[str, ...]:
-    return troubles if not event.text or event.text in troubles else (*troubles, event.text)
+def _with(
+    troubles: tuple[str, ...], event: StepFailed | Undoing | ConnectionLost
+) -> tuple[str, ...]:
+    if event.text in ("", *troubles):
+        return troubles
+    return (*troubles, event.text)

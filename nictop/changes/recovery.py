@@ -1,7 +1,9 @@
-"""The outcome of a change whose host was lost meanwhile and is live again: does it have the old values or the new ones?
+"""The outcome of a change whose host was lost meanwhile and is live again: does it have the old
+values or the new ones?
 
-The host is requested to plan the same actions again, which changes nothing. The present values in that plan are the old
-ones if the change was undone, and the new ones if it was kept; the host does either without this machine.
+The host is requested to plan the same actions again, which changes nothing. The present values in
+that plan are the old ones if the change was undone, and the new ones if it was kept; the host does
+either without this machine.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from nictop.changes.events import ChangeEnded, ChangeTimeouts
 from nictop.changes.inbox import ChangeInbox
@@ -17,6 +20,7 @@ from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 
 DISCONNECTED_STATES = ("lost", "failed")
+
 REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
 LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
@@ -38,14 +42,20 @@ class LostChange:
 
 
 async def wait_for_outcome(
-    inbox: ChangeInbox, prepare: Callable[[], Awaitable[None]], lost: LostChange, limits: ChangeTimeouts
+    inbox: ChangeInbox,
+    prepare: Callable[[], Awaitable[None]],
+    lost: LostChange,
+    limits: ChangeTimeouts,
 ) -> ChangeEnded:
-    """Wait for the host, and request its plan (`prepare`) until that shows the old or the new values, or time is up."""
+    """Wait for the host, and request its plan (`prepare`) until that shows the old or the new
+    values, or time is up."""
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "the host did not reconnect"
     while True:
         if not await _is_live(inbox, limit):
-            return ChangeEnded("unknown", reason if was_restarted(lost, inbox) else f"{reason}; {LOST_HOST_TEXT}")
+            if not was_restarted(lost, inbox):
+                reason = f"{reason}; {LOST_HOST_TEXT}"
+            return ChangeEnded("unknown", reason)
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
@@ -61,26 +71,34 @@ async def wait_for_outcome(
         await asyncio.sleep(limits.retry)
 
 
-def outcome_of(lost: LostChange, plan: Sequence[PlannedAction], is_over: bool) -> ChangeEnded | None:
-    """The outcome that a new plan of the same actions shows. `is_over`: what was not kept is undone by now. None: it is
-    not known yet."""
-    pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=False) if is_conclusive(old)]
-    if len(plan) != len(lost.plan) or not pairs:
+def outcome_of(
+    lost: LostChange, plan: Sequence[PlannedAction], is_over: bool
+) -> ChangeEnded | None:
+    """The outcome that a new plan of the same actions shows. `is_over`: what was not kept is undone
+    by now. None: it is not known yet."""
+    if len(plan) != len(lost.plan):
         return None
-    if all(old.before == new.before for old, new in pairs):
+    pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
+    still_old = [old for old, new in pairs if old.before == new.before]
+    if not pairs:
+        return None
+    if len(still_old) == len(pairs):
         return ChangeEnded("undone", READ_BACK_TEXT)
-    still_old = [old for old, new in pairs if old.before == new.before and old.words[0] != "nmcli"]
-    return ChangeEnded("kept", READ_BACK_TEXT) if lost.kept and is_over and not still_old else None
+    is_new = all(old.words[0] == "nmcli" for old in still_old)
+    if is_new and lost.kept and is_over:
+        return ChangeEnded("kept", READ_BACK_TEXT)
+    return None
 
 
 def was_restarted(lost: LostChange, inbox: ChangeInbox) -> bool:
-    """Whether the host is known to run since after the change was planned: nothing rolls back there any more."""
+    """Whether the host is known to run since after the change was planned: nothing rolls back there
+    any more."""
     return bool(lost.boot_id) and inbox.boot_id not in ("", lost.boot_id)
 
 
 def after_restart(ended: ChangeEnded) -> ChangeEnded:
-    """An outcome that was read from a host that was restarted: whether its old values are those of a rollback, or what
-    it sets when it starts, is not known."""
+    """An outcome that was read from a host that was restarted: whether its old values are those of
+    a rollback, or what it sets when it starts, is not known."""
     if ended.outcome == "undone":
         return ChangeEnded("restarted")
     return ChangeEnded(ended.outcome, "read after a restart of the host")
@@ -89,6 +107,11 @@ def after_restart(ended: ChangeEnded) -> ChangeEnded:
 def is_conclusive(action: PlannedAction) -> bool:
     """Whether the value before an action shows if it was done: that of a reapply does not."""
     return action.before != action.after and action.words[:3] not in REAPPLY_COMMANDS
+
+
+def is_disconnected(item: object) -> TypeGuard[SourceState]:
+    """The item says that the connection to the host has ended."""
+    return isinstance(item, SourceState) and item.state in DISCONNECTED_STATES
 
 
 async def _is_live(inbox: ChangeInbox, limit: float) -> bool:
@@ -104,7 +127,7 @@ async def _reply(inbox: ChangeInbox, limit: float) -> ChangeLine | None:
     """None: it is lost again, or does not reply."""
     while True:
         item = await inbox.next(limit)
-        if item is None or (isinstance(item, SourceState) and item.state in DISCONNECTED_STATES):
+        if item is None or is_disconnected(item):
             return None
         if isinstance(item, ChangeLine):
             return item

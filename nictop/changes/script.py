@@ -1,8 +1,9 @@
-"""A fix as a POSIX shell script: the same commands, what undoes them and makes them last as comments. Pure."""
+"""A fix as a POSIX shell script: the same commands, what undoes them and makes them last as
+comments. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII
@@ -12,14 +13,16 @@ from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import filled_note, placeholders, where_text
 
 BASH_ONLY = "$'"
-"""How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
+"""How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not
+know it."""
 
 
 def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:
     """What makes a fix last that would be gone after the next reboot."""
     if chosen.persistent is not False:
         return ()
-    return tuple(one for one in finding.fixes if one is not chosen and one.where == "here" and one.persistent)
+    others = [fix for fix in finding.fixes if fix is not chosen]
+    return tuple(fix for fix in others if fix.where == "here" and fix.persistent)
 
 
 def script(
@@ -31,11 +34,26 @@ def script(
     lasting: Iterable[Fix] = (),
     warnings: Iterable[str] = (),
 ) -> str:
-    """The whole script. `about`: a line on what it is for. `commands`: those of the fix with everything filled in;
-    default: as they are. Raises NictopError if it is not typed into a shell of this host, if a placeholder is not
-    filled in, and for names that a POSIX shell cannot take on one line."""
-    lines = [str(step) for step in (fix.commands if commands is None else commands)]
-    undo = [str(step) for step in fix.undo]
+    """The whole script. `about`: a line on what it is for. `commands`: those of the fix with
+    everything filled in; default: as they are. Raises NictopError if it is not typed into a shell
+    of this host, if a placeholder is not filled in, and for names that a POSIX shell cannot take on
+    one line."""
+    if commands is None:
+        commands = fix.commands
+    lines, undo = list(map(str, commands)), list(map(str, fix.undo))
+    _check(host, fix, lines, undo)
+    text = ["#!/bin/sh", *_comment(about)]
+    text += _comment(f"Run as root on {host}. {_lasts(fix)}".strip())
+    text += [*_comment(filled_note(fix)), *_comment(*warnings), "set -eu", "", *lines]
+    if undo:
+        text += ["", "# Rollback:", *(f"# {line}" for line in undo)]
+    for further in lasting:
+        text += ["", *_lasting_lines(further)]
+    return "\n".join(text) + "\n"
+
+
+def _check(host: str, fix: Fix, lines: Sequence[str], undo: Sequence[str]) -> None:
+    """Raises NictopError for a fix of which no script can be made."""
     if fix.where != "here":
         raise NictopError(f"no script: the commands must be run {where_text(host, fix)}")
     if not lines:
@@ -44,15 +62,15 @@ def script(
         raise NictopError(f"value of {clean(missing[0])} missing", "add --fill NAME=VALUE")
     for line in (*lines, *undo):
         if BASH_ONLY in line or not is_clean(line):
-            raise NictopError("no script: a name contains invisible or control characters", "see nictop check")
-    text = ["#!/bin/sh", *_comment(about), *_comment(f"Run as root on {host}. {_lasts(fix)}".strip())]
-    text += [*_comment(filled_note(fix)), *_comment(*warnings), "set -eu", "", *lines]
-    if undo:
-        text += ["", "# Rollback:", *(f"# {line}" for line in undo)]
-    for one in lasting:
-        text += ["", *_comment(f"To make it persistent: {one.title}.", *([one.note] if one.note else []))]
-        text += [f"# {clean(str(step))}" for step in one.commands]
-    return "\n".join(text) + "\n"
+            why = "no script: a name contains invisible or control characters"
+            raise NictopError(why, "see nictop check")
+
+
+def _lasting_lines(fix: Fix) -> Iterator[str]:
+    """As a comment: the user decides whether it is to last."""
+    yield from _comment(f"To make it persistent: {fix.title}.", fix.note)
+    for step in fix.commands:
+        yield f"# {clean(str(step))}"
 
 
 def _lasts(fix: Fix) -> str:

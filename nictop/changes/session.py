@@ -1,8 +1,10 @@
-"""A change of a watched host: plan, apply, verify, keep or undo; for the command line and the screens.
+"""A change of a watched host: plan, apply, verify, keep or undo; for the command line and the
+screens.
 
-`ChangeSession.events` yields the events of the change; between two of them the user decides (`apply`, `keep`, `undo`).
-The host rolls back what it was not requested to keep. This side only sends requests; the outcome is known from values
-that were read back on the host. What was changed is written to the `audit_log`.
+`ChangeSession.events` yields the events of the change; between two of them the user decides
+(`apply`, `keep`, `undo`). The host rolls back what it was not requested to keep. This side only
+sends requests; the outcome is known from values that were read back on the host. What was changed
+is written to the `audit_log`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
-from nictop.changes.audit_log import LoggedAction, LoggedChange, State, append_change, log_path, user_name
+from nictop.changes.audit_log import (
+    LoggedAction,
+    LoggedChange,
+    State,
+    append_change,
+    log_path,
+    user_name,
+)
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -33,12 +42,18 @@ from nictop.changes.events import (
 from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
 from nictop.changes.job import ChangeSpec
 from nictop.changes.progress import ChangeProgress
-from nictop.changes.recovery import DISCONNECTED_STATES, LostChange, wait_for_outcome
+from nictop.changes.recovery import LostChange, is_disconnected, wait_for_outcome
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
-from nictop.probe.records import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, Request
+from nictop.probe.records import (
+    MAX_KEEP_WITHIN,
+    MIN_KEEP_WITHIN,
+    ChangeLine,
+    ChangeRequest,
+    PlannedAction,
+    Request,
+)
 from nictop.rules import HostFacts
-from nictop.wire.source import SourceState
 
 NO_DEADLINE = float("inf")
 FINAL_OUTCOMES: dict[str, Outcome] = {"kept": "kept", "undone": "undone", "refused": "refused"}
@@ -53,9 +68,9 @@ def _write_to_log(change: LoggedChange) -> None:
 class ChangeSession:
     """One change of the host of `session`, whose items the caller processes.
 
-    `others`: the other watched hosts, for rules that compare. `log`: called when the change begins and when it has
-    ended; if it raises NictopError the first time, nothing is changed. Raises NictopError if the time to keep it is out
-    of range.
+    `others`: the other watched hosts, for rules that compare. `log`: called when the change begins
+    and when it has ended; if it raises NictopError the first time, nothing is changed. Raises
+    NictopError if the time to keep it is out of range.
     """
 
     def __init__(
@@ -68,7 +83,10 @@ class ChangeSession:
         limits: ChangeTimeouts | None = None,
     ) -> None:
         if not MIN_KEEP_WITHIN <= spec.keep_within <= MAX_KEEP_WITHIN:
-            raise NictopError(f"the time to confirm a change is {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
+            raise NictopError(
+                f"the time to confirm a change is {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} "
+                f"seconds"
+            )
         self.progress = ChangeProgress(spec)
         self.id = uuid4().hex[:16]
         self.outcome: Outcome | None = None
@@ -82,7 +100,8 @@ class ChangeSession:
         self._fingerprint = ""
         self._twice = False
         self._deadline: float | None = None
-        """When the host undoes it, seconds of this machine's CLOCK_MONOTONIC; None: it was never applied."""
+        """When the host undoes it, seconds of this machine's CLOCK_MONOTONIC; None: it was never
+        applied."""
         self._begun = 0.0
         self._logged = False
         """It was written to the log: it may have been applied from then on."""
@@ -92,16 +111,19 @@ class ChangeSession:
         self._failed = False
         """The last reply of the host was "failed"."""
         self._reply_deadline = 0.0
-        """Until when the next reply of the host is waited for, seconds of this machine's CLOCK_MONOTONIC."""
+        """Until when the next reply of the host is waited for, seconds of this machine's
+        CLOCK_MONOTONIC."""
 
     @property
     def spec(self) -> ChangeSpec:
         return self.progress.spec
 
     def _other_facts(self) -> Iterable[HostFacts]:
-        return (one.facts for one in self._others() if one.snapshot.inventory is not None)
+        return (
+            session.facts for session in self._others() if session.snapshot.inventory is not None
+        )
 
-    # ------------------------------------------------------------------------------------------------- decisions
+    # ------------------------------------------------------------------------------------ decisions
 
     def apply(self, *, twice: bool = False) -> None:
         """Apply it, if it is prepared. `twice`: the second question was confirmed, too."""
@@ -128,20 +150,24 @@ class ChangeSession:
         self.progress = self.progress.decided(decision)
         self._inbox.put(decision)
 
-    # --------------------------------------------------------------------------------------------------- the stages
+    # ----------------------------------------------------------------------------------- the stages
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early, which undoes the change."""
+        """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early, which
+        undoes the change."""
         unsubscribe = self._session.subscribe(self._inbox.receive)
         try:
             async for stage_event in self._stages():
-                event = self._log_end(stage_event) if isinstance(stage_event, ChangeEnded) else stage_event
+                event = stage_event
+                if isinstance(event, ChangeEnded):
+                    event = self._log_end(event)
                 self.progress = self.progress.after(event)
                 yield event
         finally:
             unsubscribe()
             if self.outcome is None:
-                self._log_end(ChangeEnded("unknown", "nictop quit before it was confirmed: the host rolls back"))
+                why = "nictop quit before it was confirmed: the host rolls back"
+                self._log_end(ChangeEnded("unknown", why))
                 if self._logged:
                     await self._send("undo")
 
@@ -163,14 +189,16 @@ class ChangeSession:
         while True:
             item = await self._inbox.next(deadline)
             if item is None:
-                return ChangeEnded("unreachable", f"no reply from the probe within {self._limits.reply:g} s")
-            if isinstance(item, SourceState) and item.state in DISCONNECTED_STATES:
+                return ChangeEnded("unreachable", f"waited {self._limits.reply:g} s for its plan")
+            if is_disconnected(item):
                 return ChangeEnded("unreachable", item.message)
             if item == "undo":
                 return ChangeEnded("cancelled")
-            if isinstance(item, ChangeLine) and item.kind in ("refused", "failed"):
+            if not isinstance(item, ChangeLine):
+                continue
+            if item.kind in ("refused", "failed"):
                 return ChangeEnded("refused", item.text)
-            if isinstance(item, ChangeLine) and item.kind == "prepared":
+            if item.kind == "prepared":
                 self._fingerprint, self._boot_id = item.fingerprint, self._inbox.boot_id
                 return Prepared(item.plan, item.needs_second_yes)
 
@@ -178,7 +206,7 @@ class ChangeSession:
         """None: it is to be applied, and that is in the log."""
         while True:
             item = await self._inbox.next(NO_DEADLINE)
-            if isinstance(item, SourceState) and item.state in DISCONNECTED_STATES:
+            if is_disconnected(item):
                 return ChangeEnded("unreachable", item.message)
             if item == "undo":
                 return ChangeEnded("cancelled")
@@ -203,15 +231,19 @@ class ChangeSession:
             if item is None and self._failed:
                 yield ChangeEnded("failed", self._error)
                 return
-            if item is None or (isinstance(item, SourceState) and item.state in DISCONNECTED_STATES):
-                text = item.message if isinstance(item, SourceState) else "no reply from the host about the result"
-                yield ConnectionLost(text)
-                yield await self._recover()
-                return
-            for event in await self._process(item):
-                yield event
-                if isinstance(event, ChangeEnded):
-                    return
+            if item is None:
+                lost_text = "no reply from the host about the result"
+            elif is_disconnected(item):
+                lost_text = item.message
+            else:
+                for event in await self._process(item):
+                    yield event
+                    if isinstance(event, ChangeEnded):
+                        return
+                continue
+            yield ConnectionLost(lost_text)
+            yield await self._recover()
+            return
 
     async def _process(self, item: ChangeItem) -> list[Event]:
         if isinstance(item, (ReadBack, GoalCheck, Verdict)):
@@ -243,20 +275,29 @@ class ChangeSession:
         self._inbox.end_watching()
         if line.kind in ("undone", "failed"):
             await self._session.request(Request(inventory=True))
-        self._reply_deadline = now + (self._limits.after_failure if self._failed else self._limits.settle)
+        seconds = self._limits.after_failure if self._failed else self._limits.settle
+        self._reply_deadline = now + seconds
+        return self._end_events(line)
+
+    def _end_events(self, line: ChangeLine) -> list[Event]:
+        """Of a line that says that it is undone, or has ended."""
         if line.kind == "undoing":
             return [Undoing(line.text)]
         if line.kind == "failed":
-            self._error = "; ".join(part for part in (self._error, line.text) if part)
+            self._error = "; ".join(filter(None, (self._error, line.text)))
             return [StepFailed(line.text)]
         if line.kind == "refused" and self._kept:
             return [ChangeEnded("unknown", line.text)]
         outcome = FINAL_OUTCOMES.get(line.kind)
-        return [] if outcome is None else [ChangeEnded(outcome, self._error or line.text)]
+        if outcome is None:
+            return []
+        return [ChangeEnded(outcome, self._error or line.text)]
 
     def _begin_watching(self, line: ChangeLine, now: float) -> None:
         """It was applied: check the host from now on."""
-        host_deadline = line.time + self.spec.keep_within if line.deadline is None else line.deadline
+        host_deadline = line.deadline
+        if host_deadline is None:
+            host_deadline = line.time + self.spec.keep_within
         self._deadline = now + host_deadline - line.time
         snapshot = self._inbox.snapshot
         if snapshot is not None and snapshot.clock is not None:  # without the delay of the line
@@ -277,7 +318,7 @@ class ChangeSession:
         self._inbox.identity = f"{self.id}-{self._recoveries}"
         await self._send("prepare")
 
-    # ------------------------------------------------------------------------------------------ requests and log
+    # ----------------------------------------------------------------------------- requests and log
 
     async def _send(self, step: Step) -> None:
         actions = self.spec.actions if step in ("prepare", "apply") else ()
@@ -295,15 +336,14 @@ class ChangeSession:
         try:
             self._log(replace(self._entry(ended.outcome), ended=time.time(), text=ended.text))
         except NictopError as error:
-            return replace(ended, text="; ".join(part for part in (ended.text, error.message) if part))
+            return replace(ended, text="; ".join(filter(None, (ended.text, error.message))))
         return ended
 
     def _entry(self, state: State) -> LoggedChange:
         finding = self.spec.finding
-        actions = tuple(
-            LoggedAction(one.words, one.before, one.after, one.undo, one.subject, one.persistent)
-            for one in self.progress.plan
-        )
+        rule, subject = "", ""
+        if finding is not None:
+            rule, subject = finding.rule, finding.subject
         return LoggedChange(
             id=self.id,
             time=self._begun,
@@ -311,8 +351,19 @@ class ChangeSession:
             user=user_name(os.environ),
             state=state,
             title=self.spec.title,
-            rule=finding.rule if finding is not None else "",
-            subject=finding.subject if finding is not None else "",
-            actions=actions,
+            rule=rule,
+            subject=subject,
+            actions=tuple(map(_logged_action, self.progress.plan)),
             undo=self.spec.undo,
         )
+
+
+def _logged_action(action: PlannedAction) -> LoggedAction:
+    return LoggedAction(
+        action.words,
+        action.before,
+        action.after,
+        action.undo,
+        action.subject,
+        action.persistent,
+    )

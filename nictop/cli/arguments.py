@@ -1,7 +1,7 @@
 """Parsing of the command line: commands, options and their limits.
 
-Reads nothing; `parse(arguments)` returns one attribute per option, and `command` (None: the live screen). If the first
-argument is not a command, all arguments are hosts of the live screen.
+Reads nothing; `parse(arguments)` returns one attribute per option, and `command` (None: the live
+screen). If the first argument is not a command, all arguments are hosts of the live screen.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ MIN_READ_INTERVAL_SECONDS = 0.1
 MAX_READ_INTERVAL_SECONDS = 60.0
 DEFAULT_READ_INTERVAL_SECONDS = 1.0
 """Seconds between two readings."""
-SNAPSHOT_COMMANDS, SNAPSHOT_READ_INTERVAL_SECONDS = ("show", "check", "report"), 0.2
-"""Commands that print the present state, and their default: 20 clock ticks of each CPU between two readings."""
+SNAPSHOT_COMMANDS, SNAPSHOT_READ_INTERVAL_SECONDS = ("show", "check", "report", "diff"), 0.2
+"""Commands that print the present state, and their default: 20 clock ticks of each CPU between two
+readings."""
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
 
 NEAR_OPTION = 0.8
 """Likeness (`difflib`) of an option and the one that was meant."""
 
-HOST_FORMS = "[label=][user@]host[:port], local, or a name from ~/.ssh/config or nictop's config.toml"
+HOST_FORMS = (
+    "[label=][user@]host[:port], local, or a name from ~/.ssh/config or nictop's config.toml"
+)
 HOSTS_HELP = f"{HOST_FORMS}; default: this host"
 EXAMPLES = """\
 HOST is [label=][user@]host[:port], local (this host) or a name from
@@ -55,7 +58,8 @@ Options of a command: nictop help COMMAND
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options of a command line. Raises SystemExit after --help and --version, and for invalid arguments."""
+    """The options of a command line. Raises SystemExit after --help and --version, and for invalid
+    arguments."""
     first = _first_word(arguments)
     if first is None or first in SUMMARIES:
         options = make_parser(first).parse_args(arguments)
@@ -64,20 +68,26 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     else:
         options = make_hosts_parser().parse_args(arguments)
     if options.interval is None:
-        takes_snapshot = options.command in SNAPSHOT_COMMANDS
-        options.interval = SNAPSHOT_READ_INTERVAL_SECONDS if takes_snapshot else DEFAULT_READ_INTERVAL_SECONDS
+        is_stream = getattr(options, "format", "") == "jsonl"
+        takes_snapshot = options.command in SNAPSHOT_COMMANDS and not is_stream
+        options.interval = DEFAULT_READ_INTERVAL_SECONDS
+        if takes_snapshot:
+            options.interval = SNAPSHOT_READ_INTERVAL_SECONDS
     return options
 
 
 class _Parser(argparse.ArgumentParser):
-    """Options may be anywhere between the arguments, as for programs that use getopt_long(3). By itself argparse gives
-    an optional argument its value before the next option, or never: ``fix vm1 RULE --dry-run ens224``."""
+    """Options may be anywhere between the arguments, as for programs that use getopt_long(3). By
+    itself argparse gives an optional argument its value before the next option, or never: ``fix vm1
+    RULE --dry-run ens224``."""
 
     _is_intermixed = False
     """`parse_known_intermixed_args` calls `parse_known_args`."""
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
-        has_commands = any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
+        has_commands = any(
+            isinstance(action, argparse._SubParsersAction) for action in self._actions
+        )
         if self._is_intermixed or has_commands or "--" in args:
             return super().parse_known_args(args, namespace)
         self._is_intermixed = True
@@ -94,17 +104,15 @@ class _Parser(argparse.ArgumentParser):
         from difflib import get_close_matches
 
         option = words[0].partition("=")[0]
-        near = (
-            get_close_matches(option, self._option_string_actions, n=1, cutoff=NEAR_OPTION)
-            if option.startswith("--")
-            else []
-        )
+        if not option.startswith("--"):
+            return ""
+        near = get_close_matches(option, self._option_string_actions, n=1, cutoff=NEAR_OPTION)
         return f" (did you mean {near[0]}?)" if near else ""
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    """The first argument that is neither an option nor its value: a command or a host; ``--`` if hosts follow it. None:
-    there is none, or --help or --version precedes it."""
+    """The first argument that is neither an option nor its value: a command or a host; ``--`` if
+    hosts follow it. None: there is none, or --help or --version precedes it."""
     words = iter(arguments)
     for word in words:
         if word in ("-h", "--help", "--version"):
@@ -122,7 +130,9 @@ def make_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser with all commands, but with the arguments of `command` only."""
     top = _top_level_parser()
     top.set_defaults(hosts=[])
-    commands = top.add_subparsers(prog="nictop", dest="command", metavar="COMMAND", title="commands")
+    commands = top.add_subparsers(
+        prog="nictop", dest="command", metavar="COMMAND", title="commands"
+    )
     for name, summary in SUMMARIES.items():
         one = commands.add_parser(name, help=summary, allow_abbrev=False)
         if name == command:
@@ -164,15 +174,19 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         type=_interval,
         default=argparse.SUPPRESS,
         metavar="SECONDS",
-        help=f"seconds between readings, {MIN_READ_INTERVAL_SECONDS:g} to {MAX_READ_INTERVAL_SECONDS:g} "
+        help=f"seconds between readings, {MIN_READ_INTERVAL_SECONDS:g} to "
+        f"{MAX_READ_INTERVAL_SECONDS:g} "
         f"(default {DEFAULT_READ_INTERVAL_SECONDS:g}; {', '.join(SNAPSHOT_COMMANDS)}: "
         f"{SNAPSHOT_READ_INTERVAL_SECONDS:g})",
     )
-    parser.add_argument("--ascii", action="store_true", default=argparse.SUPPRESS, help="use ASCII characters only")
+    parser.add_argument(
+        "--ascii", action="store_true", default=argparse.SUPPRESS, help="use ASCII characters only"
+    )
 
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
-    """Hosts of a command for scripts. Connections that need an answer of the user fail with the reason."""
+    """Hosts of a command for scripts. Connections that need an answer of the user fail with the
+    reason."""
     add_host_arguments(parser)
     add_access_options(parser)
 
@@ -182,25 +196,50 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_endpoint_options(group: argparse._ArgumentGroup, ends: Mapping[str, str]) -> None:
-    """NIC and address of both ends, and the IP version. `ends`: beginning of the option → name of the end."""
+    """NIC and address of both ends, and the IP version. `ends`: beginning of the option → name of
+    the end."""
     for prefix, end in ends.items():
-        group.add_argument(f"--{prefix}nic", default="", metavar="NIC", help=f"interface of the {end}")
-        group.add_argument(f"--{prefix}address", default="", metavar="IP", help=f"IP address of the {end}")
+        group.add_argument(
+            f"--{prefix}nic", default="", metavar="NIC", help=f"interface of the {end}"
+        )
+        group.add_argument(
+            f"--{prefix}address", default="", metavar="IP", help=f"IP address of the {end}"
+        )
     version = group.add_mutually_exclusive_group()
-    version.add_argument("-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only")
-    version.add_argument("-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only")
+    version.add_argument(
+        "-4", "--ipv4", dest="ip_version", action="store_const", const=4, help="IPv4 only"
+    )
+    version.add_argument(
+        "-6", "--ipv6", dest="ip_version", action="store_const", const=6, help="IPv6 only"
+    )
 
 
 def add_access_options(parser: argparse.ArgumentParser) -> None:
     """Options about the access to hosts, valid before and after a command."""
     parser.add_argument(
-        "--sudo", action="store_true", default=argparse.SUPPRESS, help="run as root on the hosts, with sudo"
+        "--sudo",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="run as root on the hosts, with sudo",
     )
     parser.add_argument(
         "--accept-new-host-keys",
         action="store_true",
         default=argparse.SUPPRESS,
         help="add unknown host keys to known_hosts; changed keys are always refused",
+    )
+
+
+def add_format_option(parser: argparse._ActionsContainer, *formats: str) -> None:
+    """``--format``: the first of `formats` is the default."""
+    parser.add_argument(
+        "--format", choices=formats, default=formats[0], help="default: %(default)s"
+    )
+
+
+def add_schema_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--schema", action="store_true", help="print the JSON schema of --format json and exit"
     )
 
 
@@ -218,6 +257,15 @@ def _interval(text: str) -> float:
     return parse_seconds(text, MIN_READ_INTERVAL_SECONDS, MAX_READ_INTERVAL_SECONDS)
 
 
+def whole_number(text: str, most: int, what: str) -> int:
+    """A number from 1 to `most`. Raises ArgumentTypeError: it is not `what`."""
+    digits = text.lstrip("0")
+    is_number = text.isascii() and text.isdecimal() and 0 < len(digits) <= len(str(most))
+    if not is_number or int(digits) > most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return int(digits)
+
+
 def watch_seconds(text: str) -> float:
     """Seconds to observe rates. Raises ArgumentTypeError."""
     return parse_seconds(text, MIN_WATCH_SECONDS, MAX_WATCH_SECONDS)
@@ -230,5 +278,7 @@ def parse_seconds(text: str, minimum: float, maximum: float) -> float:
     except ValueError:
         number = float("nan")
     if not minimum <= number <= maximum:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds ({minimum:g} to {maximum:g})")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds ({minimum:g} to {maximum:g})"
+        )
     return number

@@ -1,4 +1,5 @@
-"""An unexpected error of nictop itself: one sentence on stderr, and the traceback in a file below the state directory.
+"""An unexpected error of nictop itself: one sentence on stderr, and the traceback in a file below
+the state directory.
 
 Never raises an exception.
 """
@@ -21,7 +22,11 @@ MAX_ERROR_CHARS = 200
 def report_fault(error: BaseException) -> None:
     """Print the error and the path of the file; the traceback if the file cannot be written."""
     description = str(error)
-    summary = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
+    summary = (
+        f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}"
+        if description
+        else type(error).__name__
+    )
     text = f"{version_text()}\n{''.join(traceback.format_exception(error))}"
     path = _write(text)
     message = f"internal error: {summary}"
@@ -37,7 +42,9 @@ def report_fault(error: BaseException) -> None:
 def _write(text: str) -> str:
     """Write the text to a new file of mode 0600; return its path, or "" if that fails."""
     folder = state_directory({"HOME": os.path.expanduser("~"), **os.environ})
-    path = os.path.join(folder, f"fault-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt")
+    path = os.path.join(
+        folder, f"fault-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt"
+    )
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

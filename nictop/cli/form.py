@@ -8,7 +8,8 @@ import sys
 import nictop
 
 FORM_FILE = "form.txt"
-"""Beside this file, in the offline file and in the Debian package: what it is. `release.tree` writes it."""
+"""Beside this file, in the offline file and in the Debian package: what it is. `release.tree`
+writes it."""
 MAX_FORM_CHARS = 100
 
 

@@ -1,7 +1,7 @@
 """The hosts of a command line, live or in a recording, and one complete answer of each.
 
-Reads nictop's configuration, or the recording that is named instead of hosts. No connection is made before all
-arguments are known to be valid hosts.
+Reads nictop's configuration, or the recording that is named instead of hosts. No connection is made
+before all arguments are known to be valid hosts.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.recording.reader import Recording
+    from nictop.wire.source import Source
 
 NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
 
@@ -49,7 +50,8 @@ def add_time_option(
     parser.add_argument(
         "--at",
         metavar="TIME",
-        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end (default: {default})",
+        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end "
+        f"(default: {default})",
     )
 
 
@@ -57,13 +59,15 @@ def add_lldp_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lldp",
         action="store_true",
-        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); sends nothing",
+        help="listen up to 35 s for LLDP and CDP frames of the switch (needs root on the host); "
+        "sends nothing",
     )
 
 
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
-    """The hosts on the command line; this one if there are none. Raises NictopError, also for an argument that is not a
-    known host but a file, or nearly a command: nictop would try to resolve it for ever."""
+    """The hosts on the command line; this one if there are none. Raises NictopError, also for an
+    argument that is not a known host but a file, or nearly a command: nictop would try to resolve
+    it for ever."""
     from nictop.hosts.specification import LOCAL, Host, configuration_path, read_configuration
 
     if not arguments:
@@ -80,7 +84,7 @@ def named_hosts(words: Sequence[str], configuration: Configuration) -> tuple[Hos
             continue
         if _is_file(word) and not _is_known_host(word):
             raise _file_error(word)
-        meant = _near_command(word) if word.isalpha() else ""
+        meant = _near_command(word)
         if meant and not _is_known_host(word):
             raise NictopError(
                 f'unknown command or host "{word}". Did you mean "{meant}"?',
@@ -90,35 +94,59 @@ def named_hosts(words: Sequence[str], configuration: Configuration) -> tuple[Hos
 
 
 def _is_file(word: str) -> bool:
-    """It is an existing file, or is written like the name of a recording. A directory may have the name of a host."""
-    return looks_like_recording(word) or os.path.isfile(word)
+    """It is an existing file, or is written like the name of a recording. A directory may have the
+    name of a host, but for one with recordings."""
+    from nictop.recording.keep import has_segments
+
+    return looks_like_recording(word) or os.path.isfile(word) or has_segments(word)
 
 
 def looks_like_recording(word: str) -> bool:
-    """It is written like a path or the name of a recording; ``USER@x.nictop`` is a host."""
-    return "/" in word or (word.endswith(RECORDING_SUFFIX) and "@" not in word)
+    """It is written like a path or the name of a recording; ``USER@x.nictop`` is a host, and so is
+    ``pve/101``."""
+    if "/" in word and not means_guest(word):
+        return True
+    return word.endswith(RECORDING_SUFFIX) and "@" not in word
+
+
+def means_guest(word: str) -> bool:
+    """It has a slash, and is not the path of a file: ``pve/101``, ``local/netns:blue``. What stands
+    in a directory of this machine is a path, unless it has the kind of a guest."""
+    from nictop.wire.guests.levels import has_kind
+
+    host, slash, below = word.rpartition("=")[2].partition("/")
+    if not slash or not host.strip(".") or host.startswith("~") or word.endswith(RECORDING_SUFFIX):
+        return False
+    return has_kind(below) or not os.path.isdir(host)
 
 
 def _file_error(word: str) -> NictopError:
     """What is wrong with a file where a host is expected."""
     from nictop.recording.file.open import open_for_reading
-    from nictop.recording.reader import Recording
+    from nictop.recording.segments import open_recording
 
-    os.close(open_for_reading(word))  # RecordingError: there is no such file, or it cannot be read
     if looks_like_recording(word):
-        Recording.open(word).close()  # RecordingError: why it is none
+        open_recording(word).close()  # RecordingError: why it is none
         return NictopError(
-            f"{word} is a recording, not a host", "nictop replay FILE opens it; show, check and report read it too"
+            f"{word} is a recording, not a host",
+            "nictop replay FILE opens it; show, check and report read it too",
         )
+    if not os.path.isdir(word):
+        os.close(open_for_reading(word))  # RecordingError: it cannot be read
+    kind = "directory with recordings" if os.path.isdir(word) else "file"
     return NictopError(
-        f"{word} is a file here, and not a known host", f"for a host of this name: USER@{word}; for the file: ./{word}"
+        f"{word} is a {kind} here, and not a known host",
+        f"for a host of this name: USER@{word}; for the {kind}: ./{word}",
     )
 
 
 def _near_command(word: str) -> str:
-    """The command that was meant: the same letters in another order, or nearly all of them; "": none."""
+    """The command that was meant: the same letters in another order, or nearly all of them; "":
+    none."""
     from difflib import get_close_matches
 
+    if not word.isalpha():
+        return ""
     same = [name for name in SUMMARIES if sorted(name) == sorted(word)]
     return next(iter(same or get_close_matches(word, SUMMARIES, n=1, cutoff=NEAR)), "")
 
@@ -139,7 +167,9 @@ def ssh_host_names() -> list[str]:
     """Names in the ``Host`` lines of ssh_config(5), without patterns."""
     names = []
     for text in _texts_with_includes(SSH_CONFIGURATION_FILES):
-        for line in re.findall(r"^[ \t]*host(?:[ \t]*=|[ \t])(.+)$", text, re.IGNORECASE | re.MULTILINE):
+        for line in re.findall(
+            r"^[ \t]*host(?:[ \t]*=|[ \t])(.+)$", text, re.IGNORECASE | re.MULTILINE
+        ):
             names += [name.strip('"') for name in line.partition("#")[0].split()]
     return [name for name in names if not re.search(r"[*?!]", name)]
 
@@ -157,8 +187,10 @@ def _texts_with_includes(files: Iterable[str]) -> Iterator[str]:
             continue
         yield text
         for pattern in re.findall(r"^[ \t]*include[ \t]+(.+)$", text, re.IGNORECASE | re.MULTILINE):
-            for one in pattern.split():
-                found = glob(os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(one)))
+            for pattern_word in pattern.split():
+                found = glob(
+                    os.path.join(os.path.expanduser("~/.ssh"), os.path.expanduser(pattern_word))
+                )
                 paths += [file for file in found if file not in paths][:MAX_INCLUDED_FILES]
 
 
@@ -169,10 +201,11 @@ def observe_hosts(
     modules: Sequence[str] = (),
     last: Sequence[Callable[[], Step]] = (),
 ) -> tuple[Answer, ...]:
-    """One answer per host of the command line (this one if there are none), or the state of a recording at `--at`.
-    `seconds`: length of the window of rates; `modules`: imported while readings are waited for, as the caller needs
-    them then; `last`: make the last steps of each live host. Raises NictopError for an argument that is not a valid
-    host, before any connection is made."""
+    """One answer per host of the command line (this one if there are none), or the state of a
+    recording at `--at`. `seconds`: length of the window of rates; `modules`: imported while
+    readings are waited for, as the caller needs them then; `last`: make the last steps of each live
+    host. Raises NictopError for an argument that is not a valid host, before any connection is
+    made."""
     path, lldp = recording_path(options), getattr(options, "lldp", False)
     if path is not None:
         if lldp:
@@ -181,7 +214,8 @@ def observe_hosts(
     from nictop.cli.progress_line import telling, waiting_line
 
     hosts = wanted_hosts(options.hosts)
-    with telling(f"starting: {', '.join(host.label for host in hosts)}"):  # the imports take longest on a busy machine
+    with telling(f"starting: {', '.join(host.label for host in hosts)}"):
+        # the imports take longest on a busy machine
         import asyncio
 
         from nictop.hosts.connect import connect
@@ -221,6 +255,19 @@ def observe_hosts(
     return asyncio.run(observed())
 
 
+def connect_host(host: Host, options: argparse.Namespace) -> Source:
+    """Connects to a host as the options of the command line say; what is wrong comes from the
+    source."""
+    from nictop.hosts.connect import connect
+
+    return connect(
+        host,
+        options.interval,
+        sudo=options.sudo,
+        accept_new_host_keys=options.accept_new_host_keys,
+    )
+
+
 def _print_troubles(answers: Iterable[Answer]) -> None:
     """What is to be known about the connection to a host, and what its probe could not do."""
     from nictop.cli.output import print_status
@@ -234,16 +281,24 @@ def _print_troubles(answers: Iterable[Answer]) -> None:
 
 
 async def _import(modules: Sequence[str], sessions: Sequence[HostSession]) -> None:
-    """Import them once a host has sent an inventory: then it knows what it has to read, and only time has to pass."""
+    """Import them once a host has sent an inventory: then it knows what it has to read, and only
+    time has to pass."""
     from nictop.hosts.session import until
 
-    await until(sessions, lambda: any(one.snapshot.inventory is not None for one in sessions), math.inf)
+    await until(
+        sessions,
+        lambda: any(session.snapshot.inventory is not None for session in sessions),
+        math.inf,
+    )
     for name in modules:
         import_module(name)
 
 
-def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
-    """Snapshot and rates of the hosts that answered. Raises HostUnreachable if one did not and `require_all` is set."""
+def reached_hosts(
+    answers: Iterable[Answer], *, require_all: bool = True
+) -> list[tuple[Snapshot, RatesWindow]]:
+    """Snapshot and rates of the hosts that answered. Raises HostUnreachable if one did not and
+    `require_all` is set."""
     from nictop.hosts.observe import Unreachable
 
     found = []
@@ -258,8 +313,8 @@ def reached_hosts(answers: Iterable[Answer], *, require_all: bool = True) -> lis
 
 
 def recording_path(options: argparse.Namespace) -> str | None:
-    """The recording that the command line names instead of hosts; None: it names hosts. Raises NictopError if it names
-    both, or a time without a recording."""
+    """The recording that the command line names instead of hosts; None: it names hosts. Raises
+    NictopError if it names both, or a time without a recording."""
     arguments: list[str] = options.hosts
     if not arguments and options.at is None:
         return None
@@ -270,29 +325,41 @@ def recording_path(options: argparse.Namespace) -> str | None:
         return None
     if len(arguments) > 1:
         raise NictopError(
-            "a recording cannot be combined with hosts or another recording", "give one recording, or hosts"
+            "a recording cannot be combined with hosts or another recording",
+            "give one recording, or hosts",
         )
     if not files:
-        raise NictopError(f"--at needs a recording, and {arguments[0]} is not written like one", FILE_NAMES_HINT)
+        raise NictopError(
+            f"--at needs a recording, and {arguments[0]} is not written like one", FILE_NAMES_HINT
+        )
     return files[0]
 
 
 def is_recording_argument(word: str) -> bool:
-    """It means a recording, which may not exist: `Recording.open` says why it is none. A file whose name has neither
-    ``/`` nor ``.nictop`` never takes the place of a host."""
-    from nictop.recording.file.open import is_recording
+    """It means a recording, which may not exist: `open_recording` says why it is none. A file whose
+    name has neither ``/`` nor ``.nictop`` never takes the place of a host."""
+    if not looks_like_recording(word):
+        return False
+    return is_recording(word) or not _is_known_host(word)
 
-    return looks_like_recording(word) and (is_recording(word) or not _is_known_host(word))
+
+def is_recording(path: str) -> bool:
+    """It is one, or a directory of them (``record --keep``)."""
+    from nictop.recording.file.open import is_recording_file
+    from nictop.recording.keep import has_segments
+
+    return is_recording_file(path) or has_segments(path)
 
 
 def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
-    """The state of every host of a recording at that time, by default its end. Raises NictopError."""
+    """The state of every host of a recording at that time, by default its end. Raises
+    NictopError."""
     from nictop.cli.output import print_status
     from nictop.recording.file.frames import EmptyRecording
-    from nictop.recording.reader import Recording
+    from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
 
-    with Recording.open(path) as recording:
+    with open_recording(path, time_text=time_text) as recording:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")

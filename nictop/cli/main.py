@@ -1,9 +1,10 @@
 """Entry point: runs the command of the command line, and prints an error as one sentence.
 
-stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
-nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check`` also 1: findings at or above the
-threshold; for ``path`` the same, and 4: a direction could not be tested; for ``traffic`` also 4: the run failed; for
-``fix`` and ``setup`` also 1: undone, and 4: changes may remain.
+stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system
+that cannot run nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check``
+also 1: findings at or above the threshold; for ``path`` the same, and 4: a direction could not be
+tested; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4:
+changes may remain.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return 0
     except ModuleNotFoundError as error:
-        print_error(f"Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
+        print_error(
+            f"Python module {error.name} is missing",
+            "install nictop with its dependencies: pip install .",
+        )
         return 2
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

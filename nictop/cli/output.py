@@ -1,4 +1,5 @@
-"""Output of commands: data to stdout, errors and status to stderr, in characters that these can encode.
+"""Output of commands: data to stdout, errors and status to stderr, in characters that these can
+encode.
 
 Reads the encoding of both and the width of the terminal.
 """
@@ -15,16 +16,18 @@ from nictop.errors import NictopError
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
-    from nictop.report.findings.text import Paint
+    from nictop.report.render.paint import Paint
 
 
 def write_text(text: str, options: argparse.Namespace) -> int:
-    """Write text to stdout, in ASCII if its encoding or ``--ascii`` requires that; return 0. Errors as of `write`."""
+    """Write text to stdout, in ASCII if its encoding or ``--ascii`` requires that; return 0. Errors
+    as of `write`."""
     return write(glyphs_for(options).encode(text))
 
 
 def write(text: str) -> int:
-    """Write data to stdout; return 0. Raises BrokenPipeError, and NictopError for any other failure."""
+    """Write data to stdout; return 0. Raises BrokenPipeError, and NictopError for any other
+    failure."""
     if sys.stdout is None:
         raise NictopError("stdout is closed")
     try:
@@ -48,8 +51,10 @@ def glyphs_for(options: argparse.Namespace) -> Glyphs:
 def _glyphs_of(stream: TextIO | None) -> Glyphs:
     from nictop.model.text.glyphs import ASCII, UNICODE
 
-    encoding = (stream.encoding or "") if stream is not None else ""
-    return UNICODE if encoding.lower().replace("-", "").startswith("utf") else ASCII
+    if stream is None or not stream.encoding:
+        return ASCII
+    is_unicode = stream.encoding.lower().replace("-", "").startswith("utf")
+    return UNICODE if is_unicode else ASCII
 
 
 SGR_OF_ROLE = {
@@ -61,21 +66,23 @@ SGR_OF_ROLE = {
     "warn": "33",
     "bad": "31",
 }
-"""Role (`report.findings.text.Paint`) → parameters of the escape sequence Select Graphic Rendition: the 16 colours
-that every terminal has. Each severity is also a mark and a word."""
+"""Role (`report.render.paint.Paint`) → parameters of the escape sequence Select Graphic Rendition:
+the 16 colours that every terminal has. Each severity is also a mark and a word."""
 
 
 def painter() -> Paint:
-    """Makes the colours of a text for stdout; `plain` if that is not a terminal, cannot show them (TERM=dumb), or
-    NO_COLOR is set."""
-    from nictop.report.findings.text import plain
+    """Makes the colours of a text for stdout; `plain` if that is not a terminal, cannot show them
+    (TERM=dumb), or NO_COLOR is set."""
+    from nictop.report.render.paint import plain
 
     return _colored if _takes_colors(sys.stdout) else plain
 
 
 def _colored(role: str, line: str) -> str:
     sgr = SGR_OF_ROLE.get(role)
-    return line if sgr is None else f"\x1b[{sgr}m{line}\x1b[0m"
+    if sgr is None:
+        return line
+    return f"\x1b[{sgr}m{line}\x1b[0m"
 
 
 def _takes_colors(stream: TextIO | None) -> bool:
@@ -93,7 +100,8 @@ def terminal_columns() -> int:
 
 
 def print_status(text: str) -> None:
-    """Write a line of cleaned text to stderr, in characters that it can encode; errors are ignored."""
+    """Write a line of cleaned text to stderr, in characters that it can encode; errors are
+    ignored."""
     if sys.stderr is None:
         return
     with suppress(OSError):
@@ -117,8 +125,8 @@ def print_error(message: str, hint: str = "") -> None:
 
 
 def discard_stdout() -> None:
-    """Redirect stdout, which cannot be written any more, to /dev/null: the final flush of the interpreter would
-    fail."""
+    """Redirect stdout, which cannot be written any more, to /dev/null: the final flush of the
+    interpreter would fail."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,4 +1,5 @@
-"""What a command waits for, in one line on stderr that is overwritten; nothing where stderr is not a terminal.
+"""What a command waits for, in one line on stderr that is overwritten; nothing where stderr is not
+a terminal.
 
 nictop: vm1: logging in, 4 s · vm2: reading inventory, 2 s
 """
@@ -83,8 +84,8 @@ def telling(text: str) -> Generator[None, None, None]:
 async def waiting_line(
     sessions: Sequence[HostSession], rates_seconds: float | None
 ) -> AsyncGenerator[ProgressLine, None]:
-    """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of rates that are
-    measured of each; None: a host is waited for until it is read."""
+    """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of
+    rates that are measured of each; None: a host is waited for until it is read."""
     line = ProgressLine()
     task = asyncio.ensure_future(_tell(line, sessions, rates_seconds))
     try:
@@ -96,27 +97,38 @@ async def waiting_line(
 
 
 async def wait_for_hosts(sessions: Sequence[HostSession], seconds: float) -> None:
-    """Until these hosts are read, told on stderr: on a terminal as by `waiting_line`, elsewhere in a line for each
-    step. Raises HostUnreachable."""
-    from nictop.traffic.run.readings import wait_for_readings
+    """Until these hosts are read, told on stderr: on a terminal as by `waiting_line`, elsewhere in
+    a line for each step. Raises HostUnreachable."""
+    from nictop.traffic.hosts.readings import wait_for_readings
 
     async with waiting_line(sessions, None) as line:
-        async for stage in wait_for_readings(sessions, seconds):
-            line.log(stage.sentence)
+        await wait_for_readings(sessions, seconds, line.log)
 
 
-async def _tell(line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float | None) -> None:
+async def _tell(
+    line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float | None
+) -> None:
     while True:
         line.show(waiting_text(sessions, rates_seconds, monotonic()))
         await asyncio.sleep(WAITING_REDRAW_SECONDS)
 
 
+def _is_awaited(session: HostSession, rates_seconds: float | None) -> bool:
+    """It may still send something that is waited for; without rates that ends with the first
+    readings."""
+    has_all = rates_seconds is None and session.has_readings
+    return not session.is_closed and not has_all
+
+
 def waiting_text(sessions: Sequence[HostSession], rates_seconds: float | None, now: float) -> str:
     """``vm1: logging in, 4 s · vm2: measuring, 1 of 3 s · 4 more``"""
-    awaited = [one for one in sessions if not (one.is_closed or (rates_seconds is None and one.has_readings))]
-    doing = [f"{one.name}: {_doing(one, rates_seconds or 0.0, now)}" for one in awaited]
-    more = [f"{len(doing) - MAX_WAITING_NAMES} more"] if len(doing) > MAX_WAITING_NAMES else []
-    return " · ".join([*doing[:MAX_WAITING_NAMES], *more])
+    awaited = [session for session in sessions if _is_awaited(session, rates_seconds)]
+    texts = []
+    for session in awaited[:MAX_WAITING_NAMES]:
+        texts.append(f"{session.name}: {_doing(session, rates_seconds or 0.0, now)}")
+    if len(awaited) > MAX_WAITING_NAMES:
+        texts.append(f"{len(awaited) - MAX_WAITING_NAMES} more")
+    return " · ".join(texts)
 
 
 def _doing(session: HostSession, rates_seconds: float, now: float) -> str:

@@ -1,4 +1,5 @@
-"""Handling of the signals that terminate a program: in the event loop of a command, and while a screen is open."""
+"""Handling of the signals that terminate a program: in the event loop of a command, and while a
+screen is open."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ TERMINATION_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def termination_signals(on_signal: Callable[[int], None]) -> Iterator[list[int]]:
-    """In a running event loop: `on_signal` is called for each signal, with the number of signals so far. Yields the
-    list of signals received."""
+    """In a running event loop: `on_signal` is called for each signal, with the number of signals so
+    far. Yields the list of signals received."""
     loop = asyncio.get_running_loop()
     received: list[int] = []
 
@@ -33,7 +34,8 @@ def termination_signals(on_signal: Callable[[int], None]) -> Iterator[list[int]]
 
 
 def run_screen(show: Callable[[], int]) -> int:
-    """Run a screen until it ends. Returns its exit code, or 128 + the number of the signal that ended it."""
+    """Run a screen until it ends. Returns its exit code, or 128 + the number of the signal that
+    ended it."""
     with termination_as_interrupt() as signals:
         code = 0
         try:
@@ -46,10 +48,10 @@ def run_screen(show: Callable[[], int]) -> int:
 
 @contextmanager
 def termination_as_interrupt() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP (closed terminal) become one SIGINT, so that a screen is left as by Ctrl-C: by default they
-    would end the process at once and leave the terminal without a cursor and the namespaces of a self-test. SIGINT is
-    handled even if the shell has set it to be ignored, as for background jobs. In the main thread only. Yields the list
-    of signals received."""
+    """SIGTERM and SIGHUP (closed terminal) become one SIGINT, so that a screen is left as by
+    Ctrl-C: by default they would end the process at once and leave the terminal without a cursor
+    and the namespaces of a self-test. SIGINT is handled even if the shell has set it to be ignored,
+    as for background jobs. In the main thread only. Yields the list of signals received."""
     received: list[int] = []
     numbers = count()  # one step: another signal may be handled between two lines of the handler
 
@@ -58,7 +60,9 @@ def termination_as_interrupt() -> Iterator[list[int]]:
         if next(numbers) == 0:
             signal.raise_signal(signal.SIGINT)
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

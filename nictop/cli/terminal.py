@@ -1,11 +1,12 @@
-"""Terminal checks of commands that open a screen. Reads the environment and the standard streams of this process."""
+"""Terminal checks of commands that open a screen. Reads the environment and the standard streams of
+this process."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from nictop.errors import NictopError
 
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 
 
 def require_terminal(instead: str) -> None:
-    """Raise NictopError if a standard stream is not a terminal, or is one that cannot move its cursor; `instead` is its
-    hint."""
+    """Raise NictopError if a standard stream is not a terminal, or is one that cannot move its
+    cursor; `instead` is its hint."""
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
-        if stream is None or not stream.isatty():
+        if not is_terminal(stream):
             raise NictopError(f"{name} is not a terminal", instead)
     if is_dumb():
-        raise NictopError("TERM=dumb: this terminal cannot show the screens", "use nictop show or nictop check")
+        raise NictopError(
+            "TERM=dumb: this terminal cannot show the screens", "use nictop show or nictop check"
+        )
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """None: it is closed."""
+    return stream is not None and stream.isatty()
 
 
 def is_dumb() -> bool:

@@ -1,6 +1,8 @@
-"""Why a host is not reached, in a few words: for a column of a table, beside the whole sentence elsewhere.
+"""Why a host is not reached, in a few words: for a column of a table, beside the whole sentence
+elsewhere.
 
-Pure. `SourceState.message` is the sentence; the ends of its texts are those of the host or the system.
+Pure. `SourceState.message` is the sentence; the ends of its texts are those of the host or the
+system.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ BRIEF_TEXTS = (
     ("connection timed out", "no answer"),
     ("no answer from", "no answer"),
     ("is unreachable", "unreachable"),
+    ("SSH handshake not completed", "handshake not completed"),
     ("SSH login not completed", "login not completed"),
     ("permission denied", "permission denied"),
     ("host key of", "host key not trusted"),
     ("closed the connection", "connection closed"),
     ("no more data from", "no more data"),
+    ("on the host is too old", "Python too old"),
 )
 """A part of the sentence → what it says; the first one that is in it."""
 MAX_CELLS = 24
@@ -27,7 +31,8 @@ MAX_CELLS = 24
 
 
 def brief_reason(reason: str) -> str:
-    """``refused`` of ``vm1: connection refused; check that sshd listens on this port``; "" of ""."""
+    """``refused`` of ``vm1: connection refused; check that sshd listens on this port``; "" of
+    ""."""
     sentence = clean(reason.partition("; ")[0])
     for part, brief in BRIEF_TEXTS:
         if part in sentence:

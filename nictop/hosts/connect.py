@@ -1,6 +1,8 @@
-"""`Host` → `Source`: a child process on this machine, or SSH.
+"""`Host` → `Source`: a child process on this machine, or SSH; for what is reached through a host,
+its process there.
 
-Does no I/O by itself. The SSH library is imported when the source of a remote host connects, not before.
+Does no I/O by itself. The SSH library is imported when the source of a remote host connects, not
+before.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nictop.hosts.specification import Host
+from nictop.hosts.specification import LOCAL, Host
 
 if TYPE_CHECKING:
     from nictop.wire.local import LocalSource
@@ -33,10 +35,11 @@ def connect(
 ) -> Source:
     """The source of a host; nothing is started before its items are iterated.
 
-    `sudo`: run the probe as root, also if the configuration of the host does not say so. `allow_changes`: the probe may
-    change the host on request (likewise). `accept_new_host_keys`: write unknown host keys into known_hosts; a key that
-    has changed is refused all the same. `ask`: answers questions (password, passphrase, unknown host key); without it,
-    as in scripts, a connection that needs an answer fails. `eager`: rates at once, over the first fifth of a second.
+    `sudo`: run the probe as root, also if the configuration of the host does not say so.
+    `allow_changes`: the probe may change the host on request (likewise). `accept_new_host_keys`:
+    write unknown host keys into known_hosts; a key that has changed is refused all the same. `ask`:
+    answers questions (password, passphrase, unknown host key); without it, as in scripts, a
+    connection that needs an answer fails. `eager`: rates at once, over the first fifth of a second.
     `parts`: send the first inventory before it is complete (`Inventory.pending`).
     """
     host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
@@ -45,7 +48,20 @@ def connect(
     from nictop.wire.ssh.source import SshSource
 
     policy: Policy | None = "accept-new" if accept_new_host_keys else None
-    return SshSource(ssh_target(host), interval, eager=eager, parts=parts, ask=ask, host_keys=policy)
+    kind: type[SshSource] = SshSource
+    if host.address == LOCAL:
+        from nictop.wire.guests.source import LocalGuestSource
+
+        kind = LocalGuestSource
+    return kind(
+        ssh_target(host),
+        interval,
+        eager=eager,
+        parts=parts,
+        ask=ask,
+        host_keys=policy,
+        levels=host.levels,
+    )
 
 
 def ssh_target(host: Host) -> SshTarget:
@@ -58,16 +74,23 @@ def ssh_target(host: Host) -> SshTarget:
         port=host.port,
         label=host.label,
         identity_files=host.identity_files,
-        sudo=host.sudo,
+        sudo=host.sudo and not _is_root_here(host),
         allow_changes=host.allow_changes,
     )
+
+
+def _is_root_here(host: Host) -> bool:
+    """It is reached through this machine, where nictop runs as root."""
+    return host.address == LOCAL and host.user is None and os.geteuid() == 0
 
 
 def _local(host: Host, interval: float, *, eager: bool, parts: bool) -> LocalSource:
     from nictop.wire.local import LocalSource, probe_command
 
     if not host.sudo or os.geteuid() == 0:
-        return LocalSource(interval, eager=eager, parts=parts, allow_changes=host.allow_changes, name=host.label)
+        return LocalSource(
+            interval, eager=eager, parts=parts, allow_changes=host.allow_changes, name=host.label
+        )
     options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * host.allow_changes
     probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
     return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

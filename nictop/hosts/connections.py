@@ -1,7 +1,9 @@
-"""The connections of one NIC of a host, for commands that print them once: the last step of `observe`."""
+"""The connections of one NIC of a host, for commands that print them once: the last step of
+`observe`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import monotonic
 
 from nictop.errors import HostUnreachable
@@ -30,33 +32,47 @@ class ReadConnections:
         self._rates_at: float | None = None
 
     async def __call__(self, session: HostSession, snapshot: Snapshot) -> bool:
-        """Whether there are rates, and the processes are known as far as that is possible. Raises NoSuchInterface if
-        the host has no such NIC."""
+        """Whether there are rates, and the processes are known as far as that is possible. Raises
+        NoSuchInterface if the host has no such NIC."""
         if not self._links:
             link = chosen_nic(snapshot, self._nic)
             if link is None:
-                names = ", ".join(clean(one.name) for one in snapshot.links.values())
+                names = ", ".join(clean(known.name) for known in snapshot.links.values())
                 raise NoSuchInterface(f"{session.name}: no interface {clean(self._nic)}: {names}")
             self._links = requested_links(link.ifindex, snapshot.links)
             await session.request(Request(connections=self._links))
         found = snapshot.connections
-        if found is None or found.links != self._links or found.seconds is None:
+        if found is None or found.links != self._links:
             return False
-        self._rates_at = self._rates_at or monotonic()
+        if found.seconds is None:
+            return False
+        if self._rates_at is None:
+            self._rates_at = monotonic()
         return found.owners != "pending" or monotonic() - self._rates_at > OWNERS_SECONDS
 
 
 def chosen_nic(snapshot: Snapshot, name: str = "") -> Link | None:
-    """The link with this name or alternative name; "": of those with a device the one with the most traffic, else of
-    all but loopback."""
+    """The link with this name or alternative name; "": of those with a device the one with the most
+    traffic, else of all but loopback."""
     links = tuple(snapshot.links.values())
     if name:
-        return next((link for link in links if name in (link.name, *link.altnames)), None)
-    rates = snapshot.rates.links if snapshot.rates is not None else {}
-    candidates = [link for link in links if link.device is not None] or [link for link in links if link.name != "lo"]
+        return _link_named(name, links)
+    rates = {} if snapshot.rates is None else snapshot.rates.links
+    candidates = [link for link in links if link.device is not None]
+    if not candidates:
+        candidates = [link for link in links if link.name != "lo"]
 
     def traffic(link: Link) -> float:
-        found = rates.get(link.ifindex)
-        return (found.rx_bits or 0.0) + (found.tx_bits or 0.0) if found is not None else 0.0
+        measured = rates.get(link.ifindex)
+        if measured is None:
+            return 0.0
+        return (measured.rx_bits or 0.0) + (measured.tx_bits or 0.0)
 
     return max(candidates or links, key=traffic, default=None)
+
+
+def _link_named(name: str, links: Iterable[Link]) -> Link | None:
+    for link in links:
+        if name in (link.name, *link.altnames):
+            return link
+    return None

@@ -54,12 +54,15 @@ class LldpRequest:
             self._unsubscribe = None
 
     def _receive(self, item: Item, _: Snapshot) -> None:
-        line = item.traffic if isinstance(item, Line) else None
-        if line is None or line.id != self._id:
+        if not isinstance(item, Line) or item.traffic is None:
+            return
+        line = item.traffic
+        if line.id != self._id:
             return
         if line.kind == "failed":
             self.error = line.text
-        self.has_ended = self.has_ended or line.kind in ("failed", "exit")
+        if line.kind in ("failed", "exit"):
+            self.has_ended = True
 
 
 class ListenForLldp:
@@ -89,9 +92,9 @@ async def listen_for_lldp(session: HostSession) -> str:
     if request.error or not request.has_ended:
         raise NictopError(f"{name}: {clean(request.error) or 'no answer from the probe'}")
     snapshot = session.snapshot
-    found = [snapshot.listened.get(one) for one in request.links]
-    refused = [one for one in found if isinstance(one, Unreadable)]
-    if len(refused) == len(found):
+    results = [snapshot.listened.get(ifindex) for ifindex in request.links]
+    refused = [result for result in results if isinstance(result, Unreadable)]
+    if len(refused) == len(results):
         raise NictopError(f"{name}: cannot listen for LLDP: {absence_reason(refused[0], None)}")
-    heard = sum(isinstance(one, LldpNeighbour) for one in found)
-    return f"{name}: LLDP received on {heard} of {count_noun(len(request.links), 'interface')}"
+    heard = sum(isinstance(result, LldpNeighbour) for result in results)
+    return f"{name}: LLDP received on {heard} of {count_noun(len(results), 'interface')}"

@@ -1,6 +1,8 @@
-"""One complete answer of a host, for commands that print it and end; and the diagnosis of hosts in an event loop.
+"""One complete answer of a host, for commands that print it and end; and the diagnosis of hosts in
+an event loop.
 
-`observe` takes a `HostSession` and closes it. `diagnose_in_slices` is for callers that must stay responsive meanwhile.
+`observe` takes a `HostSession` and closes it. `diagnose_in_slices` is for callers that must stay
+responsive meanwhile.
 """
 
 from __future__ import annotations
@@ -15,46 +17,50 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
-from nictop.probe.records import Inventory, Request
+from nictop.probe.records import Counters, Inventory, Request
 from nictop.wire.budget import host_scheduler
 
 if TYPE_CHECKING:
     from nictop.rules import Diagnosis, HostFacts
 
 OBSERVE_TIMEOUT = 50.0
-"""Seconds that `observe` waits beyond the intervals: more than the probe's own limit for an inventory."""
+"""Seconds that `observe` waits beyond the intervals: more than the probe's own limit for an
+inventory."""
 
 HOSTS_TIMEOUT = 90.0
 """The same for `observe_all`: before that a connection is made and a remote probe is started."""
 
 MAX_CONCURRENT_HOSTS = 64
-"""Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and its own sshd
-does not give it much longer than that."""
+"""Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography,
+and its own sshd does not give it much longer than that."""
 
 MIN_COUNTER_RECORDS = 3
-"""Counter records after the inventory: the first may have been read before it, then two to compare."""
+"""Counter records after the inventory: the first may have been read before it, then two to
+compare."""
 
 FRESH_SECONDS = 4.0
-"""Age of an inventory, since it was received, after which it is read again before the answer: what happened meanwhile
-may have caused no event, and on a slow host the inventory after an event comes late."""
+"""Age of an inventory, since it was received, after which it is read again before the answer: what
+happened meanwhile may have caused no event, and on a slow host the inventory after an event comes
+late."""
 
 MAX_REFRESH_SECONDS = 20.0
 """How long that is waited for."""
 
 INTERVAL_TOLERANCE = 0.95
-"""Share of the requested seconds that is sufficient: readings may be a little early, three still are three seconds."""
+"""Share of the requested seconds that is sufficient: readings may be a little early, three still
+are three seconds."""
 
 DIAGNOSIS_SLICE_SECONDS = 0.01
 """CPU seconds after which a diagnosis yields to other tasks."""
 
 MAX_UNPAUSED_DIAGNOSIS_SECONDS = 0.1
-"""CPU seconds of a diagnosis without pauses; usual hosts need less. Then a pause of twice the length of a slice follows
-each slice, and none begins directly after input."""
+"""CPU seconds of a diagnosis without pauses; usual hosts need less. Then a pause of twice the
+length of a slice follows each slice, and none begins directly after input."""
 
 
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
-    """The result of all rules, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in the
-    main thread: elsewhere a rule that takes too long is not interrupted."""
+    """The result of all rules, and the seconds of CPU that it took; other tasks run meanwhile. To
+    be awaited in the main thread: elsewhere a rule that takes too long is not interrupted."""
     from nictop.rules import diagnosis_steps  # costs as much time as the start of a probe
 
     steps, seconds = diagnosis_steps(hosts), 0.0
@@ -74,7 +80,8 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
 
 
 Step = Callable[[HostSession, Snapshot], Awaitable[bool]]
-"""What is read of a host after everything else: called with each snapshot from then on, until its result is True."""
+"""What is read of a host after everything else: called with each snapshot from then on, until its
+result is True."""
 
 
 async def observe(
@@ -85,20 +92,22 @@ async def observe(
     timeout: float = OBSERVE_TIMEOUT,
     last: Iterable[Callable[[], Step]] = (),
 ) -> tuple[Snapshot, RatesWindow]:
-    """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
-    source); then until the window, whose parts are about a second long, spans at least `seconds` of such rates; then
-    until the steps that `last` make are done. The session must have been created with `watch_devices`. It is closed
-    afterwards.
+    """Wait for the inventory of a host, and for rates of everything in it over one `interval`
+    (seconds, that of the source); then until the window, whose parts are about a second long, spans
+    at least `seconds` of such rates; then until the steps that `last` make are done. The session
+    must have been created with `watch_devices`. It is closed afterwards.
 
-    Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
-    intervals it needs.
+    Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout`
+    seconds more than the intervals it needs.
     """
     limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
     try:
         return await asyncio.wait_for(_complete(session, seconds, [make() for make in last]), limit)
     except asyncio.TimeoutError:
-        why = f": {session.snapshot.message}" if session.snapshot.message else ""
-        raise HostUnreachable(f"{session.name}: no complete answer within {limit:g} s{why}") from None
+        message = f"{session.name}: no complete answer within {limit:g} s"
+        if session.snapshot.message:
+            message += f": {session.snapshot.message}"
+        raise HostUnreachable(message) from None
     finally:
         await session.close()
 
@@ -126,52 +135,92 @@ async def observe_all(
     timeout: float = HOSTS_TIMEOUT,
     last: Iterable[Callable[[], Step]] = (),
 ) -> tuple[Answer, ...]:
-    """The result of `observe` for each session, in their order; they run at the same time, and one that fails does not
-    end the others."""
+    """The result of `observe` for each session, in their order; they run at the same time, and one
+    that fails does not end the others."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_HOSTS)
 
     async def answer(session: HostSession) -> Answer:
         async with slots:
             try:
-                return await observe(session, interval=interval, seconds=seconds, timeout=timeout, last=last)
+                return await observe(
+                    session, interval=interval, seconds=seconds, timeout=timeout, last=last
+                )
             except HostUnreachable as error:
-                return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "), error.exit_code)
+                return Unreachable(
+                    session.name, error.message.removeprefix(f"{session.name}: "), error.exit_code
+                )
 
     return tuple(await asyncio.gather(*map(answer, sessions)))
 
 
+def facts_of(answers: Iterable[Answer]) -> list[HostFacts]:
+    """The hosts that answered, as the rules see them."""
+    from nictop.rules import HostFacts
+
+    return [
+        HostFacts(answer[0], answer[1].parts)
+        for answer in answers
+        if not isinstance(answer, Unreachable)
+    ]
+
+
 def with_window_rates(answer: Answer) -> Answer:
-    """With the rates of the newest part of the window, which is about a second long or more, in place of those between
-    the last two readings, which may be close together. Recorded hosts have the rates that a replay shows."""
-    if isinstance(answer, Unreachable) or not answer[1].parts or answer[0].recorded_at is not None:
+    """With the rates of the newest part of the window, which is about a second long or more, in
+    place of those between the last two readings, which may be close together. Recorded hosts have
+    the rates that a replay shows."""
+    if isinstance(answer, Unreachable):
         return answer
     snapshot, window = answer
+    if not window.parts or snapshot.recorded_at is not None:
+        return answer
     return replace(snapshot, rates=window.parts[-1]), window
 
 
-async def _complete(session: HostSession, seconds: float, last: Sequence[Step]) -> tuple[Snapshot, RatesWindow]:
-    """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
-    newest, readings, window = None, -1, session.window
-    freshness = _Freshness(session)
-    is_complete = False
+async def _complete(
+    session: HostSession, seconds: float, last: Sequence[Step]
+) -> tuple[Snapshot, RatesWindow]:
+    """The probe counts queues and drivers only after the inventory: rates of all of it need two
+    readings after that."""
+    window = session.window
+    readings, freshness = _Readings(), _Freshness(session)
+    is_fresh = False
     async for snapshot in session.follow():
         if session.is_unreachable:
             raise HostUnreachable(f"{session.name}: {snapshot.message}")
         if snapshot.inventory is None:
             continue
-        if readings < 0:
-            newest, readings = snapshot.counters, 0
-        elif snapshot.counters is not newest:
-            newest, readings = snapshot.counters, readings + 1
-        has_rates = readings >= 2 and (_has_driver_counters(snapshot) or readings >= MIN_COUNTER_RECORDS)
+        readings.count(snapshot)
+        has_rates = readings.have_rates(snapshot)
         if not has_rates:
             window.clear()
         freshness.update(snapshot)
-        if has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
-            is_complete = is_complete or await freshness.is_fresh(snapshot)
-        if is_complete and all([await step(session, snapshot) for step in last]):
+        is_long_enough = has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE
+        is_complete = is_long_enough and not snapshot.inventory.pending
+        if is_complete and not is_fresh:
+            is_fresh = await freshness.is_fresh(snapshot)
+        if is_fresh and all([await step(session, snapshot) for step in last]):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
+
+
+class _Readings:
+    """Counts the readings of the counters since the first inventory."""
+
+    def __init__(self) -> None:
+        self._newest: Counters | None = None
+        self._number = -1
+        """Without the one that was known before; -1: there is no inventory yet."""
+
+    def count(self, snapshot: Snapshot) -> None:
+        if self._number < 0 or snapshot.counters is not self._newest:
+            self._number += 1
+        self._newest = snapshot.counters
+
+    def have_rates(self, snapshot: Snapshot) -> bool:
+        """Of everything, also of the drivers where they count at all."""
+        if _has_driver_counters(snapshot):
+            return self._number >= 2
+        return self._number >= max(2, MIN_COUNTER_RECORDS)
 
 
 class _Freshness:
@@ -192,23 +241,33 @@ class _Freshness:
 
     async def is_fresh(self, snapshot: Snapshot) -> bool:
         """False: a new inventory has been requested, and is waited for."""
-        now, inventory = _time_of(snapshot) or 0.0, snapshot.inventory
+        now = _time_of(snapshot) or 0.0
         if self._requested is not None:
-            is_new = inventory is not None and inventory.time >= self._requested and not snapshot.inventory_pending
-            return is_new or now - self._requested > MAX_REFRESH_SECONDS
-        if not snapshot.inventory_pending and now - (self._received or now) <= FRESH_SECONDS:
+            return self._is_new(snapshot) or now - self._requested > MAX_REFRESH_SECONDS
+        age = now - (self._received or now)
+        is_of_now = not snapshot.inventory_pending and snapshot.unread_event is None
+        if age <= FRESH_SECONDS and is_of_now:
             return True
         self._requested = now
         await self._session.request(Request(inventory=True))
         return False
 
+    def _is_new(self, snapshot: Snapshot) -> bool:
+        """The inventory is the requested one, and complete."""
+        if snapshot.inventory is None or snapshot.inventory_pending:
+            return False
+        return self._requested is not None and snapshot.inventory.time >= self._requested
+
 
 def _time_of(snapshot: Snapshot) -> float | None:
-    return snapshot.counters.time if snapshot.counters is not None else None
+    return None if snapshot.counters is None else snapshot.counters.time
 
 
 def _has_driver_counters(snapshot: Snapshot) -> bool:
     """Both records that the rates compare were read after the probe knew which links to watch."""
-    return all(
-        record is not None and (record.driver or record.queues) for record in (snapshot.before, snapshot.counters)
-    )
+    for record in (snapshot.before, snapshot.counters):
+        if record is None:
+            return False
+        if not record.driver and not record.queues:
+            return False
+    return True

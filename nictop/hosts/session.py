@@ -1,8 +1,10 @@
-"""One host while it is watched: the newest snapshot, history, rates of the last minute, and connection status.
+"""One host while it is watched: the newest snapshot, history, rates of the last minute, and
+connection status.
 
-`HostSession.process` is the only place where an item of a source becomes the next snapshot. Live, recorded and scraped
-hosts differ in the `Source` and the clock that the constructor is given; the items of a recording may also be given to
-`process` one by one. `read_local_clock` reads the boot id of this machine; nothing else here does I/O of its own.
+`HostSession.process` is the only place where an item of a source becomes the next snapshot. Live,
+recorded and scraped hosts differ in the `Source` and the clock that the constructor is given; the
+items of a recording may also be given to `process` one by one. `read_local_clock` reads the boot id
+of this machine; nothing else here does I/O of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from nictop.hosts.brief_reason import brief_reason
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps
 from nictop.model.history import History
-from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance, has_platform, watchable_links, with_state
+from nictop.model.snapshot import (
+    Snapshot,
+    advance,
+    event_age,
+    has_platform,
+    outdated_text,
+    watchable_links,
+    with_state,
+)
 from nictop.model.text import units
 from nictop.model.text.terminal import fit, width
 from nictop.model.time_axis import LocalClock
@@ -45,11 +55,14 @@ MAX_BRIEF_CELLS = 42
 MIN_REASON_CELLS = 6
 """Of the reason in it."""
 
-BEFORE_CHANGE_NOTICE = f"interfaces and findings of this host were {BEFORE_CHANGE}; they will be read again"
+READING_A_RECORDING = "reading the recording"
+
+TO_BE_READ = "to be read again: "
+"""What happens is first, as a narrow screen cuts the end."""
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
-"""`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded: it sends more than is
-processed (`wire.budget`)."""
+"""`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded:
+it sends more than is processed (`wire.budget`)."""
 
 Item = Line | SourceState
 ItemCallback = Callable[[Item, Snapshot], object]
@@ -59,12 +72,13 @@ ItemCallback = Callable[[Item, Snapshot], object]
 class HostSession:
     """A watched host.
 
-    `source`: where its items come from; None: not connected yet, or `process` is given the items. `clock`: the time at
-    which an item is received, in seconds: CLOCK_MONOTONIC of this machine, or for a recording that of the machine that
-    recorded. `interval`: seconds between two counter records that the source was created with. `history`, `window`:
-    store the rates that charts (`HISTORY_LENGTH` samples) and rules (`RatesWindow`) use. `watch_devices`: request queue
-    and driver counters of `watchable_links` after every inventory that has other ones. `memory_share`: of the
-    memory that history and window of one host may use.
+    `source`: where its items come from; None: not connected yet, or `process` is given the items.
+    `clock`: the time at which an item is received, in seconds: CLOCK_MONOTONIC of this machine, or
+    for a recording that of the machine that recorded. `interval`: seconds between two counter
+    records that the source was created with. `history`, `window`: store the rates that charts
+    (`HISTORY_LENGTH` samples) and rules (`RatesWindow`) use. `watch_devices`: request queue and
+    driver counters of `watchable_links` after every inventory that has other ones. `memory_share`:
+    of the memory that history and window of one host may use.
     """
 
     def __init__(
@@ -90,7 +104,8 @@ class HostSession:
         self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
         """What of it is reached and read already."""
         self.reason = ""
-        """Why it is not live, and what to do next; stays during the next attempts, until it is live."""
+        """Why it is not live, and what to do next; stays during the next attempts, until it is
+        live."""
         self.overloaded = False
         """It sends more than is processed."""
         self.rechecked = False
@@ -104,7 +119,11 @@ class HostSession:
         self.settings = Request(interval=interval, watch=())
         """What was requested of its probe, except for the time of a run."""
         self._source, self._clock = source, clock
-        self._stores_history, self._stores_window, self._watches_devices = history, window, watch_devices
+        self._stores_history, self._stores_window, self._watches_devices = (
+            history,
+            window,
+            watch_devices,
+        )
         self._watched_devices: tuple[int, ...] = ()
         self._subscribers: list[ItemCallback] = []
 
@@ -120,11 +139,11 @@ class HostSession:
 
         return HostFacts(self.snapshot, self.window.parts)
 
-    # --------------------------------------------------------------------------------------------------- connection
+    # ----------------------------------------------------------------------------------- connection
 
     def replace_source(self, source: Source) -> None:
-        """Continue with another source of the same host. To subscribers the connection is lost: what they waited for
-        does not come any more."""
+        """Continue with another source of the same host. To subscribers the connection is lost:
+        what they waited for does not come any more."""
         if self._source is not None:
             lost = SourceState("lost", "reconnected")
             self._publish(lost, with_state(self.snapshot, lost.state, lost.message))
@@ -146,10 +165,11 @@ class HostSession:
         if self._source is not None:
             await self._source.close()
 
-    # ----------------------------------------------------------------------------------------------------- requests
+    # ------------------------------------------------------------------------------------- requests
 
     async def request(self, request: Request) -> None:
-        """Send a request to the probe. Interval and watched links are sent at the end of a run that uses others."""
+        """Send a request to the probe. Interval and watched links are sent at the end of a run that
+        uses others."""
         self.settings = merge_settings(self.settings, request)
         if self.in_run:
             request = replace(request, interval=None, watch=None)
@@ -157,7 +177,8 @@ class HostSession:
             await self.source.request(request)
 
     async def join_run(self, interval: float, ifindex: int | None) -> None:
-        """Read at least this often (seconds) and count the queues of this NIC too, until `leave_run`."""
+        """Read at least this often (seconds) and count the queues of this NIC too, until
+        `leave_run`."""
         watch = self.settings.watch or ()
         if ifindex is not None:
             watch = tuple(dict.fromkeys((ifindex, *watch)))[:MAX_WATCHED_LINKS]
@@ -168,9 +189,11 @@ class HostSession:
     async def leave_run(self) -> None:
         """Read with the settings outside a run again."""
         self.in_run, self.run_interval = False, None
-        await self.source.request(Request(interval=self.settings.interval, watch=self.settings.watch))
+        await self.source.request(
+            Request(interval=self.settings.interval, watch=self.settings.watch)
+        )
 
-    # -------------------------------------------------------------------------------------------------------- items
+    # ---------------------------------------------------------------------------------------- items
 
     def subscribe(self, callback: ItemCallback) -> Callable[[], None]:
         """Call `callback` after every item from now on; the returned function ends that."""
@@ -186,16 +209,13 @@ class HostSession:
         return await until((self,), condition, timeout)
 
     def process(self, item: Item, now: float | None = None) -> Snapshot:
-        """Update everything with one item; the snapshot after it. `now`: when it was received; None: read the clock."""
+        """Update everything with one item; the snapshot after it. `now`: when it was received;
+        None: read the clock."""
         if now is None:
             now = self._clock()
         if isinstance(item, SourceState):
             snapshot = with_state(self.snapshot, item.state, item.message)
-            self.retry_at = None if item.retry_in is None else now + item.retry_in
-            self.reason = item.message or self.reason
-            self.start.process_state(item, snapshot, now)
-            if item.overloaded is not None:
-                self.overloaded = item.overloaded
+            self._process_state(item, snapshot, now)
         else:
             snapshot = advance(self.snapshot, item)
             self.received_at, self.retry_at = now, None
@@ -212,26 +232,44 @@ class HostSession:
         self._publish(item, snapshot)
         return snapshot
 
+    def _process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
+        self.retry_at = None if item.retry_in is None else now + item.retry_in
+        self.reason = item.message or self.reason
+        self.start.process_state(item, snapshot, now)
+        if item.overloaded is not None:
+            self.overloaded = item.overloaded
+
     async def follow(self) -> AsyncGenerator[Snapshot, None]:
         """Process the items of the source until it ends; yields the snapshot after each."""
         async for item in self.source.items():
             snapshot = self.process(item)
-            if self._watches_devices and isinstance(item, Line) and item.inventory is not None:
-                devices = watchable_links(snapshot.links.values())
-                if devices != self._watched_devices:
-                    self._watched_devices = devices
-                    await self.request(Request(watch=devices))
+            has_inventory = isinstance(item, Line) and item.inventory is not None
+            if has_inventory and self._watches_devices:
+                await self._watch_devices(snapshot)
             yield snapshot
 
+    async def _watch_devices(self, snapshot: Snapshot) -> None:
+        """Ask for counters of the links with a device, if these are others than before."""
+        devices = watchable_links(snapshot.links.values())
+        if devices != self._watched_devices:
+            self._watched_devices = devices
+            await self.request(Request(watch=devices))
+
     async def run(self) -> None:
-        """Process the items of the source until it ends. The session has failed after an error of nictop itself."""
+        """Process the items of the source until it ends. The session has failed after an error of
+        nictop itself."""
         try:
             async for _ in self.follow():
                 pass
         except Exception as error:  # other hosts continue
             self.fail(internal_error_text(error))
 
-    # ------------------------------------------------------------------------------------------------------- status
+    # --------------------------------------------------------------------------------------- status
+
+    @property
+    def is_catching_up(self) -> bool:
+        """A recording: what is before the position that was chosen is still being read."""
+        return getattr(self._source, "is_catching_up", False)
 
     @property
     def is_unreachable(self) -> bool:
@@ -246,34 +284,63 @@ class HostSession:
     @property
     def is_readable(self) -> bool:
         """It is reached, and as much of it is read as the rules need."""
-        return not self.is_unreachable and self.has_readings and has_platform(self.snapshot)
+        if self.is_unreachable or not self.has_readings:
+            return False
+        return has_platform(self.snapshot)
 
     def age(self, now: float) -> float | None:
-        """Seconds since its newest line; None: none was received."""
-        return None if self.received_at is None else max(0.0, now - self.received_at)
+        """Seconds since its newest line; None: none was received, or newer ones are being read."""
+        if self.received_at is None or self.is_catching_up:
+            return None
+        return max(0.0, now - self.received_at)
 
     def status(self, now: float, interval: float) -> ConnectionStatus:
         """How the connection is, if the host sends something every `interval` seconds."""
         state = self.snapshot.state
-        if state == "live" and is_silent(self.age(now), interval):
+        if self.is_overdue(now, interval):
             return "silent"
         return "overloaded" if state == "live" and self.overloaded else state
 
+    def is_overdue(self, now: float, interval: float) -> bool:
+        """It is live and has sent nothing for some time. Not before its first reading, which takes
+        longer: until then the step that is waited for is said."""
+        if self.snapshot.state != "live" or self._awaits_first_reading(now):
+            return False
+        return is_silent(self.age(now), interval)
+
+    def _awaits_first_reading(self, now: float) -> bool:
+        has_none = self.snapshot.inventory is None and self.snapshot.counters is None
+        return has_none and self.start.active(now) is not None
+
     def status_text(self, now: float, interval: float) -> str:
-        """``live``, ``overloaded``, ``logging in, 4 s``, ``no data for 8 s``, ``reconnecting in 4 s``,
-        ``reconnecting``, ``failed``; of a host that has sent nothing yet ``next attempt in 4 s``, ``connecting``."""
+        """``live``, ``overloaded``, ``logging in, 4 s``, ``no data for 8 s``, ``reconnecting in 4
+        s``, ``reconnecting``, ``failed``; of a host that has sent nothing yet ``next attempt in 4
+        s``, ``connecting``; of a recording ``reading the recording``."""
+        if self.is_catching_up:
+            return READING_A_RECORDING
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
             return f"no data for {units.whole_seconds(age or 0.0)}"
-        if status == "lost" and self.retry_at is not None:
-            left = units.whole_seconds(max(0.0, self.retry_at - now))
-            return f"next attempt in {left}" if age is None else f"reconnecting in {left}"
-        if status in ("lost", "connecting") and age is not None:
-            return "reconnecting"
         if status == "lost":
-            return "connecting"
-        doing = self.start.active_text(now) if status in ("connecting", "live") else ""
-        return doing or status
+            return self._lost_text(now)
+        if status == "connecting" and age is not None:
+            return "reconnecting"
+        if status in ("connecting", "live"):
+            return self.start.active_text(now) or status
+        return status
+
+    def _lost_text(self, now: float) -> str:
+        has_sent = self.age(now) is not None
+        if self.retry_at is None:
+            return "reconnecting" if has_sent else "connecting"
+        left = units.whole_seconds(max(0.0, self.retry_at - now))
+        return f"reconnecting in {left}" if has_sent else f"next attempt in {left}"
+
+    def doing_text(self, now: float) -> str:
+        """The step that is waited for: ``logging in, 4 s``; "": none."""
+        if self.is_catching_up:
+            return READING_A_RECORDING
+        return self.start.active_text(now)
 
     @property
     def has_failed(self) -> bool:
@@ -281,8 +348,9 @@ class HostSession:
         return self.snapshot.state == "failed" or bool(self.reason)
 
     def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
-        """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused; attempt 2, 3 s``,
-        ``failed: permission denied``. Where it is wider than `cells`, the reason is cut, and the seconds are not."""
+        """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
+        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, the reason
+        is cut, and the seconds are not."""
         reason, rest = brief_reason(self.reason), self._after_reason(now, interval)
         if not reason:
             return self.status_text(now, interval)
@@ -294,40 +362,55 @@ class HostSession:
     def _after_reason(self, now: float, interval: float) -> str:
         """What follows: when it is tried again, or for how long it has been."""
         if self.retry_at is not None:
-            return f", retry in {units.whole_seconds(max(0.0, self.retry_at - now))}"
+            left = self.retry_at - now
+            if left <= 0.5:  # the seconds of the attempt, which count up, follow
+                return ", retrying"
+            return f", retry in {units.whole_seconds(left)}"
         step = self.start.active(now)
         if step is None:
             return f"; {self.status_text(now, interval)}"
         return f"; attempt {self.start.attempt}, {step.seconds or 0.0:.0f} s"
 
     def age_text(self, now: float, interval: float) -> str:
-        """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing was received."""
+        """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing
+        was received."""
         age = self.age(now)
         if age is None or self.status(now, interval) in ("live", "overloaded", "silent"):
             return ""
         return f"no data for {units.whole_seconds(age)}"
 
-    @property
-    def _before_change(self) -> str:
-        return BEFORE_CHANGE_NOTICE if self.snapshot.is_before_change else ""
+    def _outdated(self, *, named: bool) -> str:
+        text = outdated_text(self.snapshot)
+        if not text:
+            return ""
+        notice = f"{TO_BE_READ}{text}"
+        age = event_age(self.snapshot)
+        if age is not None:
+            notice += f", {units.whole_seconds(age)} ago"
+        if named:
+            notice = f"{self.name}: {notice}"
+        return notice
 
-    def notice(self, now: float, interval: float) -> str:
-        """The line above the values of a host: why it is not live, what happens next, and how old the values are; for a
-        live one the newest error of its probe, or that it was changed since it was read. "" if there is none of
-        these."""
+    def notice(self, now: float, interval: float, *, named: bool = False) -> str:
+        """The line above the values of a host: why it is not live, what happens next, and how old
+        the values are; for a live one the newest error of its probe, or that it was changed since
+        it was read (`named`: with the name of the host). "" if there is none of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            return self.snapshot.message or self._before_change
+            return self.snapshot.message or self._outdated(named=named)
         if status == "overloaded":
             return OVERLOADED_MESSAGE
-        parts = [self.reason or self.snapshot.message]
-        if parts[0] or age:
-            parts += [self.status_text(now, interval), age]
-        return " · ".join(part for part in parts if part)
+        reason = self.reason or self.snapshot.message
+        if not reason and not age:
+            return ""
+        return " · ".join(filter(None, (reason, self.status_text(now, interval), age)))
 
 
-async def until(sessions: Iterable[HostSession], condition: Callable[[], object], timeout: float) -> bool:
-    """Wait until an item of one of the sessions makes `condition` true; False: none did within `timeout` seconds."""
+async def until(
+    sessions: Iterable[HostSession], condition: Callable[[], object], timeout: float
+) -> bool:
+    """Wait until an item of one of the sessions makes `condition` true; False: none did within
+    `timeout` seconds."""
     end = monotonic() + timeout
     changed = asyncio.Event()
     with ExitStack() as subscriptions:
@@ -356,12 +439,14 @@ async def running(*sessions: HostSession) -> AsyncGenerator[None, None]:
 
 
 def is_silent(age: float | None, interval: float) -> bool:
-    """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the newest, None: none."""
+    """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the
+    newest, None: none."""
     return age is not None and age > SILENT_AFTER_SECONDS + 2 * interval
 
 
 def read_local_clock(monotonic_now: float, wall_now: float) -> LocalClock:
-    """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), to compare those of hosts with."""
+    """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), to compare those of
+    hosts with."""
     return LocalClock(monotonic_now, wall_now, _read_boot_id())
 
 

@@ -1,7 +1,8 @@
 """The steps from the first attempt to reach a host until all of it is read, each with its time.
 
-``✓ name 0.1 s · ✓ connection 0.3 s · ◌ login 4 s · probe · interfaces · inventory``: `StartSteps` is given the items of
-the source by `HostSession.process`, and says what was done, what is waited for, and what is still to come.
+``✓ name 0.1 s · ✓ connection 0.3 s · ◌ login 4 s · probe · interfaces · inventory``: `StartSteps`
+is given the items of the source by `HostSession.process`, and says what was done, what is waited
+for, and what is still to come.
 """
 
 from __future__ import annotations
@@ -79,18 +80,23 @@ class StartSteps:
 
     def process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         """A new state of the connection."""
-        if item.state == "connecting" and item.stage is None:
-            self._begun, self._has_failed, self._is_over = [], False, False
-            self.attempt += 1
-            if self._names is PROBE_STEPS:
-                self._begin("probe", now)
-        elif item.state == "connecting" and item.stage is not None:
-            self._begin(item.stage, now, item.target)
+        if item.state == "connecting":
+            self._process_connecting(item, now)
         elif item.state in ("lost", "failed"):
             self._end(now)
             self._has_failed = True
         else:
             self.process_line(snapshot, now)
+
+    def _process_connecting(self, item: SourceState, now: float) -> None:
+        """Another attempt, or a stage of it."""
+        if item.stage is not None:
+            self._begin(item.stage, now, item.target)
+            return
+        self._begun, self._has_failed, self._is_over = [], False, False
+        self.attempt += 1
+        if self._names is PROBE_STEPS:
+            self._begin("probe", now)
 
     def process_line(self, snapshot: Snapshot, now: float) -> None:
         """A line was received; `snapshot` is the one after it."""
@@ -107,36 +113,41 @@ class StartSteps:
             self._is_over = True
 
     def _begin(self, name: StepName, now: float, target: str = "") -> None:
-        """End the step before, unless it is the same. A stage that was passed begins again for another hop or address,
-        with those that follow it."""
-        newest = self._begun[-1] if self._begun else None
-        if newest is not None and newest.name == name and newest.target == target:
+        """End the step before, unless it is the same. A stage that was passed begins again for
+        another hop or address, with those that follow it."""
+        if self._begun and (self._begun[-1].name, self._begun[-1].target) == (name, target):
             return
         self._end(now)
         if name not in self._names:  # recorded: only its stages show that it was connected to
             self._names = ALL_STEPS
         place = ALL_STEPS.index(name)
-        began = next((one.began for one in self._begun if one.name == name), now)
-        self._begun = [one for one in self._begun if ALL_STEPS.index(one.name) < place]
-        self._begun.append(_Begun(name, began, target))
+        began = {step.name: step.began for step in self._begun}
+        self._begun = [step for step in self._begun if ALL_STEPS.index(step.name) < place]
+        self._begun.append(_Begun(name, began.get(name, now), target))
 
     def _end(self, now: float) -> None:
         if self._begun and self._begun[-1].ended is None:
             self._begun[-1] = replace(self._begun[-1], ended=now)
 
-    # ------------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def steps(self, now: float) -> Sequence[StartStep]:
         """All steps in their order."""
-        begun = {one.name: one for one in self._begun}
-        last = self._begun[-1].name if self._begun else None
-        reached = -1 if last is None else self._names.index(last)
-        steps = []
-        for place, name in enumerate(self._names):
-            one = begun.get(name)
-            seconds = None if one is None else max(0.0, (now if one.ended is None else one.ended) - one.began)
-            steps.append(StartStep(name, self._state(place, reached), seconds, "" if one is None else one.target))
-        return steps
+        begun = {step.name: step for step in self._begun}
+        reached = -1
+        if self._begun:
+            reached = self._names.index(self._begun[-1].name)
+        return [
+            self._step(name, begun.get(name), self._state(place, reached), now)
+            for place, name in enumerate(self._names)
+        ]
+
+    @staticmethod
+    def _step(name: StepName, begun: _Begun | None, state: StepState, now: float) -> StartStep:
+        if begun is None:
+            return StartStep(name, state, None, "")
+        end = now if begun.ended is None else begun.ended
+        return StartStep(name, state, max(0.0, end - begun.began), begun.target)
 
     def _state(self, place: int, reached: int) -> StepState:
         if self._is_over or place < reached:
@@ -147,17 +158,24 @@ class StartSteps:
 
     def active(self, now: float) -> StartStep | None:
         """What is waited for; None: all is read, or nothing is done now."""
-        return next((step for step in self.steps(now) if step.state == "active"), None)
+        for step in self.steps(now):
+            if step.state == "active":
+                return step
+        return None
 
     def active_text(self, now: float) -> str:
-        """``logging in, 4 s``, ``logging in, 4 s (attempt 2)``: what is waited for; "": all is read, or nothing is done
-        now."""
+        """``logging in, 4 s``, ``logging in, 4 s (attempt 2)``: what is waited for; "": all is
+        read, or nothing is done now."""
         step = self.active(now)
         if step is None:
             return ""
         seconds = int(step.seconds or 0.0)
-        text = f"{DOING[step.name]}, {seconds} s" if seconds else DOING[step.name]
-        return f"{text} (attempt {self.attempt})" if self.attempt > 1 else text
+        text = DOING[step.name]
+        if seconds:
+            text += f", {seconds} s"
+        if self.attempt > 1:
+            text += f" (attempt {self.attempt})"
+        return text
 
 
 def _unread_part(pending: Sequence[str]) -> str:

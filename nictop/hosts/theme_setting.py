@@ -1,4 +1,5 @@
-"""The line ``theme = "…"`` of the configuration file; everything else in the file stays as it is."""
+"""The line ``theme = "…"`` of the configuration file; everything else in the file stays as it
+is."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ SETTING = re.compile(r"""^(theme[ \t]{0,9}=[ \t]{0,9})("[^"\n]*"|'[^'\n]*')""", 
 
 
 def keep_theme(name: str, path: str) -> str:
-    """Write the theme into the configuration file at `path`; a sentence that says whether it is in it now."""
+    """Write the theme into the configuration file at `path`; a sentence that says whether it is in
+    it now."""
     try:
         if read_configuration(path).theme != name:
             _write_theme(name, os.path.realpath(path))
@@ -32,7 +34,9 @@ def _write_theme(name: str, path: str) -> None:
     changed = with_theme(text, name).encode()
     wanted = replace(parse_configuration(text.encode(), path), theme=name)
     if parse_configuration(changed, path) != wanted:
-        raise NictopError(f'it is written in an unusual way; write theme = "{name}" above its first section')
+        raise NictopError(
+            f'it is written in an unusual way; write theme = "{name}" above its first section'
+        )
 
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     write_atomically(path, changed, replace=True)

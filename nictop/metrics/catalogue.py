@@ -1,7 +1,8 @@
 """All metrics that nictop exports to Prometheus: name, type, unit, labels, help text and source.
 
-Names follow the conventions of Prometheus: base units, the unit as the last word. Counters are raw, since boot or
-driver load, so that ``rate()`` recognises resets; ``_total`` is appended to their name in the text.
+Names follow the conventions of Prometheus: base units, the unit as the last word. Counters are raw,
+since boot or driver load, so that ``rate()`` recognises resets; ``_total`` is appended to their
+name in the text.
 """
 
 from __future__ import annotations
@@ -129,7 +130,14 @@ METRICS: tuple[Metric, ...] = (
         "Number of carrier changes.",
         "RTM_GETLINK, IFLA_CARRIER_CHANGES",
     ),
-    Metric("nictop_link_mtu_bytes", "gauge", "bytes", LINK, "MTU of the interface.", "RTM_GETLINK, IFLA_MTU"),
+    Metric(
+        "nictop_link_mtu_bytes",
+        "gauge",
+        "bytes",
+        LINK,
+        "MTU of the interface.",
+        "RTM_GETLINK, IFLA_MTU",
+    ),
     Metric(
         "nictop_link_speed_bytes_per_second",
         "gauge",
@@ -147,9 +155,21 @@ METRICS: tuple[Metric, ...] = (
         "RTM_GETSTATS",
     ),
     Metric(
-        "nictop_link_packets", "counter", "packets", LINK_DIRECTION, "Packets received or transmitted.", "RTM_GETSTATS"
+        "nictop_link_packets",
+        "counter",
+        "packets",
+        LINK_DIRECTION,
+        "Packets received or transmitted.",
+        "RTM_GETSTATS",
     ),
-    Metric("nictop_link_errors", "counter", "", LINK_DIRECTION, "Receive or transmit errors.", "RTM_GETSTATS"),
+    Metric(
+        "nictop_link_errors",
+        "counter",
+        "",
+        LINK_DIRECTION,
+        "Receive or transmit errors.",
+        "RTM_GETSTATS",
+    ),
     Metric(
         "nictop_link_drops",
         "counter",
@@ -195,10 +215,18 @@ METRICS: tuple[Metric, ...] = (
         "counter",
         "",
         (*LINK, "interrupt", "vector", "queue", "cpu"),
-        "Interrupts of network devices by vector and CPU; queue is empty if the vector serves several queues or none.",
+        "Interrupts of network devices by vector and CPU; queue is empty if the vector serves "
+        "several queues or none.",
         "/sys/kernel/irq/N/per_cpu_count, else /proc/interrupts",
     ),
-    Metric("nictop_softirqs", "counter", "", (*CPU, "softirq"), "Network softirqs (NET_RX, NET_TX).", "/proc/softirqs"),
+    Metric(
+        "nictop_softirqs",
+        "counter",
+        "",
+        (*CPU, "softirq"),
+        "Network softirqs (NET_RX, NET_TX).",
+        "/proc/softirqs",
+    ),
     Metric(
         "nictop_softnet_processed",
         "counter",
@@ -255,15 +283,60 @@ METRICS: tuple[Metric, ...] = (
         "CPU time spent in guests (part of user and nice).",
         "/proc/stat, guest and guest_nice",
     ),
-    Metric("nictop_vf_bytes", "counter", "bytes", VF, "Bytes of a VF, counted by the PF.", "IFLA_VF_STATS"),
-    Metric("nictop_vf_packets", "counter", "packets", VF, "Packets of a VF, counted by the PF.", "IFLA_VF_STATS"),
-    Metric("nictop_vf_drops", "counter", "", VF, "Dropped packets of a VF, counted by the PF.", "IFLA_VF_STATS"),
+    Metric(
+        "nictop_vf_bytes",
+        "counter",
+        "bytes",
+        VF,
+        "Bytes of a VF, counted by the PF.",
+        "IFLA_VF_STATS",
+    ),
+    Metric(
+        "nictop_vf_packets",
+        "counter",
+        "packets",
+        VF,
+        "Packets of a VF, counted by the PF.",
+        "IFLA_VF_STATS",
+    ),
+    Metric(
+        "nictop_vf_drops",
+        "counter",
+        "",
+        VF,
+        "Dropped packets of a VF, counted by the PF.",
+        "IFLA_VF_STATS",
+    ),
+    Metric(
+        "nictop_vf",
+        "info",
+        "",
+        (*LINK, "vf", "pci_address", "mac", "vlan", "trust", "spoofchk", "guest"),
+        "Settings of a VF by its PF, and the guest that has it.",
+        "IFLA_VFINFO_LIST; guests: see nictop guests",
+    ),
     Metric("nictop_hosts", "gauge", "", (), "Number of configured hosts.", "nictop"),
     Metric("nictop_build", "info", "", ("version",), "Build information.", "nictop"),
     Metric("nictop_scrapes", "counter", "", (), "Number of previous scrapes.", "nictop"),
-    Metric("nictop_scrape_cpu_seconds", "counter", "seconds", (), "CPU time used for scrapes.", "nictop"),
-    Metric("nictop_diagnoses", "counter", "", (), "Number of diagnoses (runs of all checks).", "nictop"),
-    Metric("nictop_diagnosis_cpu_seconds", "counter", "seconds", (), "CPU time used for diagnoses.", "nictop"),
+    Metric(
+        "nictop_scrape_cpu_seconds",
+        "counter",
+        "seconds",
+        (),
+        "CPU time used for scrapes.",
+        "nictop",
+    ),
+    Metric(
+        "nictop_diagnoses", "counter", "", (), "Number of diagnoses (runs of all checks).", "nictop"
+    ),
+    Metric(
+        "nictop_diagnosis_cpu_seconds",
+        "counter",
+        "seconds",
+        (),
+        "CPU time used for diagnoses.",
+        "nictop",
+    ),
     Metric(
         "nictop_process_cpu_seconds",
         "counter",
@@ -280,7 +353,14 @@ METRICS: tuple[Metric, ...] = (
         "Resident memory size of the nictop process.",
         "/proc/self/stat",
     ),
-    Metric("nictop_process_open_fds", "gauge", "", (), "Open file descriptors of the nictop process.", "/proc/self/fd"),
+    Metric(
+        "nictop_process_open_fds",
+        "gauge",
+        "",
+        (),
+        "Open file descriptors of the nictop process.",
+        "/proc/self/fd",
+    ),
 )
 """In the order in which they are written."""
 

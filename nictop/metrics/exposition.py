@@ -1,7 +1,8 @@
 """Samples as text for Prometheus: OpenMetrics 1.0, or the older text format if that is requested.
 
-prometheus-client decides about the format and its content type. Its own writer is not used: for thousands of series it
-takes many times as long (see the benchmark). Here the part of a line before the value is cached with the series.
+prometheus-client decides about the format and its content type. Its own writer is not used: for
+thousands of series it takes many times as long (see the benchmark). Here the part of a line before
+the value is cached with the series.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def wants_gzip(accept_encoding: str) -> bool:
 
 
 def gzip_body(body: bytes) -> bytes:
-    """gzip at its fastest level: the lines are similar, so the result has a twentieth of the size."""
+    """gzip at its fastest level: the lines are similar, so the result has a twentieth of the
+    size."""
     work = zlib.compressobj(1, wbits=GZIP_WBITS)
     return work.compress(body) + work.flush()
 
@@ -46,11 +48,11 @@ def content_type(openmetrics: bool) -> str:
 
 
 def exposition_text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
-    """The samples grouped by metric, in the order of the catalogue. Invalid values are left out: counters below zero,
-    more than 64 bits, NaN."""
+    """The samples grouped by metric, in the order of the catalogue. Invalid values are left out:
+    counters below zero, more than 64 bits, NaN."""
     lines: tuple[list[str], ...] = tuple([] for _ in METRICS)
     for index, start, value in samples:
-        if 0 <= value < MAX_VALUE or (value < 0 and value > -MAX_VALUE and METRICS[index].kind != "counter"):
+        if 0 <= value < MAX_VALUE or (-MAX_VALUE < value < 0 and METRICS[index].kind != "counter"):
             lines[index].append(f"{start}{value}\n")
     parts: list[str] = []
     for metric, metric_lines in zip(METRICS, lines, strict=True):
@@ -63,9 +65,12 @@ def exposition_text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
 
 
 def _head(metric: Metric, *, openmetrics: bool) -> str:
-    help_text = metric.help.replace("\\", "\\\\").replace('"', '\\"' if openmetrics else '"')
+    help_text = metric.help.replace("\\", "\\\\")
     if not openmetrics:
         kind = "gauge" if metric.kind == "info" else metric.kind
         return f"# HELP {metric.sample} {help_text}\n# TYPE {metric.sample} {kind}\n"
-    unit = f"# UNIT {metric.name} {metric.unit}\n" if metric.unit else ""
-    return f"# HELP {metric.name} {help_text}\n# TYPE {metric.name} {metric.kind}\n{unit}"
+    help_text = help_text.replace('"', '\\"')
+    head = f"# HELP {metric.name} {help_text}\n# TYPE {metric.name} {metric.kind}\n"
+    if metric.unit:
+        head += f"# UNIT {metric.name} {metric.unit}\n"
+    return head

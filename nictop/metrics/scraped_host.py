@@ -25,8 +25,8 @@ ReportStatus = Callable[[str], None]
 
 
 class ScrapedHost:
-    """`connect` creates its source, a new one after each failure; `report_status` is called with the state of the
-    connection whenever that changes."""
+    """`connect` creates its source, a new one after each failure; `report_status` is called with
+    the state of the connection whenever that changes."""
 
     def __init__(
         self,
@@ -54,7 +54,11 @@ class ScrapedHost:
 
     def is_up(self, now: float) -> bool:
         age = self.age(now)
-        return self.session.snapshot.state == "live" and age is not None and not is_silent(age, self._interval)
+        return (
+            self.session.snapshot.state == "live"
+            and age is not None
+            and not is_silent(age, self._interval)
+        )
 
     def samples(self, now: float) -> list[Sample]:
         """All samples of the host, or an exception and none; only valid while it is up."""
@@ -89,7 +93,8 @@ class ScrapedHost:
         self._report_state()
 
     def _report_state(self) -> None:
-        """Report how the connection is, if that has changed; errors of a live probe are not part of it."""
+        """Report how the connection is, if that has changed; errors of a live probe are not part of
+        it."""
         snapshot = self.session.snapshot
         now = (snapshot.state, "" if snapshot.state == "live" else snapshot.message)
         if now != self._reported and snapshot.state != "connecting":

@@ -1,7 +1,8 @@
-"""The series of one host: metric, labels and so the part of each line before the value. They change only with the
-inventory; the number of objects of each kind that have series is limited.
+"""The series of one host: metric, labels and so the part of each line before the value. They change
+only with the inventory; the number of objects of each kind that have series is limited.
 
-`layout(host, snapshot)` is called again when the links or the inventory of the snapshot have changed.
+`layout(host, snapshot)` is called again when the links or the inventory of the snapshot have
+changed.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from nictop.metrics.catalogue import METRIC_INDEXES, METRICS
+from nictop.model.devices.vf_address import pci_address_of_vf
+from nictop.model.guests.owners import NicOwner
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.queues.plan import QueuePlan, make_queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import IFF_UP, driver_name, mtu_of
-from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction
+from nictop.model.text.words import IFF_UP, driver_name, mtu_of, on_off
+from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction, VirtualFunction
 
 Labels = tuple[str, ...]
 Sample = tuple[int, str, float]
@@ -27,6 +30,8 @@ MAX_EXPORTED_LINKS = 128
 
 BYTES_PER_MEGABIT = 125_000
 """Bytes per second of a link speed of 1 Mb/s."""
+
+MAX_EXPORTED_VFS = 512
 
 MAX_LABEL_CHARS = 128
 """Characters of a label value; the name of a profile may be of any length."""
@@ -47,9 +52,9 @@ _NAMES = tuple((metric.sample, metric.labels) for metric in METRICS)
 
 @lru_cache(maxsize=8192)  # a few names are repeated in thousands of lines
 def label_value(text: str) -> str:
-    """`text` escaped for the text formats of Prometheus, at most `MAX_LABEL_CHARS` characters before that. Names of
-    links, interrupts and profiles are arbitrary: control characters are replaced first, as labels are printed on
-    terminals."""
+    """`text` escaped for the text formats of Prometheus, at most `MAX_LABEL_CHARS` characters
+    before that. Names of links, interrupts and profiles are arbitrary: control characters are
+    replaced first, as labels are printed on terminals."""
     text = clean(text[: MAX_LABEL_CHARS + 1])
     if len(text) > MAX_LABEL_CHARS:
         text = text[: MAX_LABEL_CHARS - 1] + "…"
@@ -57,10 +62,16 @@ def label_value(text: str) -> str:
 
 
 def line_start(index: int, values: Sequence[str]) -> str:
-    """The part of a line before its value: ``name{label="value",…} ``. A label whose value is "" is left out. `index`:
-    of the metric in the catalogue."""
+    """The part of a line before its value: ``name{label="value",…} ``. A label whose value is "" is
+    left out. `index`: of the metric in the catalogue."""
     name, labels = _NAMES[index]
-    inner = ",".join([f'{label}="{label_value(value)}"' for label, value in zip(labels, values, strict=True) if value])
+    inner = ",".join(
+        [
+            f'{label}="{label_value(value)}"'
+            for label, value in zip(labels, values, strict=True)
+            if value
+        ]
+    )
     return f"{name}{{{inner}}} " if inner else f"{name} "
 
 
@@ -94,6 +105,8 @@ class HostSeries:
     """IRQ number → host, device, interrupt, vector, queue; sorted by number."""
     left_out: int
     """Links without series."""
+    virtual_functions: int
+    """VFs of the links with series; `MAX_EXPORTED_VFS` of them have series."""
     line_starts: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
     """Starts of the lines of queues and vectors, cached when first used."""
     processors: dict[int, ProcessorLines] = field(default_factory=dict)
@@ -109,7 +122,7 @@ def sample(name: str, labels: Labels, value: float) -> Sample:
 def host_series(host: str, snapshot: Snapshot) -> HostSeries:
     """The series of the host with this name."""
     inventory = snapshot.inventory
-    functions = {one.address: one for one in snapshot.pci}
+    functions = {function.address: function for function in snapshot.pci}
     wanted = sorted(snapshot.links.values(), key=lambda link: (link.bus is None, link.ifindex))
     links: dict[str, LinkLayout] = {}
     facts = list(_host_facts(host, snapshot))
@@ -122,12 +135,21 @@ def host_series(host: str, snapshot: Snapshot) -> HostSeries:
         links[device] = _link_layout(host, link, plan)
         facts += _link_facts(host, link, functions.get(link.pci_address or ""))
         for number, labels in _link_vectors(host, link, plan):
-            claimed[number] = (host, "", "") if number in claimed else labels  # of two ports: unknown of which
+            is_of_two = number in claimed  # unknown of which
+            claimed[number] = (host, "", "") if is_of_two else labels
+    functions_of_links = []
+    for layout in links.values():
+        for vf in layout.link.virtual_functions:
+            functions_of_links.append((layout.link, vf))
+    for link, vf in functions_of_links[:MAX_EXPORTED_VFS]:
+        address = pci_address_of_vf(link, vf.number, functions)
+        facts.append(_vf_info(host, link, vf, address or "", snapshot.owners.of_vf(link, vf)))
     return HostSeries(
         links=tuple(links.values()),
         facts=tuple(facts),
         vectors=_vectors(host, inventory, claimed),
         left_out=len(wanted) - len(links),
+        virtual_functions=len(functions_of_links),
     )
 
 
@@ -153,35 +175,41 @@ def _link_vectors(host: str, link: Link, plan: QueuePlan) -> Iterator[tuple[int,
     """(IRQ number, (host, device, queue)) of each interrupt of a netdev, once."""
     found: dict[int, set[str]] = {}
     for queue in plan.queues:
-        for one in queue.interrupts:
-            found.setdefault(one.number, set()).add(str(queue.number))
-    for other in (*plan.others, *plan.unmapped):
-        found.setdefault(other.number, set()).add("")
-    for number, numbers in found.items():
-        yield number, (host, link.name, numbers.pop() if len(numbers) == 1 else "")
+        for interrupt in queue.interrupts:
+            found.setdefault(interrupt.number, set()).add(str(queue.number))
+    for interrupt in (*plan.others, *plan.unmapped):
+        found.setdefault(interrupt.number, set()).add("")
+    for number, queues in found.items():
+        is_of_one = len(queues) == 1
+        yield number, (host, link.name, queues.pop() if is_of_one else "")
 
 
-def _vectors(host: str, inventory: Inventory | None, claimed: dict[int, Labels]) -> dict[int, Labels]:
+def _vectors(
+    host: str, inventory: Inventory | None, claimed: dict[int, Labels]
+) -> dict[int, Labels]:
     vectors: dict[int, Labels] = {}
-    for one in sorted(inventory.interrupts if inventory is not None else (), key=lambda one: one.number):
-        _, device, queue = claimed.get(one.number, (host, "", ""))
-        vectors[one.number] = (host, device, str(one.number), ", ".join(one.actions), queue)
+    if inventory is None:
+        return vectors
+    for interrupt in sorted(inventory.interrupts, key=lambda interrupt: interrupt.number):
+        number, names = interrupt.number, ", ".join(interrupt.actions)
+        _, device, queue = claimed.get(number, (host, "", ""))
+        vectors[number] = (host, device, str(number), names, queue)
     return vectors
 
 
 def _host_facts(host: str, snapshot: Snapshot) -> Iterable[Sample]:
-    platform = snapshot.inventory.platform if snapshot.inventory is not None else None
-    kernel = snapshot.hello.kernel if snapshot.hello is not None else ""
-    hypervisor = (platform.hypervisor or "") if platform is not None else ""
-    distribution = (platform.distribution or "") if platform is not None else ""
+    kernel, hypervisor, distribution = "", "", ""
+    if snapshot.hello is not None:
+        kernel = snapshot.hello.kernel
+    if snapshot.inventory is not None:
+        platform = snapshot.inventory.platform
+        hypervisor, distribution = platform.hypervisor or "", platform.distribution or ""
     yield sample("nictop_host", (host, kernel, hypervisor, distribution), 1)
 
 
 def _link_facts(host: str, link: Link, function: PciFunction | None) -> Iterable[Sample]:
     key = (host, link.name)
-    driver = driver_name(link, function) or ""
-    info = (*key, driver, link.bus or "", link.kind or "", link.pci_address or "", link.address or "")
-    yield sample("nictop_link", info, 1)
+    yield sample("nictop_link", (*key, *_link_labels(link, function)), 1)
     yield sample("nictop_link_admin_up", key, int(bool(link.flags & IFF_UP)))
     if mtu_of(link) is not None:
         yield sample("nictop_link_mtu_bytes", key, link.mtu)
@@ -192,3 +220,31 @@ def _link_facts(host: str, link: Link, function: PciFunction | None) -> Iterable
     settings = link.ethtool.settings
     if settings is not None and settings.speed is not None:
         yield sample("nictop_link_speed_bytes_per_second", key, settings.speed * BYTES_PER_MEGABIT)
+
+
+def _vf_info(
+    host: str, link: Link, vf: VirtualFunction, pci_address: str, owner: NicOwner | None
+) -> Sample:
+    """ "" for what is not known, for a VLAN of 0, and without a guest that runs."""
+    guest = ""
+    if owner is not None and not owner.is_stopped:
+        guest = owner.name
+    values = (
+        pci_address,
+        vf.address or "",
+        str(vf.vlan) if vf.vlan else "",
+        _setting_text(vf.trust),
+        _setting_text(vf.spoof_check),
+        guest,
+    )
+    return sample("nictop_vf", (host, link.name, str(vf.number), *values), 1)
+
+
+def _setting_text(setting: bool | None) -> str:
+    return "" if setting is None else on_off(setting)
+
+
+def _link_labels(link: Link, function: PciFunction | None) -> Iterable[str]:
+    """Driver, bus, kind, PCI address and MAC address; "" for what is not known."""
+    values = (driver_name(link, function), link.bus, link.kind, link.pci_address, link.address)
+    return (value or "" for value in values)

@@ -1,6 +1,7 @@
 """Observes hosts, evaluates the rules periodically, and responds to scrapes with the newest data.
 
-Reads the sources of the hosts, and the cost of this process (/proc/self, through prometheus-client).
+Reads the sources of the hosts, and the cost of this process (/proc/self, through
+prometheus-client).
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRIC_INDEXES
 from nictop.metrics.collector import finding_samples
-from nictop.metrics.exposition import content_type, exposition_text, gzip_body, wants_gzip, wants_openmetrics
+from nictop.metrics.exposition import (
+    content_type,
+    exposition_text,
+    gzip_body,
+    wants_gzip,
+    wants_openmetrics,
+)
 from nictop.metrics.host_names import HostNames
 from nictop.metrics.scraped_host import Connect, ReportStatus, ScrapedHost
 from nictop.metrics.series import Sample, sample
@@ -32,19 +39,24 @@ DIAGNOSIS_POLL_SECONDS = 0.5
 """Pause if there is no host to diagnose."""
 
 MIN_DIAGNOSIS_PAUSE_RATIO = 50.0
-"""Minimum pause / time of a diagnosis: with hundreds of hosts, too, diagnoses take at most two per cent of a CPU."""
+"""Minimum pause / time of a diagnosis: with hundreds of hosts, too, diagnoses take at most two per
+cent of a CPU."""
 
 HOST_START_SPACING_SECONDS = 0.02
-"""Seconds between the starts of two hosts: a connection takes this process about as long for cryptography."""
+"""Seconds between the starts of two hosts: a connection takes this process about as long for
+cryptography."""
 
 RESPONSE_CACHE_SECONDS = 0.1
-"""Seconds for which a response is reused: counters do not change more often, and many requests cost little."""
+"""Seconds for which a response is reused: counters do not change more often, and many requests cost
+little."""
 
 
 class MetricsService:
     """The hosts, the newest diagnosis of all of them, and responses to scrapes."""
 
-    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, report_status: ReportStatus) -> None:
+    def __init__(
+        self, hosts: Sequence[Host], connect: Connect, interval: float, report_status: ReportStatus
+    ) -> None:
         self.hosts = tuple(ScrapedHost(host, connect, interval, report_status) for host in hosts)
         self._diagnosis: Diagnosis | None = None
         self._diagnosed: tuple[str, ...] = ()
@@ -65,37 +77,37 @@ class MetricsService:
         try:
             await asyncio.gather(*tasks)
         finally:
-            await asyncio.gather(*(host.session.close() for host in self.hosts), return_exceptions=True)
+            await asyncio.gather(
+                *(host.session.close() for host in self.hosts), return_exceptions=True
+            )
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -------------------------------------------------------------------------------------------------- diagnosis
+    # ------------------------------------------------------------------------------------ diagnosis
 
     async def _diagnose_periodically(self) -> None:
         while True:
             took = await self._diagnose()
-            await asyncio.sleep(
-                max(
-                    DIAGNOSIS_INTERVAL_SECONDS if self._diagnosed else DIAGNOSIS_POLL_SECONDS,
-                    MIN_DIAGNOSIS_PAUSE_RATIO * took,
-                )
-            )
+            pause = DIAGNOSIS_INTERVAL_SECONDS if self._diagnosed else DIAGNOSIS_POLL_SECONDS
+            await asyncio.sleep(max(pause, MIN_DIAGNOSIS_PAUSE_RATIO * took))
 
     async def _diagnose(self) -> float:
-        """Evaluate all rules for the hosts that are up, while scrapes are served; return the seconds that it took."""
+        """Evaluate all rules for the hosts that are up, while scrapes are served; return the
+        seconds that it took."""
         now = time.monotonic()
-        known = [one for one in self.hosts if one.is_up(now) and one.session.snapshot.inventory is not None]
+        up = [host for host in self.hosts if host.is_up(now)]
+        known = [host for host in up if host.session.snapshot.inventory is not None]
         if not known:
             self._diagnosis, self._diagnosed = None, ()
             return 0.0
-        self._diagnosis, seconds = await diagnose_in_slices(one.session.facts for one in known)
-        self._diagnosed = tuple(one.name for one in known)
+        self._diagnosis, seconds = await diagnose_in_slices(host.session.facts for host in known)
+        self._diagnosed = tuple(host.name for host in known)
         self._diagnoses += 1
         self._diagnosis_seconds += seconds
         return time.monotonic() - now
 
-    # --------------------------------------------------------------------------------------------------- answers
+    # -------------------------------------------------------------------------------------- answers
 
     def answer(self, accept: str, accept_encoding: str) -> Response:
         """The current samples, in the format and encoding of the request headers."""
@@ -105,7 +117,8 @@ class MetricsService:
         if not body or now - made > RESPONSE_CACHE_SECONDS:
             start = time.thread_time()
             body = exposition_text(self._samples(now), openmetrics=openmetrics)
-            body = gzip_body(body) if gzip else body
+            if gzip:
+                body = gzip_body(body)
             self._responses[kind] = (now, body)
             self._scrapes += 1
             self._scrape_seconds += time.thread_time() - start
@@ -144,8 +157,8 @@ async def serve(
     names: HostNames | None = None,
     web: WebConfig | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then end everything that was started. Raises NictopError if the address cannot be
-    used."""
+    """Serve until SIGTERM or SIGINT, then end everything that was started. Raises NictopError if
+    the address cannot be used."""
     service = MetricsService(hosts, connect, interval, report_status)
     server = MetricsServer(service.answer, names=names, web=web)
     stop = asyncio.Event()
@@ -154,7 +167,9 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     address = await server.listen(listening)
     scheme = "https" if web is not None and web.context is not None else "http"
-    report_status(f"{scheme}://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})")
+    report_status(
+        f"{scheme}://{address}/metrics ({len(hosts)} host{'s' if len(hosts) != 1 else ''})"
+    )
     running = asyncio.ensure_future(service.run())  # ends only by cancellation or an error
     stopped = asyncio.ensure_future(stop.wait())
     try:

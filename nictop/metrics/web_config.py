@@ -1,4 +1,5 @@
-"""The web configuration file of Prometheus exporters (exporter-toolkit): TLS and users with passwords.
+"""The web configuration file of Prometheus exporters (exporter-toolkit): TLS and users with
+passwords.
 
     tls_server_config:
       cert_file: nictop.crt
@@ -39,14 +40,23 @@ CLIENT_AUTH = {
     "VerifyClientCertIfGiven": ssl.CERT_OPTIONAL,
     "RequireAndVerifyClientCert": ssl.CERT_REQUIRED,
 }
-TLS_KEYS = ("cert_file", "key_file", "client_auth_type", "client_ca_file", "min_version", "max_version")
+TLS_KEYS = (
+    "cert_file",
+    "key_file",
+    "client_auth_type",
+    "client_ca_file",
+    "min_version",
+    "max_version",
+)
 SECTIONS = ("tls_server_config", "basic_auth_users", "http_server_config")
-NOT_SUPPORTED_HINT = f"nictop metrics supports {', '.join(TLS_KEYS)} and basic_auth_users (docs/metrics.md)"
+NOT_SUPPORTED_HINT = (
+    f"nictop metrics supports {', '.join(TLS_KEYS)} and basic_auth_users (docs/metrics.md)"
+)
 
 
 class Users:
-    """Checks ``Authorization`` headers. One password is hashed at a time, in a thread; those that were right are not
-    hashed again."""
+    """Checks ``Authorization`` headers. One password is hashed at a time, in a thread; those that
+    were right are not hashed again."""
 
     def __init__(self, hashes: Mapping[str, str]) -> None:
         self._hashes = dict(hashes)
@@ -65,7 +75,9 @@ class Users:
             return False
         async with self._hashing:
             stored = self._hashes.get(user, DUMMY_HASH)
-            is_right = await asyncio.get_running_loop().run_in_executor(None, _is_password, password, stored)
+            is_right = await asyncio.get_running_loop().run_in_executor(
+                None, _is_password, password, stored
+            )
         if not is_right or user not in self._hashes:
             return False
         self._right[user] = digest
@@ -102,7 +114,8 @@ class WebConfig:
 
 
 def read_web_config(path: str) -> WebConfig:
-    """The file at `path`. Raises NictopError, with the name of the file, for everything that is not supported."""
+    """The file at `path`. Raises NictopError, with the name of the file, for everything that is not
+    supported."""
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -115,7 +128,9 @@ def read_web_config(path: str) -> WebConfig:
         raise NictopError(f"{path}: {error}", NOT_SUPPORTED_HINT) from None
     _check_keys(path, "", settings, SECTIONS)
     http = _section(path, settings, "http_server_config")
-    _check_keys(path, "http_server_config.", http, ("http2",))  # a permission, not a duty: HTTP/1.1 is within it
+    _check_keys(
+        path, "http_server_config.", http, ("http2",)
+    )  # a permission, not a duty: HTTP/1.1 is within it
     return WebConfig(
         _context(path, _section(path, settings, "tls_server_config")),
         _users(path, _section(path, settings, "basic_auth_users")),
@@ -132,7 +147,9 @@ def _section(path: str, settings: Mapping[str, Value], name: str) -> dict[str, s
     return {key: value for key, value in section.items() if isinstance(value, str)}
 
 
-def _check_keys(path: str, prefix: str, settings: Mapping[str, object], known: tuple[str, ...]) -> None:
+def _check_keys(
+    path: str, prefix: str, settings: Mapping[str, object], known: tuple[str, ...]
+) -> None:
     for key in settings:
         if key not in known:
             raise NictopError(f"{path}: {prefix}{key} is not supported", NOT_SUPPORTED_HINT)
@@ -145,9 +162,14 @@ def _users(path: str, hashes: Mapping[str, str]) -> Users | None:
         if not user or ":" in user:
             raise NictopError(f"{path}: {user!r} is not a valid user name")
         if not HASH.fullmatch(stored):
-            raise NictopError(f"{path}: the password of {user} is not a bcrypt hash", "make one: htpasswd -nBC 12 USER")
+            raise NictopError(
+                f"{path}: the password of {user} is not a bcrypt hash",
+                "make one: htpasswd -nBC 12 USER",
+            )
     if find_spec("bcrypt") is None:
-        raise NictopError(f"{path}: basic_auth_users needs the Python package bcrypt", "pip install bcrypt")
+        raise NictopError(
+            f"{path}: basic_auth_users needs the Python package bcrypt", "pip install bcrypt"
+        )
     return Users(hashes)
 
 
@@ -162,12 +184,20 @@ def _context(path: str, settings: Mapping[str, str]) -> ssl.SSLContext | None:
             raise NictopError(f"{path}: tls_server_config.{key} missing")
     wanted = settings.get("client_auth_type") or "NoClientCert"
     context.verify_mode = _one_of(path, "client_auth_type", CLIENT_AUTH, wanted)
-    context.minimum_version = _one_of(path, "min_version", TLS_VERSIONS, settings.get("min_version") or "TLS12")
-    context.maximum_version = _one_of(path, "max_version", TLS_VERSIONS, settings.get("max_version") or "TLS13")
+    context.minimum_version = _one_of(
+        path, "min_version", TLS_VERSIONS, settings.get("min_version") or "TLS12"
+    )
+    context.maximum_version = _one_of(
+        path, "max_version", TLS_VERSIONS, settings.get("max_version") or "TLS13"
+    )
     if context.minimum_version > context.maximum_version:
         raise NictopError(f"{path}: min_version is above max_version")
     own, private = folder / settings["cert_file"], folder / settings["key_file"]
-    _load(path, "cert_file or key_file", lambda: context.load_cert_chain(own, private, password=_no_passphrase))
+    _load(
+        path,
+        "cert_file or key_file",
+        lambda: context.load_cert_chain(own, private, password=_no_passphrase),
+    )
     authorities = settings.get("client_ca_file")
     if authorities:
         _load(path, "client_ca_file", lambda: context.load_verify_locations(folder / authorities))
@@ -179,7 +209,9 @@ def _context(path: str, settings: Mapping[str, str]) -> ssl.SSLContext | None:
 def _one_of(path: str, key: str, table: Mapping[str, Setting], word: str) -> Setting:
     if word not in table:
         known = ", ".join(table)
-        raise NictopError(f"{path}: tls_server_config.{key}: {word!r} is not supported", f"one of: {known}")
+        raise NictopError(
+            f"{path}: tls_server_config.{key}: {word!r} is not supported", f"one of: {known}"
+        )
     return table[word]
 
 

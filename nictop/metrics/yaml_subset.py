@@ -1,7 +1,8 @@
-"""The part of YAML in which web configuration files are written: mappings in mappings, lists, and texts.
+"""The part of YAML in which web configuration files are written: mappings in mappings, lists, and
+texts.
 
-Anything else (anchors, tags, block texts, several documents) is refused with its line, never read as something else.
-All values are texts: what a word means is known by who asks for it.
+Anything else (anchors, tags, block texts, several documents) is refused with its line, never read
+as something else. All values are texts: what a word means is known by who asks for it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import re
 from dataclasses import dataclass, field
 
 Value = str | list[str] | dict[str, "Value"]
-KEY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@`:-][^\s:#]*)\s*:(?:\s+(.*))?$""")
+KEY = re.compile(
+    r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#\[\]{},&*!|>%@`:-][^\s:#]*)\s*:(?:\s+(.*))?$"""
+)
 SPECIAL_START = frozenset("&*!|>%@`{}]")
 ESCAPES = {'"': '"', "\\": "\\", "/": "/", "n": "\n", "t": "\t"}
 MAX_LINES = 10_000
@@ -29,7 +32,14 @@ class _Lines:
 
     @property
     def next(self) -> tuple[int, int, str] | None:
-        return self.lines[self.position] if self.position < len(self.lines) else None
+        if self.position >= len(self.lines):
+            return None
+        return self.lines[self.position]
+
+    def is_item(self, indent: int) -> bool:
+        """The next line is an item of a list with this indentation."""
+        line = self.next
+        return line is not None and line[1] == indent and line[2].startswith("- ")
 
 
 def parse_yaml(text: str) -> dict[str, Value]:
@@ -39,11 +49,15 @@ def parse_yaml(text: str) -> dict[str, Value]:
         content = _without_comment(line).rstrip()
         if "\t" in content[: len(content) - len(content.lstrip())]:
             raise YamlError(f"line {number}: tab in the indentation")
-        if content.strip() and not (number == 1 and content == "---"):
+        is_start = number == 1 and content == "---"
+        if content.strip() and not is_start:
             lines.lines.append((number, len(content) - len(content.lstrip()), content.strip()))
     if len(lines.lines) > MAX_LINES:
         raise YamlError(f"more than {MAX_LINES} lines")
-    found = _mapping(lines, lines.next[1]) if lines.next is not None else {}
+    first = lines.next
+    if first is None:
+        return {}
+    found = _mapping(lines, first[1])
     if lines.next is not None:
         raise YamlError(f"line {lines.next[0]}: indentation does not fit the lines before")
     return found
@@ -70,18 +84,20 @@ def _value(rest: str, lines: _Lines, indent: int, depth: int, number: int) -> Va
     """What follows a key: on its line (`rest`), or on the lines below it."""
     if rest:
         return _inline(rest, number)
-    below = lines.next
-    if below is not None and below[2].startswith("- ") and below[1] >= indent:
-        return _list(lines, below[1])
-    if below is not None and below[1] > indent:
-        return _mapping(lines, below[1], depth + 1)
+    if lines.next is None:
+        return ""
+    _, below, _ = lines.next
+    if below >= indent and lines.is_item(below):
+        return _list(lines, below)
+    if below > indent:
+        return _mapping(lines, below, depth + 1)
     return ""
 
 
 def _list(lines: _Lines, indent: int) -> list[str]:
     found = []
-    while lines.next is not None and lines.next[1] == indent and lines.next[2].startswith("- "):
-        number, _, text = lines.next
+    while lines.is_item(indent):
+        number, _, text = lines.lines[lines.position]
         lines.position += 1
         found.append(_scalar(text[2:].strip(), number))
     return found
@@ -95,7 +111,9 @@ def _inline(text: str, number: int) -> Value:
     if not text.endswith("]"):
         raise YamlError(f"line {number}: a list in brackets must end on its line")
     inside = text[1:-1].strip()
-    return [_scalar(part.strip(), number) for part in inside.split(",")] if inside else []
+    if not inside:
+        return []
+    return [_scalar(part.strip(), number) for part in inside.split(",")]
 
 
 def _scalar(text: str, number: int) -> str:
@@ -108,7 +126,9 @@ def _scalar(text: str, number: int) -> str:
         if not re.fullmatch(r'"(?:[^"\\]|\\.)*"', text):
             raise YamlError(f"line {number}: text after or without the closing quote")
         return re.sub(r"\\(.)", lambda escape: _escaped(escape[1], number), text[1:-1])
-    if text[:1] in SPECIAL_START or text.startswith(("- ", "? ")) or ": " in text or text.endswith(":"):
+    is_special = text[:1] in SPECIAL_START or text.startswith(("- ", "? "))
+    is_mapping = ": " in text or text.endswith(":")
+    if is_special or is_mapping:
         raise YamlError(f"line {number}: this form of YAML is not supported: quote the text")
     return text
 
@@ -121,13 +141,15 @@ def _escaped(character: str, number: int) -> str:
 
 def _without_comment(line: str) -> str:
     """The line up to a # that is not in quotes."""
-    quote = ""
+    quote, before = "", " "
     for position, character in enumerate(line):
-        before = line[position - 1] if position else " "
+        is_escaped = quote == '"' and before == "\\"
         if quote:
-            quote = "" if character == quote and not (quote == '"' and before == "\\") else quote
+            if character == quote and not is_escaped:
+                quote = ""
         elif character in "\"'" and before in " \t[,:-":
             quote = character
         elif character == "#" and before in " \t":
             return line[:position]
+        before = character
     return line

@@ -1,15 +1,17 @@
 """The last values of every rate of one host, for charts.
 
-Reads nothing; `History.record` takes snapshots, `History.series` returns the newest values of one series. A time
-without a value is ``None``: nothing is interpolated. While a host is away (`Snapshot.state`), and for the first record
-after that, the values are None: a mean over the whole absence would not be the rate at any time.
+Reads nothing; `History.record` takes snapshots, `History.series` returns the newest values of one
+series. A time without a value is ``None``: nothing is interpolated. While a host is away
+(`Snapshot.state`), and for the first record after that, the values are None: a mean over the whole
+absence would not be the rate at any time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
+from nictop.model.parts import boot_id, rates_of_links
 from nictop.model.rates.links import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
@@ -24,14 +26,16 @@ CPU_SERIES = ("cpu_busy", "cpu_softirq", "cpu_steal")
 """Stored per CPU: shares of 1."""
 
 MAX_ABSENT_RECORDS = 60
-"""Records for which the history of an absent link or CPU is stored, so that a driver reload does not erase it."""
+"""Records for which the history of an absent link or CPU is stored, so that a driver reload does
+not erase it."""
 
 MIN_STEP_SECONDS = 0.1
-"""Minimum distance of two times in seconds: records that were received together say nothing about the interval."""
+"""Minimum distance of two times in seconds: records that were received together say nothing about
+the interval."""
 
 MAX_HISTORY_VALUES = 450_000
-"""Limit for all series together, some 14 MiB: enough for the full history of 60 links and 160 CPUs. On a larger host
-the history is half as long, or a quarter, and so on."""
+"""Limit for all series together, some 14 MiB: enough for the full history of 60 links and 160 CPUs.
+On a larger host the history is half as long, or a quarter, and so on."""
 
 _Ring = deque[float | None]
 _NO_VALUES = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
@@ -55,8 +59,9 @@ class _Track:
 
 
 class History:
-    """At most `capacity` values of each series, newest last, and `memory_share` of `MAX_HISTORY_VALUES` in total, of
-    the links and CPUs that were present within the last `MAX_ABSENT_RECORDS` records."""
+    """At most `capacity` values of each series, newest last, and `memory_share` of
+    `MAX_HISTORY_VALUES` in total, of the links and CPUs that were present within the last
+    `MAX_ABSENT_RECORDS` records."""
 
     def __init__(self, capacity: int, memory_share: float = 1.0) -> None:
         if capacity < 1:
@@ -74,25 +79,33 @@ class History:
         """The host was not live at some time since the newest record."""
 
     def record(self, snapshot: Snapshot) -> None:
-        """Append one value to every series if the snapshot has counters that are not recorded yet. Links without a rate
-        (just reset, or gone) get None, all of them when the host was away. A reboot of the host clears the history."""
+        """Append one value to every series if the snapshot has counters that are not recorded yet.
+        Links without a rate (just reset, or gone) get None, all of them when the host was away. A
+        reboot of the host clears the history."""
         if snapshot.counters is None or self._is_recorded(snapshot.counters):
             self._was_away = self._was_away or snapshot.state != "live"
             return
-        boot_id = snapshot.hello.boot_id if snapshot.hello is not None else None
-        if boot_id != self._boot_id:
+        boot = boot_id(snapshot)
+        if boot != self._boot_id:
             self.clear()
-            self._boot_id = boot_id
+            self._boot_id = boot
         self._newest = snapshot.counters
-        if self._was_away:
-            self._was_away = False
-            if self._times:
-                self._append_gap(snapshot.counters.time)
-                return
+        was_away, self._was_away = self._was_away, False
+        if was_away and self._times:
+            self._append_gap(snapshot.counters.time)
+            return
         self._times.append(snapshot.counters.time)
-        links = snapshot.rates.links if snapshot.rates is not None else {}
-        cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
-        self._limit_length(len(links.keys() | self._links.keys()), len(cpus.keys() | self._cpus.keys()))
+        self._append_rates(snapshot)
+
+    def _append_rates(self, snapshot: Snapshot) -> None:
+        """Append the value of this record to every series."""
+        links = rates_of_links(snapshot)
+        cpus: Mapping[int, CpuShares] = {}
+        if snapshot.rates is not None:
+            cpus = snapshot.rates.cpus
+        self._limit_length(
+            len(links.keys() | self._links.keys()), len(cpus.keys() | self._cpus.keys())
+        )
         for ifindex, rates in links.items():
             self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
         for cpu, shares in cpus.items():
@@ -111,20 +124,26 @@ class History:
                 track.shorten(length)
 
     def series(self, key: Key) -> Sequence[float | None]:
-        """Values of one series, newest last, one per recorded time since the link or CPU appeared; empty for an unknown
-        key."""
+        """Values of one series, newest last, one per recorded time since the link or CPU appeared;
+        empty for an unknown key."""
         name, number = key
-        track = (self._cpus if name in CPU_SERIES else self._links).get(number)
-        return tuple(track.rings.get(name, ())) if track is not None else ()
+        tracks = self._cpus if name in CPU_SERIES else self._links
+        track = tracks.get(number)
+        if track is None:
+            return ()
+        return tuple(track.rings.get(name, ()))
 
     def times(self) -> Sequence[float]:
-        """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every series."""
+        """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every
+        series."""
         return tuple(self._times)
 
     def _append_gap(self, time: float) -> None:
-        """Append times without values, up to and including `time`, at the distance of the last two times."""
-        newest = self._times[-1]
-        step = max(newest - self._times[-2] if len(self._times) > 1 else 1.0, MIN_STEP_SECONDS)
+        """Append times without values, up to and including `time`, at the distance of the last two
+        times."""
+        newest, step = self._times[-1], 1.0
+        if len(self._times) > 1:
+            step = max(newest - self._times[-2], MIN_STEP_SECONDS)
         missed = min(max(round((time - newest) / step), 1), self.capacity)
         for number in range(missed - 1, -1, -1):
             self._times.append(time - number * step)
@@ -140,10 +159,16 @@ class History:
         self._length = self.capacity
 
     def _is_recorded(self, counters: Counters) -> bool:
-        return self._newest is not None and (counters is self._newest or counters.time == self._newest.time)
+        if self._newest is None:
+            return False
+        return counters is self._newest or counters.time == self._newest.time
 
     def _append(
-        self, tracks: dict[int, _Track], number: int, names: Sequence[str], values: Sequence[float | None]
+        self,
+        tracks: dict[int, _Track],
+        number: int,
+        names: Sequence[str],
+        values: Sequence[float | None],
     ) -> None:
         track = tracks.get(number)
         if track is None:
@@ -153,8 +178,8 @@ class History:
 
 
 def _append_missing(tracks: dict[int, _Track], present: Container[int]) -> None:
-    """Append None to every track without a value in this record; remove those without any for `MAX_ABSENT_RECORDS`
-    records."""
+    """Append None to every track without a value in this record; remove those without any for
+    `MAX_ABSENT_RECORDS` records."""
     gone = []
     for number, track in tracks.items():
         if number in present:

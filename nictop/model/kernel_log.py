@@ -1,7 +1,8 @@
 """What the kernel log of a host says about its devices: each message with its meaning, by device.
 
-A PCI address, or another name on a bus, decides before the name of an interface: the name is that at the time of the
-message, and interfaces are renamed (net/core/dev.c, "renamed from"). Reads nothing.
+A PCI address, or another name on a bus, decides before the name of an interface: the name is that
+at the time of the message, and interfaces are renamed (net/core/dev.c, "renamed from"). Reads
+nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nictop.model.devices.links import ethtool_driver
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
 from nictop.probe.inventory.machine.message_table import Known, find_known
 from nictop.probe.records import KernelMessage, Link, PciFunction
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 RENAMED = re.compile(r"(\S{1,64}): renamed from (\S{1,64})")
 """New name, old name."""
 QUEUE = re.compile(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5})\b", re.ASCII)
-"""``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q 12``, ``qid: 3``, and
-the channel of mlx5. Not the number of a send queue in the hardware (``SQ: 0x1a2b``)."""
+"""``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q
+12``, ``qid: 3``, and the channel of mlx5. Not the number of a send queue in the hardware (``SQ:
+0x1a2b``)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +53,9 @@ class Logged:
     def queue(self) -> int | None:
         """Number of the queue that the message names."""
         match = QUEUE.search(self.text)
-        return int(match[1]) if match is not None else None
+        if match is None:
+            return None
+        return int(match[1])
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,10 @@ class KernelLog:
     """The known messages of a host, oldest first, by device."""
 
     def __init__(
-        self, messages: Iterable[KernelMessage], links: Sequence[Link] = (), pci: Sequence[PciFunction] = ()
+        self,
+        messages: Iterable[KernelMessage],
+        links: Sequence[Link] = (),
+        pci: Sequence[PciFunction] = (),
     ) -> None:
         self.entries: tuple[Logged, ...] = tuple(_entries(messages))
         self._of_link: dict[int, list[Logged]] = {}
@@ -104,7 +112,8 @@ class KernelLog:
         return self._of_link.get(link.ifindex, ())
 
     def of_address(self, address: str | None) -> Sequence[Logged]:
-        """Messages about a PCI function, or a port above one; also those that name only its netdev."""
+        """Messages about a PCI function, or a port above one; also those that name only its
+        netdev."""
         return self._of_address.get(address or "", ())
 
 
@@ -125,21 +134,15 @@ def _function_addresses(entry: Logged, links: Sequence[Link], functions: set[str
 class _Names:
     """Which link a message is about."""
 
-    def __init__(self, links: Sequence[Link], pci: Sequence[PciFunction], entries: Iterable[Logged]) -> None:
+    def __init__(
+        self, links: Sequence[Link], pci: Sequence[PciFunction], entries: Iterable[Logged]
+    ) -> None:
         self._by_name = {altname: link for link in links for altname in link.altnames}
         self._by_name.update({link.name: link for link in links})
-        self._by_device: dict[str, list[Link]] = {}
-        for link in links:
-            for device in {link.device, link.pci_address} - {None}:
-                self._by_device.setdefault(str(device), []).append(link)
-        drivers = {function.address: function.driver for function in pci}
-        self._by_driver: dict[str, list[Link]] = {}
-        for link in links:
-            # A NIC that its driver has detached answers no ethtool request, but sysfs still has its driver.
-            driver = _driver(link) or drivers.get(link.pci_address or "")
-            if driver is not None:
-                self._by_driver.setdefault(driver, []).append(link)
-        self._renamings = [one for entry in entries if (one := _renaming(entry)) is not None]
+        self._by_device = _links_by_device(links)
+        self._by_driver = _links_by_driver(links, pci)
+        found = map(_renaming, entries)
+        self._renamings = [renaming for renaming in found if renaming is not None]
 
     def links_of(self, entry: Logged) -> Sequence[Link]:
         if entry.device is not None:
@@ -162,30 +165,54 @@ class _Names:
         return named or links
 
     def _of_renumbered(self, entry: Logged) -> Sequence[Link]:
-        """The link of that name and driver: virtio numbers and VMBus GUIDs change when a device is made again."""
+        """The link of that name and driver: virtio numbers and VMBus GUIDs change when a device is
+        made again."""
         link = self._of_name(entry)
         driver = entry.text.partition(" ")[0]
-        return () if link is None or _driver(link) != driver else (link,)
+        if link is None or ethtool_driver(link) != driver:
+            return ()
+        return (link,)
 
     def _of_name(self, entry: Logged) -> Link | None:
         """The link that had the name at the time of the message."""
-        later = [one for one in self._renamings if one.time > entry.time]
-        given_up = next((one for one in later if one.old == entry.name), None)
+        later = [renaming for renaming in self._renamings if renaming.time > entry.time]
+        given_up = next((renaming for renaming in later if renaming.old == entry.name), None)
         if given_up is not None:
             links = self._by_device.get(given_up.device, ())
-            return links[0] if len(links) == 1 else None
-        if any(one.new == entry.name for one in later):
+            if len(links) != 1:
+                return None
+            return links[0]
+        if any(renaming.new == entry.name for renaming in later):
             return None
         return self._by_name.get(entry.name or "")
 
 
-def _driver(link: Link) -> str | None:
-    return link.ethtool.driver.driver if link.ethtool.driver is not None else None
+def _links_by_device(links: Iterable[Link]) -> dict[str, list[Link]]:
+    """Name of a device, or PCI address of its function → its links."""
+    found: dict[str, list[Link]] = {}
+    for link in links:
+        for device in {link.device, link.pci_address} - {None}:
+            found.setdefault(str(device), []).append(link)
+    return found
+
+
+def _links_by_driver(links: Iterable[Link], pci: Iterable[PciFunction]) -> dict[str, list[Link]]:
+    drivers = {function.address: function.driver for function in pci}
+    found: dict[str, list[Link]] = {}
+    for link in links:
+        # A NIC that its driver has detached answers no ethtool request, but sysfs still has its
+        # driver.
+        driver = ethtool_driver(link) or drivers.get(link.pci_address or "")
+        if driver is not None:
+            found.setdefault(driver, []).append(link)
+    return found
 
 
 def _renaming(entry: Logged) -> Renaming | None:
-    match = RENAMED.search(entry.text) if entry.known.meaning == "renamed" else None
-    if match is None or entry.device is None:
+    if entry.known.meaning != "renamed" or entry.device is None:
+        return None
+    match = RENAMED.search(entry.text)
+    if match is None:
         return None
     return Renaming(entry.time, entry.device, match[2], match[1])
 

@@ -1,19 +1,20 @@
-"""The present state of one host: the newest of all its records, and the rates between its last two counter records.
+"""The present state of one host: the newest of all its records, and the rates between its last two
+counter records.
 
-Reads nothing. `advance(before, line)` derives the next snapshot from the last one and one line of the probe; snapshots
-are immutable and share everything that did not change.
+Reads nothing. `advance(before, line)` derives the next snapshot from the last one and one line of
+the probe; snapshots are immutable and share everything that did not change.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
+from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.networkmanager_states import (
@@ -28,6 +29,7 @@ from nictop.probe.records import (
     Clock,
     Connections,
     Counters,
+    Ethtool,
     Hello,
     Inventory,
     Line,
@@ -35,31 +37,49 @@ from nictop.probe.records import (
     LinkChange,
     LldpListening,
     LldpNeighbour,
+    Outdated,
     PciFunction,
     Trouble,
     Unreadable,
 )
+from nictop.probe.records.unreadable import NOT_READ_YET
 
 T = TypeVar("T")
 CHANGING = ("applying", "applied", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
-BEFORE_CHANGE = "read before it changed"
-"""What is said of values of such an inventory."""
-SINCE_ITS_CHANGE = " since its change"
-"""Behind the name of a host of which nothing newer is known."""
+BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
+"""What is said of values of such an inventory, and of one that is older than an event of the host:
+what has changed, if anything, is not known before it is read again."""
+SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
+"""See `since_text`."""
+_ETHTOOL_PARTS = tuple(part.name for part in fields(Ethtool) if part.name != "unreadable")
+UNREAD_ETHTOOL = Ethtool(
+    unreadable=dict.fromkeys(_ETHTOOL_PARTS, Unreadable("failed", NOT_READ_YET))
+)
+"""Of a link in a first part of an inventory: its settings are read after it was sent. And of one
+that only an event has made known."""
 State = Literal["connecting", "live", "lost", "failed"]
 
 MAX_TROUBLES = 20
-"""Number of stored messages: a probe that reports trouble on every pass does not fill the memory."""
+"""Number of stored messages: a probe that reports trouble on every pass does not fill the
+memory."""
 
 MIN_VF_INTERVAL_SECONDS = 0.9
-"""Minimum seconds between two VF records that rates are computed from: the probe reads them once a second at most."""
+"""Minimum seconds between two VF records that rates are computed from: the probe reads them once a
+second at most."""
 
 MAX_VF_RATES_AGE_SECONDS = 3.0
 """Seconds after which VF rates are no longer shown without a new VF record."""
 
 ARPHRD_ETHER, ARPHRD_INFINIBAND, ARPHRD_VOID = 1, 32, 0xFFFF
 """`Link.type` of a link that is known only from a LinkChange (linux/if_arp.h: nothing is known)."""
+_EVENT_FIELDS = frozenset(("type", "unreadable", *(part.name for part in fields(LinkChange))))
+UNREAD_LINK_FIELDS = {
+    part.name: Unreadable("failed", NOT_READ_YET)
+    for part in fields(Link)
+    if part.name not in _EVENT_FIELDS
+}
+"""`Link.unreadable` of such a link: what a LinkChange does not have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +99,8 @@ class Snapshot:
     """The previous record, with which `rates` were computed."""
     rates: Rates | None = None
     links: dict[int, Link] = field(default_factory=dict)
-    """By ifindex: the inventory's links, with every LinkChange received since the inventory was started."""
+    """By ifindex: the inventory's links, with every LinkChange received since the inventory was
+    started."""
     pci: tuple[PciFunction, ...] = ()
     inventory_pending: bool = True
     """There is no inventory yet, or links changed after the last one was started."""
@@ -90,25 +111,33 @@ class Snapshot:
     vf_base: Counters | None = None
     """The record with which the next VF rates are computed."""
     clock: Clock | None = None
-    """The newest estimate of its clock offset (see `time_axis`); None: not measured since its boot."""
+    """The newest estimate of its clock offset (see `time_axis`); None: not measured since its
+    boot."""
     without_lease: frozenset[int] = frozenset()
-    """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it tries again, too."""
+    """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it
+    tries again, too."""
     connections: Connections | None = None
-    """The newest reading of the connections of a NIC, however old; see `model.connections.table.is_current`."""
+    """The newest reading of the connections of a NIC, however old; see
+    `model.connections.table.is_current`."""
     listened: dict[int, LldpNeighbour | Unreadable | None] = field(default_factory=dict)
-    """ifindex → what was received while listening for LLDP on request; None: nothing until the end."""
+    """ifindex → what was received while listening for LLDP on request; None: nothing until the
+    end."""
     recorded_at: float | None = None
-    """Wall time of this state of a recording, by the clock of the recording machine; None: of a live host."""
-    changed_at: float | None = None
-    """When nictop last changed the host, or began to, or a change by others was reported that could not be read at once
-    (seconds, CLOCK_MONOTONIC of the host); None: never."""
+    """Wall time of this state of a recording, by the clock of the recording machine; None: of a
+    live host."""
+    event: Outdated | None = None
+    """The newest change by nictop, or the newest event after which the host could not be read at
+    once."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
 
     @property
-    def is_before_change(self) -> bool:
-        """The inventory was started before the host was changed: its values may be those of before."""
-        return self.changed_at is not None and self.inventory is not None and self.inventory.time < self.changed_at
+    def unread_event(self) -> Outdated | None:
+        """The event that is newer than the inventory, whose values may be those of before; None:
+        there was none."""
+        if self.inventory is None or self.event is None:
+            return None
+        return self.event if self.inventory.time < self.event.time else None
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -122,6 +151,11 @@ class Snapshot:
             return NO_MESSAGES
         return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
 
+    @cached_property
+    def owners(self) -> NicOwners:
+        """Whose the NICs are."""
+        return NicOwners(self.inventory, self.links, self.pci)
+
     @classmethod
     def empty(cls, host: str) -> Snapshot:
         """The snapshot of a host from which nothing was received."""
@@ -129,19 +163,69 @@ class Snapshot:
 
 
 def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
-    """ifindexes of links with a device, which may have queue and driver counters: as many as a probe accepts to watch,
-    the lowest ones."""
-    return tuple(sorted(link.ifindex for link in links if link.device is not None))[:MAX_WATCHED_LINKS]
+    """ifindexes of links with a device, which may have queue and driver counters: as many as a
+    probe accepts to watch, the lowest ones."""
+    return tuple(sorted(link.ifindex for link in links if link.device is not None))[
+        :MAX_WATCHED_LINKS
+    ]
+
+
+def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
+    """``read before an event (NetworkManager)``, `brief`: without what it was about; "": nothing
+    newer is known than the inventory."""
+    event = snapshot.unread_event
+    if event is None:
+        return ""
+    if event.source == "nictop":
+        return BEFORE_CHANGE
+    if brief or not event.source:
+        return BEFORE_EVENT
+    return f"{BEFORE_EVENT} ({event.source})"
+
+
+def event_age(snapshot: Snapshot) -> float | None:
+    """Seconds, at the newest reading of the host, since the event that is newer than the inventory;
+    None: there was none, or the host has not been read since."""
+    event, counters = snapshot.unread_event, snapshot.counters
+    if event is None or counters is None or counters.time < event.time:
+        return None
+    return counters.time - event.time
+
+
+def since_text(snapshot: Snapshot) -> str:
+    """Behind the name of a host of which nothing newer is known; "" as `outdated_text`."""
+    event = snapshot.unread_event
+    if event is None:
+        return ""
+    return SINCE_ITS_CHANGE if event.source == "nictop" else SINCE_ITS_EVENT
+
+
+def is_unread_link(link: Link) -> bool:
+    """Only an event has made it known: until its inventory has been read, it has a name, a state
+    and an MTU, and nothing is known to be absent."""
+    return link.type == ARPHRD_VOID
+
+
+def unread_links(snapshots: Iterable[Snapshot]) -> list[str]:
+    """``vm1 ens256`` of each link of which only an event is known: it may have what is missed."""
+    names = []
+    for snapshot in snapshots:
+        for link in snapshot.links.values():
+            if is_unread_link(link):
+                names.append(f"{snapshot.host} {link.name}")
+    return names
 
 
 def has_platform(snapshot: Snapshot) -> bool:
-    """Rules can be evaluated, and links be compared with those of other hosts: the first part of an inventory has only
-    links, not the platform, settings and forwarding tables that say what they are connected to."""
+    """Rules can be evaluated, and links be compared with those of other hosts: the first part of an
+    inventory has only links, not the platform, settings and forwarding tables that say what they
+    are connected to."""
     return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending
 
 
 def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:
-    """The same snapshot with another connection state; its values stay on the screen while a host is lost."""
+    """The same snapshot with another connection state; its values stay on the screen while a host
+    is lost."""
     return replace(snapshot, state=state, message=message)
 
 
@@ -162,14 +246,20 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
     if line.traffic is not None and line.traffic.lldp is not None:
         return replace(before, listened=_listened(before, line.traffic.lldp))
     if line.change is not None and line.change.kind in CHANGING:
-        return _with_same_inventory(before, replace(before, changed_at=line.change.time))
+        return _with_event(before, Outdated(line.change.time, "nictop"))
     if line.outdated is not None:
-        changed_at = max(before.changed_at or -math.inf, line.outdated.time)
-        return _with_same_inventory(before, replace(before, changed_at=changed_at))
+        return _with_event(before, line.outdated)
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)
     return before
+
+
+def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
+    """The newest event: lines of the executor and of the inventories come from two processes."""
+    if snapshot.event is not None and event.time < snapshot.event.time:
+        return snapshot
+    return _with_same_inventory(snapshot, replace(snapshot, event=event))
 
 
 def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
@@ -178,18 +268,22 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
     now = rates(old, new, clock_ticks) if old is not None else None
     base = snapshot.vf_base
     age = new.time - base.time if base is not None else 0.0
-    functions = snapshot.rates.vfs if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS else {}
+    functions = (
+        snapshot.rates.vfs if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS else {}
+    )
     if new.vfs and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
         functions = vf_rates(base, new) if base is not None else {}
         base = new
     if now is not None:
         now = replace(now, vfs=functions)
-    return _with_same_inventory(snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base))
+    return _with_same_inventory(
+        snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
+    )
 
 
 def _with_same_inventory(before: Snapshot, after: Snapshot) -> Snapshot:
-    """`after` with what was derived from the inventory that both have: counters are new every second, and reading the
-    kernel log again would take a third of the time of all rules."""
+    """`after` with what was derived from the inventory that both have: counters are new every
+    second, and reading the kernel log again would take a third of the time of all rules."""
     derived = before.__dict__.get("kernel_log")
     if derived is not None:
         after.__dict__["kernel_log"] = derived
@@ -222,6 +316,8 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
             operstate=change.operstate,
             carrier=change.carrier,
             mtu=change.mtu,
+            ethtool=UNREAD_ETHTOOL,
+            unreadable=UNREAD_LINK_FIELDS,
         )
     links[change.ifindex] = replace(
         known,
@@ -234,7 +330,8 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
 
 
 def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
-    """The snapshot without the counters of a link that is gone: another link may get the same ifindex."""
+    """The snapshot without the counters of a link that is gone: another link may get the same
+    ifindex."""
 
     def without(counters: Counters | None) -> Counters | None:
         if counters is None:
@@ -273,7 +370,13 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
 
 def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     links = {link.ifindex: link for link in inventory.links}
-    newer = {ifindex: change for ifindex, change in snapshot.changes.items() if change.time > inventory.time}
+    if "ethtool" in inventory.pending:
+        links = {ifindex: replace(link, ethtool=UNREAD_ETHTOOL) for ifindex, link in links.items()}
+    newer = {
+        ifindex: change
+        for ifindex, change in snapshot.changes.items()
+        if change.time > inventory.time
+    }
     for change in newer.values():
         _patch(links, change)
     snapshot = _without_renumbered(snapshot, inventory)
@@ -291,12 +394,17 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
 
 
 def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
-    """NICs that failed, that are disconnected (unless they were unavailable just before), and those of before that are
-    being activated: NetworkManager is disconnected or activating in turn while it retries DHCP."""
+    """NICs that failed, that are disconnected (unless they were unavailable just before), and those
+    of before that are being activated: NetworkManager is disconnected or activating in turn while
+    it retries DHCP."""
     if inventory.networkmanager is None:
         return snapshot.without_lease
     known = snapshot.inventory.networkmanager if snapshot.inventory is not None else None
-    states = {ifindex: device.state for ifindex, device in known.devices.items()} if known is not None else {}
+    states = (
+        {ifindex: device.state for ifindex, device in known.devices.items()}
+        if known is not None
+        else {}
+    )
     found = set()
     for ifindex, device in inventory.networkmanager.devices.items():
         if device.state == FAILED:
@@ -304,17 +412,27 @@ def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
         elif device.state == DISCONNECTED:
             is_without = states.get(ifindex, DISCONNECTED) >= DISCONNECTED
         else:
-            is_without = DISCONNECTED < device.state < ACTIVATED and ifindex in snapshot.without_lease
+            is_without = (
+                DISCONNECTED < device.state < ACTIVATED and ifindex in snapshot.without_lease
+            )
         if is_without:
             found.add(ifindex)
     return frozenset(found)
 
 
-def _listened(snapshot: Snapshot, new: LldpListening) -> dict[int, LldpNeighbour | Unreadable | None]:
-    """`Snapshot.listened` after new frames or the end. A neighbour of before stays if nothing is received this time: it
-    may send at longer intervals."""
-    found = {ifindex: one for ifindex, one in snapshot.listened.items() if ifindex in snapshot.links}
-    found.update((ifindex, one) for ifindex, one in new.heard.items() if ifindex in snapshot.links and _is_small(one))
+def _listened(
+    snapshot: Snapshot, new: LldpListening
+) -> dict[int, LldpNeighbour | Unreadable | None]:
+    """`Snapshot.listened` after new frames or the end. A neighbour of before stays if nothing is
+    received this time: it may send at longer intervals."""
+    found = {
+        ifindex: one for ifindex, one in snapshot.listened.items() if ifindex in snapshot.links
+    }
+    found.update(
+        (ifindex, one)
+        for ifindex, one in new.heard.items()
+        if ifindex in snapshot.links and _is_small(one)
+    )
     for ifindex in new.links if new.ended else ():
         if ifindex in snapshot.links and not isinstance(found.get(ifindex), LldpNeighbour):
             found[ifindex] = new.unreadable.get(str(ifindex))
@@ -328,8 +446,8 @@ def _is_small(neighbour: LldpNeighbour) -> bool:
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
-    """The snapshot without the counters of interrupt numbers that now belong to another vector (``ethtool -L``, driver
-    reload), because the old and new counts cannot be compared."""
+    """The snapshot without the counters of interrupt numbers that now belong to another vector
+    (``ethtool -L``, driver reload), because the old and new counts cannot be compared."""
     if snapshot.inventory is None:
         return snapshot
     known = {one.number: (one.actions, one.pci_address) for one in snapshot.inventory.interrupts}
@@ -347,8 +465,12 @@ def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     counters, before, now = snapshot.counters, snapshot.before, snapshot.rates
     return replace(
         snapshot,
-        counters=replace(counters, interrupts=unchanged(counters.interrupts)) if counters is not None else None,
-        before=replace(before, interrupts=unchanged(before.interrupts)) if before is not None else None,
+        counters=replace(counters, interrupts=unchanged(counters.interrupts))
+        if counters is not None
+        else None,
+        before=replace(before, interrupts=unchanged(before.interrupts))
+        if before is not None
+        else None,
         rates=replace(now, interrupts=unchanged(now.interrupts)) if now is not None else None,
     )
 
@@ -356,11 +478,17 @@ def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
 def is_same_machine(one: Snapshot, other: Snapshot) -> bool:
     """Watched twice, under two names: the boot ID is the same."""
     mine, theirs = one.hello, other.hello
-    return mine is not None and theirs is not None and bool(mine.boot_id) and mine.boot_id == theirs.boot_id
+    return (
+        mine is not None
+        and theirs is not None
+        and bool(mine.boot_id)
+        and mine.boot_id == theirs.boot_id
+    )
 
 
 def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
-    """After a hello: the state is preserved after a restart of the probe, but not after a reboot of the host."""
+    """After a hello: the state is preserved after a restart of the probe, but not after a reboot of
+    the host."""
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
     if not same_boot:

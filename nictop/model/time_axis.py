@@ -1,20 +1,23 @@
-"""A common time axis for all watched hosts: CLOCK_MONOTONIC of this machine, and the offsets of the others.
+"""A common time axis for all watched hosts: CLOCK_MONOTONIC of this machine, and the offsets of the
+others.
 
-Reads nothing. A host's records have its own CLOCK_MONOTONIC; the offset measured by pings (`records.Clock`) is in its
-snapshot. Clocks drift apart between two pings, so the uncertainty of an estimate grows with its age.
+Reads nothing. A host's records have its own CLOCK_MONOTONIC; the offset measured by pings
+(`records.Clock`) is in its snapshot. Clocks drift apart between two pings, so the uncertainty of an
+estimate grows with its age.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nictop.model.parts import boot_id
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.records import Clock
 
 MAX_CLOCK_DRIFT = 1e-4
-"""Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm each; the kernel's own
-limit for a correction, MAXFREQ, is 500 ppm and rarely reached)."""
+"""Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm
+each; the kernel's own limit for a correction, MAXFREQ, is 500 ppm and rarely reached)."""
 
 MIN_LEAD_SECONDS = 0.01
 """Seconds: a host reads its two clocks one after the other, and may be interrupted between them."""
@@ -42,10 +45,11 @@ class LocalClock:
 
 
 def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:
-    """The newest estimate for a host; exact for this machine. None: not measured since the host's boot."""
+    """The newest estimate for a host; exact for this machine. None: not measured since the host's
+    boot."""
     if snapshot.clock is not None:
         return snapshot.clock
-    if snapshot.hello is not None and here.boot_id and snapshot.hello.boot_id == here.boot_id:
+    if here.boot_id and boot_id(snapshot) == here.boot_id:
         return Clock(time=here.monotonic, offset=0.0, uncertainty=0.0)
     return None
 
@@ -53,12 +57,15 @@ def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:
 def axis_time(clock: Clock, time: float) -> AxisTime:
     """A time of the watched host (its CLOCK_MONOTONIC, seconds) on the common axis."""
     common = time - clock.offset
-    exact = clock.offset == 0.0 and clock.uncertainty == 0.0
-    return AxisTime(common, 0.0 if exact else clock.uncertainty + MAX_CLOCK_DRIFT * abs(common - clock.time))
+    if clock.offset == 0.0 and clock.uncertainty == 0.0:
+        return AxisTime(common, 0.0)
+    drift = MAX_CLOCK_DRIFT * abs(common - clock.time)
+    return AxisTime(common, clock.uncertainty + drift)
 
 
 def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
-    """Seconds by which the host's time of day is ahead of this machine's (negative: behind); None: not known yet.
+    """Seconds by which the host's time of day is ahead of this machine's (negative: behind); None:
+    not known yet.
 
     Its inventory and its hello each contain both clocks, read together.
     """
@@ -66,19 +73,23 @@ def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
     if clock is None or both_clocks is None:
         return None
     at_reading = axis_time(clock, both_clocks[0])
-    return AxisTime(both_clocks[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty)
+    return AxisTime(
+        both_clocks[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty
+    )
 
 
 def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
     """CLOCK_MONOTONIC and time of day of the host, read together, the latest known."""
     if snapshot.inventory is not None:
         return snapshot.inventory.time, snapshot.inventory.wall
-    return (snapshot.hello.monotonic, snapshot.hello.wall) if snapshot.hello is not None else None
+    if snapshot.hello is not None:
+        return snapshot.hello.monotonic, snapshot.hello.wall
+    return None
 
 
 def clock_text(snapshot: Snapshot, here: LocalClock) -> str:
-    """Time of day of the host compared with that of this machine: ``clock offset +3.20 s ± 410 µs``, ``clock offset
-    0 s ± 410 µs`` if the difference is below the uncertainty."""
+    """Time of day of the host compared with that of this machine: ``clock offset +3.20 s ± 410
+    µs``, ``clock offset 0 s ± 410 µs`` if the difference is below the uncertainty."""
     lead = wall_clock_lead(snapshot, here)
     if lead is None:
         return "clock offset not measured yet"
@@ -89,5 +100,8 @@ def clock_text(snapshot: Snapshot, here: LocalClock) -> str:
         uncertainty = MIN_LEAD_SECONDS
     offset = "0 s"
     if abs(lead.time) > uncertainty:
-        offset = ("+" if lead.time > 0 else "-") + units.duration(abs(lead.time))
-    return f"clock offset {offset} ± {units.duration(uncertainty)}" if uncertainty else f"clock offset {offset}"
+        sign = "+" if lead.time > 0 else "-"
+        offset = sign + units.duration(abs(lead.time))
+    if not uncertainty:
+        return f"clock offset {offset}"
+    return f"clock offset {offset} ± {units.duration(uncertainty)}"

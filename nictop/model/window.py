@@ -1,7 +1,7 @@
 """The rates of the last minute of one host, for rules that must not depend on a single sample.
 
-Reads nothing. However often a host is sampled, the window has at most one part per second: ten samples per second are
-combined into one, at a tenth of the memory and work.
+Reads nothing. However often a host is sampled, the window has at most one part per second: ten
+samples per second are combined into one, at a tenth of the memory and work.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
+from nictop.model.parts import boot_id
 from nictop.model.rates.links import Rates, rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Inventory
@@ -17,8 +18,8 @@ RATES_WINDOW_SECONDS = 60.0
 """Seconds of rates that a front end stores for the rules."""
 
 MAX_WINDOW_VALUES = 250_000
-"""Numbers in all parts together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 4000 per part. The window of a
-larger host is shorter."""
+"""Numbers in all parts together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 4000 per
+part. The window of a larger host is shorter."""
 
 MIN_PART_SECONDS = 0.9
 """Seconds; a probe that samples every second is sometimes a little early."""
@@ -26,11 +27,14 @@ MIN_PART_SECONDS = 0.9
 DEFAULT_CLOCK_TICKS = 100
 """USER_HZ before the hello was received: the value of all distributions."""
 
+Meaning = dict[tuple[str, int], object]
+"""("link", ifindex) → names of its driver counters; ("interrupt", number) → its vector."""
+
 
 class RatesWindow:
-    """Oldest part first, at most `RATES_WINDOW_SECONDS` seconds in total. Cleared when numbers change their meaning:
-    reboot, other driver counters, other vectors with the same interrupt numbers. `memory_share`: of
-    `MAX_WINDOW_VALUES`."""
+    """Oldest part first, at most `RATES_WINDOW_SECONDS` seconds in total. Cleared when numbers
+    change their meaning: reboot, other driver counters, other vectors with the same interrupt
+    numbers. `memory_share`: of `MAX_WINDOW_VALUES`."""
 
     def __init__(self, memory_share: float = 1.0) -> None:
         self._max_values = memory_share * MAX_WINDOW_VALUES
@@ -43,7 +47,7 @@ class RatesWindow:
         """Time of the newest counters that were added."""
         self._boot: str | None = None
         self._inventory: Inventory | None = None
-        self._meaning: dict[tuple[str, int], object] = {}
+        self._meaning: Meaning = {}
 
     @property
     def parts(self) -> tuple[Rates, ...]:
@@ -55,7 +59,8 @@ class RatesWindow:
         return self._seconds
 
     def add(self, snapshot: Snapshot) -> None:
-        """Add the rates of the newest counters of `snapshot`; the same counters again add nothing."""
+        """Add the rates of the newest counters of `snapshot`; the same counters again add
+        nothing."""
         self._clear_if_meaning_changed(snapshot)
         new = snapshot.counters
         if new is None or new.time == self._newest or snapshot.rates is None:
@@ -81,17 +86,23 @@ class RatesWindow:
         self._parts.append((part, values))
         self._seconds += part.elapsed
         self._values += values
-        while len(self._parts) > 1 and (self._seconds > RATES_WINDOW_SECONDS or self._values > self._max_values):
+        while len(self._parts) > 1 and self._is_too_long:
             first, values = self._parts.popleft()
             self._seconds -= first.elapsed
             self._values -= values
 
+    @property
+    def _is_too_long(self) -> bool:
+        return self._seconds > RATES_WINDOW_SECONDS or self._values > self._max_values
+
     def _clear_if_meaning_changed(self, snapshot: Snapshot) -> None:
-        boot = snapshot.hello.boot_id if snapshot.hello is not None else None
+        boot = boot_id(snapshot)
         if boot == self._boot and snapshot.inventory is self._inventory:
             return
-        meaning = _meaning(snapshot.inventory) if snapshot.inventory is not None else {}
-        if boot != self._boot or any(meaning.get(key, known) != known for key, known in self._meaning.items()):
+        meaning: Meaning = {}
+        if snapshot.inventory is not None:
+            meaning = _meaning(snapshot.inventory)
+        if boot != self._boot or _differs(self._meaning, meaning):
             self.clear()
         self._boot, self._inventory, self._meaning = boot, snapshot.inventory, meaning
 
@@ -99,22 +110,35 @@ class RatesWindow:
 def _values(part: Rates) -> int:
     """Number of values in `part`, each record of rates counted with its fields."""
     values = 8 * len(part.cpus) + 4 * (len(part.links) + sum(map(len, part.vfs.values())))
-    values += 2 * (len(part.softirqs) + len(part.softnet) + len(part.threads) + sum(map(len, part.queues.values())))
+    values += 2 * (
+        len(part.softirqs)
+        + len(part.softnet)
+        + len(part.threads)
+        + sum(map(len, part.queues.values()))
+    )
     values += sum(map(len, part.driver.values())) + 4 * sum(map(len, part.channels.values()))
     values += len(part.interrupts) + sum(map(len, part.interrupts.values()))
-    return values + 2 * len(part.machine) + sum(len(one.cpus) for one in part.machine)
+    return values + 2 * len(part.machine) + sum(len(line.cpus) for line in part.machine)
 
 
 def clock_ticks(snapshot: Snapshot) -> int:
     """Ticks per second of its CPU times."""
-    return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
+    if snapshot.hello is None:
+        return DEFAULT_CLOCK_TICKS
+    return snapshot.hello.clock_ticks
 
 
-def _meaning(inventory: Inventory) -> dict[tuple[str, int], object]:
-    """The meaning of the counters: names of a link's driver counters, vector of an interrupt. Links and interrupts that
-    appear or disappear do not affect the others."""
-    meaning: dict[tuple[str, int], object] = {
-        ("link", link.ifindex): link.ethtool.driver_counter_names for link in inventory.links
-    }
-    meaning.update((("interrupt", one.number), (one.actions, one.pci_address)) for one in inventory.interrupts)
+def _meaning(inventory: Inventory) -> Meaning:
+    meaning: Meaning = {}
+    for link in inventory.links:
+        meaning["link", link.ifindex] = link.ethtool.driver_counter_names
+    for interrupt in inventory.interrupts:
+        vector = (interrupt.actions, interrupt.pci_address)
+        meaning["interrupt", interrupt.number] = vector
     return meaning
+
+
+def _differs(before: Meaning, now: Meaning) -> bool:
+    """Some counters have another meaning. Links and interrupts that appear or disappear do not
+    affect the others."""
+    return any(now.get(key, meaning) != meaning for key, meaning in before.items())

@@ -1,11 +1,12 @@
-"""The probe: runs on the watched host, requests in on stdin, records out on stdout, until stdin is closed.
+"""The probe: runs on the watched host, requests in on stdin, records out on stdout, until stdin is
+closed.
 
-One thread and one poll(). `Hello` and the first `Counters` are sent before anything slow begins; inventories follow
-from a child process, after events, on request, and at long intervals. Errors are sent as `Trouble` lines, and the rest
-continues.
+One thread and one poll(). `Hello` and the first `Counters` are sent before anything slow begins;
+inventories follow from a child process, after events, on request, and at long intervals. Errors are
+sent as `Trouble` lines, and the rest continues.
 
-The arguments are those of `protocol.arguments`. What does more than read is in `actions`; a root probe has it in
-another process, and gives up its own rights (`restriction`).
+The arguments are those of `protocol.arguments`. What does more than read is in `actions`; a root
+probe has it in another process, and gives up its own rights (`restriction`).
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ class StopProbe(Exception):
 
 
 class Probe:
-    """The state of one probe process. `counters`: a reader that has read once, when `protocol.hello` has sent the hello
-    and the first counters. `helper`: does what this process has no right to (`restriction.give_up_rights`)."""
+    """The state of one probe process. `counters`: a reader that has read once, when
+    `protocol.hello` has sent the hello and the first counters. `helper`: does what this process has
+    no right to (`restriction.give_up_rights`)."""
 
     def __init__(
         self,
@@ -90,8 +92,8 @@ class Probe:
         self._wakeup = os.pipe()
 
     def run(self) -> int:
-        """Run until stdin or stdout is closed or SIGTERM is received; returns the exit status. Leaves no child
-        process."""
+        """Run until stdin or stdout is closed or SIGTERM is received; returns the exit status.
+        Leaves no child process."""
         self._install_signal_handlers()
         try:
             if self._hello_sent:
@@ -116,12 +118,15 @@ class Probe:
         return 0
 
     def _install_signal_handlers(self) -> None:
-        """SIGINT is ignored, because a terminal sends it to the whole process group; the probe ends with its stdin."""
+        """SIGINT is ignored, because a terminal sends it to the whole process group; the probe ends
+        with its stdin."""
         for descriptor in self._wakeup:
             os.set_blocking(descriptor, False)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for signal_number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(signal_number, lambda *_: None)  # set_wakeup_fd writes its number into the pipe
+            signal.signal(
+                signal_number, lambda *_: None
+            )  # set_wakeup_fd writes its number into the pipe
         signal.set_wakeup_fd(self._wakeup[1])
 
     def _start(self) -> None:
@@ -178,15 +183,19 @@ class Probe:
                 self._read_connections(self._connections, sample.links, now)
             self._finished = self._options.once and self._inventories.complete
 
-    def _read_connections(self, reader: ConnectionReader, links: dict[int, tuple[int, ...]], now: float) -> None:
+    def _read_connections(
+        self, reader: ConnectionReader, links: dict[int, tuple[int, ...]], now: float
+    ) -> None:
         is_first = not reader.due
         self._send("connections", reader.read(links), droppable=True)
         if is_first:
             self._schedule.bring_forward(FIRST_RATES_SECONDS, now)
 
-    def _handle_inventory(self, targets: bytes, inventory: bytes | bytearray, known: int | None) -> Targets | None:
-        """Configure the counters from a new inventory, and send it unless it is complete and has the digest
-        `known`."""
+    def _handle_inventory(
+        self, targets: bytes, inventory: bytes | bytearray, known: int | None
+    ) -> Targets | None:
+        """Configure the counters from a new inventory, and send it unless it is complete and has
+        the digest `known`."""
         found = None
         try:
             found = parse_targets(targets)

@@ -1,7 +1,9 @@
-"""Requests that do more than read: tests and changes. In the probe itself, or in its helper (`helper`).
+"""Requests that do more than read: tests and changes. In the probe itself, or in its helper
+(`helper`).
 
-Generators and the executor or planner are imported with the first request for them. A probe that only reads has the
-planner, which makes no change: modules that can change this host are imported only with ``--allow-changes``.
+Generators and the executor or planner are imported with the first request for them. A probe that
+only reads has the planner, which makes no change: modules that can change this host are imported
+only with ``--allow-changes``.
 """
 
 from __future__ import annotations
@@ -18,14 +20,22 @@ if TYPE_CHECKING:
     class SendLine(Protocol):
         """Sends the fields of one line of a kind."""
 
-        def __call__(self, kind: str, fields: dict[str, Any], *, droppable: bool = False) -> None: ...
+        def __call__(
+            self, kind: str, fields: dict[str, Any], *, droppable: bool = False
+        ) -> None: ...
 
 
 class Actions:
     """Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC."""
 
     def __init__(
-        self, send: SendLine, poll: select.poll, *, allow_changes: bool, sys: str = "/sys", proc: str = "/proc"
+        self,
+        send: SendLine,
+        poll: select.poll,
+        *,
+        allow_changes: bool,
+        sys: str = "/sys",
+        proc: str = "/proc",
     ) -> None:
         self._send, self._poll, self._allow_changes = send, poll, allow_changes
         self._sys, self._proc = sys, proc
@@ -41,7 +51,9 @@ class Actions:
 
     def owns(self, descriptor: int) -> bool:
         """Whether events of a descriptor must be passed to `handle_readable`."""
-        return any(part.owns(descriptor) for part in (self._generators, self._executor) if part is not None)
+        return any(
+            part.owns(descriptor) for part in (self._generators, self._executor) if part is not None
+        )
 
     def handle_readable(self, descriptor: int, now: float) -> None:
         if self._generators is not None and self._generators.owns(descriptor):

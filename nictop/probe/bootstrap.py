@@ -1,9 +1,11 @@
-"""Run the probe on the other end of an SSH connection: imports nictop and its libraries from memory.
+"""Run the probe on the other end of an SSH connection: imports nictop and its libraries from
+memory.
 
-Reads frames from stdin: four bytes of length, then zlib-compressed data, a marshalled mapping of path to source or byte
-code of each module. The first frame is read at once and has what `protocol.hello` needs; the others are received
-meanwhile, and unpacked only when a module is imported that earlier frames do not have, in the process that imports it:
-the modules of the inventory stay compressed in the probe itself. Nothing is written to disk. This text is itself
+Reads frames from stdin: four bytes of length, then zlib-compressed data, a marshalled mapping of
+path to source or byte code of each module. The first frame is read at once and has what
+`protocol.hello` needs; the others are received meanwhile, and unpacked only when a module is
+imported that earlier frames do not have, in the process that imports it: the modules of the
+inventory stay compressed in the probe itself. Nothing is written to disk. This text is itself
 executed from memory (see `wire.ssh.bundle`).
 """
 
@@ -37,7 +39,9 @@ class MemoryImporter:
         self._sources: dict[str, str | bytes] = {}
         self.compile = compile_source
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> object:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> object:
         """None for a module that is in no frame."""
         if name.partition(".")[0] not in PACKAGES:
             return None
@@ -110,7 +114,8 @@ def read_exactly(size: int) -> bytes:
 
 
 def run_probe(frames: int, arguments: list[str]) -> int:
-    """Run the probe with `arguments` (the first two are ``--interval S``) until it ends; returns its exit status."""
+    """Run the probe with `arguments` (the first two are ``--interval S``) until it ends; returns
+    its exit status."""
     importer = MemoryImporter(frames)
     sys.meta_path.insert(0, importer)  # type: ignore[arg-type]
     try:

@@ -1,11 +1,13 @@
-"""The helper of a root probe: forked before the probe gives up its rights, it does what they are needed for.
+"""The helper of a root probe: forked before the probe gives up its rights, it does what they are
+needed for.
 
-The probe reads and parses, and is restricted by the kernel (`restriction`). Tests, plans and changes are requests that
-it passes on unread to the helper, over a pipe; their lines come back over another. So it never needs the right to start
-a program, to become another user or to signal a process, and a change needs no second connection. The helper also
-answers the few questions of `kernel.other_processes`. Until something is asked it only waits; its modules are imported
-then, and each test, plan or change is a process of its own. It ends with the pipe, in whatever way the probe ends, and
-supervises a change that is being undone even if the probe was killed.
+The probe reads and parses, and is restricted by the kernel (`restriction`). Tests, plans and
+changes are requests that it passes on unread to the helper, over a pipe; their lines come back over
+another. So it never needs the right to start a program, to become another user or to signal a
+process, and a change needs no second connection. The helper also answers the few questions of
+`kernel.other_processes`. Until something is asked it only waits; its modules are imported then, and
+each test, plan or change is a process of its own. It ends with the pipe, in whatever way the probe
+ends, and supervises a change that is being undone even if the probe was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from nictop.probe.actions import Actions
 from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import freeze
 from nictop.probe.kernel.capabilities import keep_capabilities, set_no_new_privileges
-from nictop.probe.kernel.own_process import close_others, set_process_name
+from nictop.probe.kernel.own_process import close_others, set_probe, set_process_name
 from nictop.probe.protocol.hello import encode_line
 from nictop.probe.protocol.output import LineWriter
 from nictop.probe.protocol.requests import take_lines
@@ -34,11 +36,20 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 KEPT = (
-    *("dac_override", "dac_read_search", "kill", "setgid", "setuid", "net_bind_service", "net_admin", "net_raw"),
+    *(
+        "dac_override",
+        "dac_read_search",
+        "kill",
+        "setgid",
+        "setuid",
+        "net_bind_service",
+        "net_admin",
+        "net_raw",
+    ),
     *("sys_ptrace", "setpcap"),
 )
-"""Capabilities of a helper that makes no changes: those of all tests (`traffic.user`), to change the user and to end
-its processes, to look into other processes, and for the socket of lldpd."""
+"""Capabilities of a helper that makes no changes: those of all tests (`traffic.user`), to change
+the user and to end its processes, to look into other processes, and for the socket of lldpd."""
 NAME = "nictop-helper"
 READ_BYTES = 64 * 1024
 MAX_ERROR_CHARS = 500
@@ -51,7 +62,8 @@ class HelperEnded(Exception):
 
 
 class Helper:
-    """The probe's end: has the methods of `Actions`. `write`: writes lines to the output of the probe."""
+    """The probe's end: has the methods of `Actions`. `write`: writes lines to the output of the
+    probe."""
 
     def __init__(self, pid: int, requests: int, reports: int, channel: socket.socket) -> None:
         self._pid, self._requests, self._reports = pid, LineWriter(requests), reports
@@ -98,7 +110,8 @@ class Helper:
         return now + RETRY_SECONDS if self._requests.backlogged else None
 
     def pause(self, paused: bool) -> None:
-        """While the probe's output is blocked, read nothing more: the helper then pauses its generators."""
+        """While the probe's output is blocked, read nothing more: the helper then pauses its
+        generators."""
         if paused != self._paused and self._poll is not None:
             self._paused = paused
             self._poll.modify(self._reports, 0 if paused else select.POLLIN)
@@ -113,12 +126,13 @@ class Helper:
 
 def start_helper(*, allow_changes: bool) -> Helper:
     """Fork the helper. Raises OSError."""
-    requests, reports = os.pipe(), os.pipe()
+    requests, reports, probe = os.pipe(), os.pipe(), os.getpid()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     gc.collect()
     freeze()
     pid = os.fork()
     if pid == 0:
+        set_probe(probe)
         _run_helper(requests[0], reports[1], theirs, allow_changes=allow_changes)
     os.close(requests[0])
     os.close(reports[1])
@@ -127,7 +141,9 @@ def start_helper(*, allow_changes: bool) -> Helper:
     return Helper(pid, requests[1], reports[0], ours)
 
 
-def _run_helper(requests: int, reports: int, channel: socket.socket, *, allow_changes: bool) -> NoReturn:
+def _run_helper(
+    requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+) -> NoReturn:
     """Main function of the helper."""
     status = 1
     try:
@@ -159,7 +175,9 @@ def _give_up_rights() -> None:
 class HelperLoop:
     """One poll() over the requests, the questions and the pipes of the children."""
 
-    def __init__(self, requests: int, reports: int, channel: socket.socket, *, allow_changes: bool) -> None:
+    def __init__(
+        self, requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+    ) -> None:
         self._poll = select.poll()
         self._requests, self._rest, self._channel = requests, bytearray(), channel
         self._output = LineWriter(reports)
@@ -180,7 +198,9 @@ class HelperLoop:
     def _run_once(self) -> bool:
         now = time.monotonic()
         deadline = self._actions.next_deadline(now)
-        for descriptor, event in self._poll.poll(None if deadline is None else max(0.0, deadline - now) * 1000):
+        for descriptor, event in self._poll.poll(
+            None if deadline is None else max(0.0, deadline - now) * 1000
+        ):
             if descriptor == self._output.descriptor:
                 if event & (select.POLLERR | select.POLLHUP):
                     return False
@@ -214,5 +234,7 @@ class HelperLoop:
         self._update_output_poll()
 
     def _update_output_poll(self) -> None:
-        self._poll.register(self._output.descriptor, select.POLLOUT if self._output.backlogged else 0)
+        self._poll.register(
+            self._output.descriptor, select.POLLOUT if self._output.backlogged else 0
+        )
         self._actions.pause(self._output.backlogged)

@@ -1,9 +1,9 @@
 """A small `dataclasses` for a process that is only a probe.
 
-The standard module loads `inspect` and compiles methods for each of 80 classes: more than half of the processor time
-of an inventory. This one does for the probe's records what the probe needs of it: fields in order, defaults,
-``frozen``, ``==``, `hash`, `repr`, `replace`; fields are in `vars`. Readers of records, which decode them, use the
-standard one.
+The standard module loads `inspect` and compiles methods for each of 80 classes: more than half of
+the processor time of an inventory. This one does for the probe's records what the probe needs of
+it: fields in order, defaults, ``frozen``, ``==``, `hash`, `repr`, `replace`; fields are in `vars`.
+Readers of records, which decode them, use the standard one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Default:
 
 
 def install() -> None:
-    """Serve ``import dataclasses`` in this process from now on, unless the standard one is loaded already."""
+    """Serve ``import dataclasses`` in this process from now on, unless the standard one is loaded
+    already."""
     sys.modules.setdefault("dataclasses", sys.modules[__name__])
 
 
@@ -37,7 +38,8 @@ def field(*, default_factory: Callable[[], Any]) -> Any:
 
 
 def dataclass(cls: type | None = None, *, frozen: bool = False) -> Any:
-    """Class decorator, with or without arguments. Bases that are dataclasses give their fields first."""
+    """Class decorator, with or without arguments. Bases that are dataclasses give their fields
+    first."""
     if cls is None:
         return lambda decorated: dataclass(decorated, frozen=frozen)
     names: list[str] = []
@@ -56,7 +58,9 @@ def dataclass(cls: type | None = None, *, frozen: bool = False) -> Any:
         "_names": tuple(names),
         "_defaults": defaults,
         "__init__": _initialiser(cls.__name__, tuple(names), defaults),
-        "__eq__": lambda self, other: vars(self) == vars(other) if other.__class__ is cls else NotImplemented,
+        "__eq__": lambda self, other: (
+            vars(self) == vars(other) if other.__class__ is cls else NotImplemented
+        ),
         "__hash__": (lambda self: hash(tuple(vars(self).values()))) if frozen else None,
     }
     if "__repr__" not in cls.__dict__:
@@ -73,7 +77,9 @@ def replace(record: Any, **changes: Any) -> Any:
     return type(record)(**{**vars(record), **changes})
 
 
-def _initialiser(title: str, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[..., None]:
+def _initialiser(
+    title: str, names: tuple[str, ...], defaults: dict[str, Any]
+) -> Callable[..., None]:
     known = frozenset(names)
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
@@ -96,7 +102,8 @@ def _initialiser(title: str, names: tuple[str, ...], defaults: dict[str, Any]) -
 
 
 def _repr(self: Any) -> str:
-    return f"{type(self).__qualname__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+    fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    return f"{type(self).__qualname__}({fields})"
 
 
 def _refuse(self: Any, name: str, *value: Any) -> None:

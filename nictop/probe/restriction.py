@@ -1,11 +1,14 @@
-"""A root probe gives up the rights that reading does not need, so that the kernel holds it to reading.
+"""A root probe gives up the rights that reading does not need, so that the kernel holds it to
+reading.
 
-After its helper (`helper`) has been forked, the probe keeps the capabilities of its readers (`READERS`), sets
-no_new_privs, and forbids itself by Landlock to write files, to start programs and to signal other processes, and by
-seccomp to change the attributes of files. Its children inherit that. A host on which a part of this is not possible is
-read all the same; what is held is a fact of the inventory (`records.Restriction`).
+After its helper (`helper`) has been forked, the probe keeps the capabilities of its readers
+(`READERS`), sets no_new_privs, and forbids itself by Landlock to write files, to start programs and
+to signal other processes, and by seccomp to change the attributes of files. Its children inherit
+that. A host on which a part of this is not possible is read all the same; what is held is a fact of
+the inventory (`records.Restriction`).
 
-What remains: requests over netlink, as far as they need CAP_NET_ADMIN only, and what daemons do for root over D-Bus.
+What remains: requests over netlink, as far as they need CAP_NET_ADMIN only, and what daemons do for
+root over D-Bus.
 """
 
 from __future__ import annotations
@@ -15,7 +18,12 @@ import os
 
 from nictop.probe.helper import Helper, start_helper
 from nictop.probe.kernel import landlock, seccomp
-from nictop.probe.kernel.capabilities import NUMBERS, held_capabilities, keep_capabilities, set_no_new_privileges
+from nictop.probe.kernel.capabilities import (
+    NUMBERS,
+    held_capabilities,
+    keep_capabilities,
+    set_no_new_privileges,
+)
 from nictop.probe.kernel.other_processes import ask_through
 from nictop.probe.kernel.pci_configuration import keep_configurations
 from nictop.probe.traffic.user import why_stays_root
@@ -45,8 +53,8 @@ _fields: dict[str, Any] | None = None
 
 
 def give_up_rights(*, allow_changes: bool) -> Helper | None:
-    """Fork the helper and restrict this process. None without root: there is nothing to give up. Raises OSError when no
-    process can be made."""
+    """Fork the helper and restrict this process. None without root: there is nothing to give up.
+    Raises OSError when no process can be made."""
     global _fields  # noqa: PLW0603
     if os.geteuid() != 0:
         return None
@@ -68,8 +76,14 @@ def read_restriction() -> Restriction | None:
 
 
 def restrict_process() -> dict[str, Any]:
-    """Restrict this process as far as possible; returns the fields of a `records.Restriction` but `allow_changes`."""
-    fields: dict[str, Any] = {"landlock": None, "why_no_landlock": "", "capabilities": None, "why_all_capabilities": ""}
+    """Restrict this process as far as possible; returns the fields of a `records.Restriction` but
+    `allow_changes`."""
+    fields: dict[str, Any] = {
+        "landlock": None,
+        "why_no_landlock": "",
+        "capabilities": None,
+        "why_all_capabilities": "",
+    }
     fields["why_tests_are_root"] = _text_or_error(why_stays_root)
     try:
         keep_capabilities(READERS)

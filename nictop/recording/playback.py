@@ -1,9 +1,10 @@
 """Playback of a recording: one clock for all hosts, and a `Source` for each host.
 
-`Playback` has the position and changes it: play, pause, step, seek, speed. Its sources yield what a live host would
-have sent up to that position, with the recorded timing. Consumers differ from those of a live host only in the clock:
-they use `Playback.now` in place of ``time.monotonic``. After a jump (counted in `jumps`) a source yields the state one
-window earlier, then everything up to the position: consumers must discard their state.
+`Playback` has the position and changes it: play, pause, step, seek, speed. Its sources yield what a
+live host would have sent up to that position, with the recorded timing. Consumers differ from those
+of a live host only in the clock: they use `Playback.now` in place of ``time.monotonic``. After a
+jump (counted in `jumps`) a source yields the state one window earlier, then everything up to the
+position: consumers must discard their state.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ MIN_SPEED, MAX_SPEED = 0.1, 100.0
 FILE_POLL_SECONDS = 1.0
 """Seconds between two checks of a file that is still being written."""
 SLICE_SECONDS, LONG_SLICE_SECONDS = 0.01, 0.025
-"""CPU seconds of reading after which other tasks get to run; and of a single item after which there is always a pause,
-as a key needs several turns of the event loop."""
+"""CPU seconds of reading after which other tasks get to run; and of a single item after which there
+is always a pause, as a key needs several turns of the event loop."""
 MAX_BURST_SECONDS, HOST_BURST_SECONDS = 1.5, 0.2
-"""CPU seconds of reading without pauses, and in addition for each host: a jump in a usual recording takes 0.2."""
+"""CPU seconds of reading without pauses, and in addition for each host: a jump in a usual recording
+takes 0.2."""
 CPU_SHARE, PAUSE_FACTOR = 0.5, 1.0
-"""CPU seconds per second after that, as for live hosts; and the length of the pause after a slice, as a multiple of the
-time it took."""
+"""CPU seconds per second after that, as for live hosts; and the length of the pause after a slice,
+as a multiple of the time it took."""
 TIME_RESOLUTION_SECONDS = 1e-6
 """Seconds: times that are closer than this are the same."""
 STEP_SEARCH_SECONDS = (3.0, 60.0, 600.0)
-"""Seconds in which a step searches for counter records, one after the other; the first is enough at the usual
-intervals."""
+"""Seconds in which a step searches for counter records, one after the other; the first is enough at
+the usual intervals."""
 JUMP_SECONDS = 0.1
 """From a jump on, in which a key counts as the one for it."""
 SLOWED_SECONDS = 1.0
@@ -45,8 +47,8 @@ MAX_STEP_CPU_SECONDS = 0.4
 
 
 class ReadingBudget:
-    """The CPU time of reading a recording in an event loop: a file of a few bytes may take hours, in which keys have to
-    be handled."""
+    """The CPU time of reading a recording in an event loop: a file of a few bytes may take hours,
+    in which keys have to be handled."""
 
     def __init__(self, host_count: int) -> None:
         self._burst = MAX_BURST_SECONDS + HOST_BURST_SECONDS * host_count
@@ -65,8 +67,8 @@ class ReadingBudget:
         return self._slowed_at is not None and time.monotonic() - self._slowed_at < SLOWED_SECONDS
 
     async def charge(self, begin: float) -> float:
-        """What was read since `begin` (CPU seconds of this thread) is paid for; waits when a slice is used. Returns the
-        begin of what follows."""
+        """What was read since `begin` (CPU seconds of this thread) is paid for; waits when a slice
+        is used. Returns the begin of what follows."""
         self._slice_used += time.thread_time() - begin
         if self._slice_used < SLICE_SECONDS:
             return await self.begin()
@@ -88,7 +90,10 @@ class ReadingBudget:
     def _is_input_new(self, scheduler: HostScheduler) -> bool:
         """There was a key just now that is not the one for the jump."""
         input_at = scheduler.quiet_until - INPUT_SECONDS
-        return scheduler.quiet_until > time.monotonic() and input_at > self._restarted_at + JUMP_SECONDS
+        return (
+            scheduler.quiet_until > time.monotonic()
+            and input_at > self._restarted_at + JUMP_SECONDS
+        )
 
     def _end_slice(self) -> None:
         used, now = self._slice_used, time.monotonic()
@@ -103,8 +108,8 @@ class ReadingBudget:
             self._remaining += used  # it is paid for by waiting
 
     async def _wait_for_turn(self) -> None:
-        """Hosts read in turn. Each looks by itself whether there is a pause: all of the others may have waited longer
-        than the one that has caused it."""
+        """Hosts read in turn. Each looks by itself whether there is a pause: all of the others may
+        have waited longer than the one that has caused it."""
         async with self._turn:
             scheduler = host_scheduler()
             if self._free_at <= time.monotonic() and not self._is_input_new(scheduler):
@@ -118,12 +123,16 @@ class Playback:
     """The position in a recording. Times as in `Recording`."""
 
     def __init__(
-        self, recording: Recording, *, window: float = HISTORY_SECONDS, clock: Callable[[], float] = time.monotonic
+        self,
+        recording: Recording,
+        *,
+        window: float = HISTORY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.recording, self.window = recording, window
         self.jumps = 0
-        """Number of discontinuities of time. What a source yields after `seek` has returned belongs to the new
-        position."""
+        """Number of discontinuities of time. What a source yields after `seek` has returned belongs
+        to the new position."""
         self.playing = False
         self._speed = 1.0
         self._clock = clock
@@ -136,8 +145,8 @@ class Playback:
         return tuple(self.source(name) for name in self.recording.hosts)
 
     def source(self, name: str, window: float | None = None) -> PlaybackSource:
-        """A source of one host from the current position on; any number of independent sources may exist. `window`:
-        seconds of history that it yields; None: the default of this playback."""
+        """A source of one host from the current position on; any number of independent sources may
+        exist. `window`: seconds of history that it yields; None: the default of this playback."""
         return PlaybackSource(self, name, self.window if window is None else window)
 
     @property
@@ -153,7 +162,10 @@ class Playback:
         """The current position: the clock of everything that follows the sources."""
         if not self.playing:
             return self._position
-        return min(self._position + (self._clock() - self._set_at) * self._speed, max(self.end, self._position))
+        return min(
+            self._position + (self._clock() - self._set_at) * self._speed,
+            max(self.end, self._position),
+        )
 
     def wall_now(self) -> float:
         """The current position in seconds since the epoch."""
@@ -196,11 +208,14 @@ class Playback:
         self._notify()
 
     def step(self, count: int = 1) -> None:
-        """Pause at the next (1) or previous (-1) counter record of any host, or as many as `count`; stays when there is
-        none. A step back is a jump, a step forward is not."""
+        """Pause at the next (1) or previous (-1) counter record of any host, or as many as `count`;
+        stays when there is none. A step back is a jump, a step forward is not."""
         self.pause()
         for _ in range(abs(count)):
-            position = self._reading_after(self._position) if count > 0 else self._reading_before(self._position)
+            if count > 0:
+                position = self._reading_after(self._position)
+            else:
+                position = self._reading_before(self._position)
             if position is None:
                 return
             if count > 0:
@@ -226,7 +241,8 @@ class Playback:
         return None
 
     def _readings(self, since: float, until: float, begin: float) -> Iterator[float]:
-        """Times of counter records of all hosts. `begin`: CPU seconds of this thread when the search began."""
+        """Times of counter records of all hosts. `begin`: CPU seconds of this thread when the
+        search began."""
         for name in self.recording.hosts:
             for found in self.recording.counter_time_steps(name, since, until):
                 if found is not None:
@@ -251,8 +267,8 @@ class Playback:
             waiting.cancel()
 
     def seconds_until(self, position: float) -> float | None:
-        """Seconds until a time is reached at the present speed, 0 for one in the past; None: never, playback is
-        paused."""
+        """Seconds until a time is reached at the present speed, 0 for one in the past; None: never,
+        playback is paused."""
         missing = position - self.now()
         if missing <= 0:
             return 0.0
@@ -274,17 +290,26 @@ class PlaybackSource:
         self._closed = False
         self._last_item_time: float | None = None
         self._caught_up = asyncio.Event()
+        self._caught_up_jumps: int | None = None
+        """`Playback.jumps` when it had caught up."""
 
     def last_item_time(self) -> float:
         """Time of the last yielded item; the current position before the first one."""
         return self._playback.now() if self._last_item_time is None else self._last_item_time
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Not all items up to the position at the start of iteration were taken, or the position
+        has jumped since."""
+        return self._caught_up_jumps != self._playback.jumps
 
     async def wait_until_caught_up(self) -> None:
         """Wait until all items up to the position at the start of iteration were taken."""
         await self._caught_up.wait()
 
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
-        """See `Source.items`. At the end of the recording it waits for a jump, or for more data in the file."""
+        """See `Source.items`. At the end of the recording it waits for a jump, or for more data in
+        the file."""
         playback = self._playback
         while not self._closed:
             jumps = playback.jumps
@@ -297,6 +322,7 @@ class PlaybackSource:
                 if recorded is NOT_YET:
                     continue
                 if recorded is None or recorded.time > now:
+                    self._caught_up_jumps = jumps
                     self._caught_up.set()
                 if recorded is None:
                     await self._wait_for_more(reader, jumps)
@@ -311,7 +337,8 @@ class PlaybackSource:
                     yield recorded.received
 
     async def _begin(self, now: float, jumps: int) -> HostReader | None:
-        """A reader that begins a window before the position; None: a jump or the end of the source came first."""
+        """A reader that begins a window before the position; None: a jump or the end of the source
+        came first."""
         playback = self._playback
         cpu = await playback.budget.begin()
         steps = playback.recording.start_time_steps(self.name, now, self._window)

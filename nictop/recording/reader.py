@@ -1,8 +1,9 @@
 """Reads a recording: its hosts, its times, its marks, and the items of each host from any time on.
 
-Opening reads the index at the end of the file, or the frame headers where there is no index. After that the cost
-depends on the time range that is read, not on the size of the file. A file that is still being written grows with
-`refresh`. A damaged place is reported as trouble of the host, and reading continues at the next key frame.
+Opening reads the index at the end of the file, or the frame headers where there is no index. After
+that the cost depends on the time range that is read, not on the size of the file. A file that is
+still being written grows with `refresh`. A damaged place is reported as trouble of the host, and
+reading continues at the next key frame.
 """
 
 from __future__ import annotations
@@ -43,23 +44,30 @@ from nictop.wire.source import SourceState
 MAX_OPEN_SECONDS = 30.0
 """CPU seconds to open a file; one of a day without an index takes less than a second."""
 SCAN_SECONDS, REFRESH_SECONDS = 1.0, 0.02
-"""CPU seconds to look through a file without an index, at the beginning and at each refresh; after one that took so
-long there is a pause of the same length."""
+"""CPU seconds to look through a file without an index, at the beginning and at each refresh; after
+one that took so long there is a pause of the same length."""
 MAX_READ_SECONDS, HOST_READ_SECONDS = 30.0, 0.3
-"""CPU seconds to read the state at one time, of all hosts, and in addition of each; usual are 0.1."""
+"""CPU seconds to read the state at one time, of all hosts, and in addition of each; usual are
+0.1."""
 
 HOST_FILE_BYTES = 128 * 1024
-"""Bytes of a file for each host with which all of them may use the memory of a live host. A minute of a host takes
-30,000, of a large one ten times as much."""
+"""Bytes of a file for each host with which all of them may use the memory of a live host. A minute
+of a host takes 30,000, of a large one ten times as much."""
 MIN_INVENTORY_VALUES, MIN_INVENTORY_OBJECTS, MIN_COUNTER_VALUES = 4000, 1000, 1000
 """Of a host in a small file with many hosts."""
 LINK_OBJECTS = 7
 """Objects with the memory of a link, about."""
 SHARED_FRAME_BYTES, MIN_FRAME_BYTES = 16 * 1024 * 1024, 64 * 1024
-"""Bytes of unpacked frames in such a file: of all hosts together, as each host has one, and of each at least."""
+"""Bytes of unpacked frames in such a file: of all hosts together, as each host has one, and of each
+at least."""
 
 _SHARED_LIMITS = {
-    b'{"inventory"': (MIN_INVENTORY_VALUES, MAX_INVENTORY_VALUES, MIN_INVENTORY_OBJECTS, MAX_LINE_OBJECTS),
+    b'{"inventory"': (
+        MIN_INVENTORY_VALUES,
+        MAX_INVENTORY_VALUES,
+        MIN_INVENTORY_OBJECTS,
+        MAX_LINE_OBJECTS,
+    ),
     b'{"counters"': (MIN_COUNTER_VALUES, MAX_LINE_VALUES, MIN_INVENTORY_OBJECTS, MAX_LINE_OBJECTS),
 }
 """Beginning of a line → values at least and at most, objects at least and at most."""
@@ -102,8 +110,8 @@ class RecordedItem:
 
 
 class Recording:
-    """An open recording. Times are seconds, CLOCK_MONOTONIC of the recording machine; wall times are seconds since the
-    epoch."""
+    """An open recording. Times are seconds, CLOCK_MONOTONIC of the recording machine; wall times
+    are seconds since the epoch."""
 
     def __init__(self, path: str, file: FrameFile, header: RecordingHeader, index: Index) -> None:
         self.path = path
@@ -117,8 +125,9 @@ class Recording:
 
     @classmethod
     def open(cls, path: str, *, whole: bool = True) -> Recording:
-        """Raises RecordingError when the file contains nothing that this version can read. `whole` false: a file
-        without an index is looked through for a second; the rest is found by `refresh`, like what is still written."""
+        """Raises RecordingError when the file contains nothing that this version can read. `whole`
+        false: a file without an index is looked through for a second; the rest is found by
+        `refresh`, like what is still written."""
         file = FrameFile(open_for_reading(path))
         file.reading_time = ReadingTime(MAX_OPEN_SECONDS)
         try:
@@ -132,7 +141,9 @@ class Recording:
                 raise EmptyRecording(f"{sanitize(path)}: no data of any host in this recording")
         except OSError as error:
             file.close()
-            raise RecordingError(f"cannot read {sanitize(path)}: {error.strerror or error}") from None
+            raise RecordingError(
+                f"cannot read {sanitize(path)}: {error.strerror or error}"
+            ) from None
         except BaseException:
             file.close()
             raise
@@ -141,8 +152,8 @@ class Recording:
 
     @property
     def memory_share(self) -> float:
-        """Share of the memory of a live host that each host may use: in a small file with many of them, all together
-        may use that of one."""
+        """Share of the memory of a live host that each host may use: in a small file with many of
+        them, all together may use that of one."""
         count = max(1, len(self.hosts))
         return min(1.0, max(1.0, self._index.offset / HOST_FILE_BYTES) / count)
 
@@ -164,8 +175,11 @@ class Recording:
         return f"too large for one of {len(self.hosts)} hosts in a recording of this size"
 
     def limit_reading_time(self) -> None:
-        """From now on a RecordingError is raised when reading takes very long: for who does not read in steps."""
-        self._file.reading_time = ReadingTime(MAX_READ_SECONDS + HOST_READ_SECONDS * len(self.hosts))
+        """From now on a RecordingError is raised when reading takes very long: for who does not
+        read in steps."""
+        self._file.reading_time = ReadingTime(
+            MAX_READ_SECONDS + HOST_READ_SECONDS * len(self.hosts)
+        )
 
     def check_reading_time(self) -> None:
         """Raises that error."""
@@ -215,7 +229,9 @@ class Recording:
     def left_out(self) -> str:
         """What of the file is not read, as a sentence; ""."""
         count = len(self._index.left_out)
-        return f"only the first {MAX_RECORDED_HOSTS} of {MAX_RECORDED_HOSTS + count} hosts are read" if count else ""
+        if not count:
+            return ""
+        return f"only the first {MAX_RECORDED_HOSTS} of {MAX_RECORDED_HOSTS + count} hosts are read"
 
     def wall_time(self, time: float) -> float:
         """Wall time of `time`, by the recording machine's clock at the start of the recording."""
@@ -250,8 +266,9 @@ class Recording:
         return _result(self.start_time_steps(host, now, window))
 
     def start_time_steps(self, host: str, now: float, window: float) -> Steps[float]:
-        """The time at which to begin reading for a snapshot at `now` with `window` seconds of history. Earlier than
-        that when the host sent nothing within the window, so that its last two counter records are included."""
+        """The time at which to begin reading for a snapshot at `now` with `window` seconds of
+        history. Earlier than that when the host sent nothing within the window, so that its last
+        two counter records are included."""
         begin, readings = now - window, 0
         for time in self.counter_time_steps(host, begin, now):
             if time is None:
@@ -279,30 +296,40 @@ class Recording:
         reader = self.reader(host, since)
         for step in self.iter_frames(reader.offset):
             yield None
-            _, header = step or (0, None)
-            if step is None or header is None:
+            if step is None:
                 continue
-            if header.host != reader.number or header.kind != ITEMS_FRAME or header.end < since:
+            offset, header = step
+            if header is None or header.kind != ITEMS_FRAME:
+                continue
+            if header.host != reader.number or header.end < since:
                 continue
             if header.time > until:
                 break
-            try:
-                table, _ = parse_table(self.payload(step[0], header))
-            except (Damaged, OSError):
-                continue
-            for row in table:
-                time = header.time + row.after / 1e6
-                if row.kind == "counters" and since <= time <= until:
+            for time in self._counter_times_in(offset, header):
+                if since <= time <= until:
                     yield time
 
+    def _counter_times_in(self, offset: int, header: FrameHeader) -> Iterator[float]:
+        """Times of the counter records in a frame; none of a damaged one."""
+        try:
+            table, _ = parse_table(self.payload(offset, header))
+        except (Damaged, OSError):
+            return
+        for row in table:
+            if row.kind == "counters":
+                yield header.time + row.after / 1e6
+
     def iter_frames(self, offset: int) -> Iterator[Step]:
-        """Complete frames from `offset` on, up to those included in `begin` and `end`; None: none was found yet."""
+        """Complete frames from `offset` on, up to those included in `begin` and `end`; None: none
+        was found yet."""
         return self._file.frames(offset, self._index.offset)
 
     def payload(self, offset: int, header: FrameHeader) -> bytes:
         """The unpacked payload. Raises Damaged."""
         share, hosts = self.memory_share, max(1, len(self.hosts))
-        if share < 1 and header.plain > max(MIN_FRAME_BYTES, SHARED_FRAME_BYTES / hosts, share * MAX_FRAME_BYTES):
+        if share < 1 and header.plain > max(
+            MIN_FRAME_BYTES, SHARED_FRAME_BYTES / hosts, share * MAX_FRAME_BYTES
+        ):
             raise TooLarge
         return self._file.payload(offset, header)
 
@@ -323,8 +350,8 @@ def _result(steps: Steps[T]) -> T:
 
 
 class HostReader:
-    """Items of one host in order: first the state at the key frame, then everything after it. Counters before `since`
-    are skipped."""
+    """Items of one host in order: first the state at the key frame, then everything after it.
+    Counters before `since` are skipped."""
 
     def __init__(self, recording: Recording, number: int, offset: int, since: float) -> None:
         self.number, self.offset = number, offset
@@ -371,24 +398,32 @@ class HostReader:
             self.offset = offset + header.size
             if header.host != self.number or header.kind not in (KEY_FRAME, ITEMS_FRAME):
                 continue
-            is_next = header.sequence == (self._sequence + 1) & 0xFFFFFFFF or self._sequence < 0
-            self._sequence = header.sequence
-            self._time = header.time
+            is_next = self._sequence < 0 or header.sequence == (self._sequence + 1) & 0xFFFFFFFF
+            self._sequence, self._time = header.sequence, header.time
             if header.kind == KEY_FRAME:
-                known = self._reader is not None and is_next
-                self._reader = EntryReader(self._recording.formats)
-                # after the previous frames the key frame has no new state; it only resets the templates
-                entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
-                self._entries = iter(()) if known else entries
+                self._begin_at_key_frame(offset, header, is_next=is_next)
                 return NOT_YET
             if self._reader is None:
                 continue
             if not is_next:
                 raise Damaged("frame missing")
-            self._entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
+            self._entries = self._entries_of(self._reader, offset, header)
             return NOT_YET
         self._frames = None
         return None if is_fresh else NOT_YET  # the file may have grown since
+
+    def _begin_at_key_frame(self, offset: int, header: FrameHeader, *, is_next: bool) -> None:
+        is_known = self._reader is not None and is_next
+        self._reader = EntryReader(self._recording.formats)
+        # after the previous frames the key frame has no new state; it only resets the templates
+        entries = self._entries_of(self._reader, offset, header)
+        self._entries = iter(()) if is_known else entries
+
+    def _entries_of(
+        self, reader: EntryReader, offset: int, header: FrameHeader
+    ) -> Iterator[RecordEntry]:
+        payload = self._recording.payload(offset, header)
+        return reader.entries(payload, header.time, self._since)
 
     def _report_damage(self, sentence: str) -> RecordedItem:
         self._entries, self._reader = iter(()), None
@@ -407,13 +442,21 @@ class HostReader:
             if entry.kind == "host":
                 return None
             if entry.kind == "missing":
-                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing_text(_count(entry.text)))))
+                return RecordedItem(
+                    entry.time, Line(trouble=Trouble(entry.time, _missing_text(_count(entry.text))))
+                )
             self._recording.check_size(entry.text)
             line = decode(entry.text)
             if line.hello is not None:
                 check_protocol(line.hello)
             return RecordedItem(entry.time, line)
-        except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        except (
+            NictopError,
+            msgspec.DecodeError,
+            UnicodeDecodeError,
+            ValueError,
+            RecursionError,
+        ) as error:
             sentence = f"invalid line in the recording: {sanitize(str(error))}"
             return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
 

@@ -1,8 +1,10 @@
-"""Writes the items of hosts to a file in a separate thread, so that a slow or full disk does not block the program.
+"""Writes the items of hosts to a file in a separate thread, so that a slow or full disk does not
+block the program.
 
-`Recorder.record` only encodes an item and puts it into a bounded queue. The thread compresses and writes; items dropped
-because of a full queue or a full disk are counted, and their number is written at that place of the file.
-`recorded_source` wraps a source so that it is recorded while it is followed.
+`Recorder.record` only encodes an item and puts it into a bounded queue. The thread compresses and
+writes; items dropped because of a full queue or a full disk are counted, and their number is
+written at that place of the file. `recorded_source` wraps a source so that it is recorded while it
+is followed. Into a `KeptDirectory` one file is written after the other.
 """
 
 from __future__ import annotations
@@ -36,7 +38,14 @@ from nictop.recording.file.frames import (
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, encode_index
 from nictop.recording.file.open import create_file
-from nictop.recording.host_writer import MAX_FRAME_SECONDS, HostFrames, RecordableItem, WritableFrame, encode_item
+from nictop.recording.host_writer import (
+    MAX_FRAME_SECONDS,
+    HostFrames,
+    RecordableItem,
+    WritableFrame,
+    encode_item,
+)
+from nictop.recording.keep import KeptDirectory
 from nictop.wire.errors import internal_error_text, sanitize
 from nictop.wire.source import Source, SourceState
 
@@ -59,18 +68,22 @@ class _QueuedItem(msgspec.Struct):
 
 
 class Recorder:
-    """A recording that is being written. Raises RecordingError when the file cannot be created (see `create_file`)."""
+    """A recording that is being written, to a file, or to the newest of a directory of which the
+    oldest are deleted. Raises RecordingError when the file cannot be created (see
+    `create_file`)."""
 
     def __init__(
         self,
-        path: str,
+        target: str | KeptDirectory,
         *,
         force: bool = False,
         boot_id: str = "",
         max_queue_bytes: int = MAX_QUEUE_BYTES,
         retry: float = DISK_RETRY_SECONDS,
     ) -> None:
-        self.path = path
+        self._directory = target if isinstance(target, KeptDirectory) else None
+        self.path = target.new_path() if isinstance(target, KeptDirectory) else target
+        """Of the file that is being written."""
         self.trouble = ""
         """Why nothing is written at present, as a sentence; "" when there is no error."""
         self.dropped = 0
@@ -86,17 +99,16 @@ class Recorder:
         self._closing = False
         self._retry_at = 0.0
         self._hosts: dict[str, HostFrames] = {}
-        self._descriptor = create_file(path, force=force)
-        header = RecordingHeader(__version__, PROTOCOL, time.monotonic(), time.time(), boot_id)
-        self.begin = header.monotonic
+        self._boot_id = boot_id
+        self._earlier_size = 0
+        """Bytes in the files before."""
+        self.begin = self._file_begin = time.monotonic()
         """Seconds, CLOCK_MONOTONIC."""
-        first = RECORDING_PREFIX + pack_frame(HEADER_FRAME, msgspec.json.encode(header), time=header.monotonic)
-        self._index = Index(0)
-        try:
-            self._append(first)
-        except OSError as error:
-            os.close(self._descriptor)
-            raise RecordingError(f"cannot write {sanitize(path)}: {error.strerror or error}") from None
+        self._rotate_at = 0.0
+        """Before that no other file is begun: creating one has failed."""
+        self._descriptor, self._index = self._create(self.path, force=force)
+        if self._directory is not None:
+            self._delete_old(self._directory)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -107,8 +119,8 @@ class Recorder:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
-        return self._index.offset
+        """Bytes that were written."""
+        return self._earlier_size + self._index.offset
 
     def record(self, host: str, item: RecordableItem, now: float) -> None:
         """Add one item of a host; `now`: seconds, CLOCK_MONOTONIC. Never waits for the disk."""
@@ -124,7 +136,8 @@ class Recorder:
             return
         kind, text = made
         with self._lock:
-            if len(text) > MAX_LINE_BYTES:  # with the defaults of all its fields; a reader would reject it
+            if len(text) > MAX_LINE_BYTES:
+                # with the defaults of all its fields; a reader would reject it
                 self._count_dropped(host, 1)
                 return
             if self.has_failed or self._queued_bytes + len(text) > self._max_queue_bytes:
@@ -144,7 +157,7 @@ class Recorder:
         if self._thread.is_alive():
             self.trouble = f"{sanitize(self.path)}: the last lines could not be written"
 
-    # ------------------------------------------------------------------------------------------------- the thread
+    # ----------------------------------------------------------------------------------- the thread
 
     def _run(self) -> None:
         try:
@@ -153,6 +166,8 @@ class Recorder:
                 self._write_queued(closing)
                 if closing:
                     break
+                if self._directory is not None:
+                    self._limit_directory(self._directory)
                 self._wake.wait(QUEUE_POLL_SECONDS)
                 self._wake.clear()
             self._end()
@@ -174,12 +189,65 @@ class Recorder:
         if os.fstat(self._descriptor).st_nlink == 0:
             self._give_up(f"recording stopped: {sanitize(self.path)} was removed")
         now = time.monotonic()
-        for one in queue:
-            frames = self._frames_of(one.host)
-            self._write(one.host, frames, frames.add(one.item, one.kind, one.text, one.time))
+        for queued in queue:
+            frames = self._frames_of(queued.host)
+            made = frames.add(queued.item, queued.kind, queued.text, queued.time)
+            self._write(queued.host, frames, made)
         for name, frames in self._hosts.items():
-            if closing or (frames.pending_since is not None and now - frames.pending_since >= MAX_FRAME_SECONDS):
+            pending_since = frames.pending_since
+            is_due = pending_since is not None and now - pending_since >= MAX_FRAME_SECONDS
+            if closing or is_due:
                 self._write(name, frames, frames.end_frame())
+
+    # ----------------------------------------------------------------------------------- its files
+
+    def _create(self, path: str, *, force: bool = False) -> tuple[int, Index]:
+        """Descriptor and index of a new file with its header. Raises RecordingError."""
+        descriptor = create_file(path, force=force)
+        header = RecordingHeader(
+            __version__, PROTOCOL, time.monotonic(), time.time(), self._boot_id
+        )
+        first = RECORDING_PREFIX + pack_frame(
+            HEADER_FRAME, msgspec.json.encode(header), time=header.monotonic
+        )
+        index = Index(0)
+        try:
+            _append_to(descriptor, index, first)
+        except OSError as error:
+            os.close(descriptor)
+            raise RecordingError(
+                f"cannot write {sanitize(path)}: {error.strerror or error}"
+            ) from None
+        return descriptor, index
+
+    def _limit_directory(self, directory: KeptDirectory) -> None:
+        """Begin the next file when this one is full, and delete what is not kept any more."""
+        now = time.monotonic()
+        is_full = directory.is_full(now - self._file_begin, self._index.offset)
+        is_empty = not self._index.hosts
+        if not is_full or is_empty or now < self._rotate_at or self.has_failed:
+            return
+        try:
+            path = directory.new_path()
+            descriptor, index = self._create(path)
+        except RecordingError as error:
+            self.trouble, self._rotate_at = str(error), now + self._retry
+            return
+        for name, frames in self._hosts.items():
+            self._write(name, frames, frames.end_frame())
+        self._end()
+        os.close(self._descriptor)
+        self._earlier_size += self._index.offset
+        self.path, self._descriptor, self._index, self._file_begin = path, descriptor, index, now
+        for name, frames in self._hosts.items():
+            self._write(name, frames, frames.begin_file())
+        self._delete_old(directory)
+
+    def _delete_old(self, directory: KeptDirectory) -> None:
+        try:
+            directory.delete_old(self.path)
+        except OSError as error:
+            self.trouble = f"cannot delete in {sanitize(directory.path)}: {error.strerror}"
 
     def _frames_of(self, name: str) -> HostFrames:
         """The frames of a host; hosts are numbered in the order they were first recorded."""
@@ -191,7 +259,7 @@ class Recorder:
         """Write frames of one host, or count the items lost with them."""
         for place, frame in enumerate(made):
             if self.has_failed or not self._write_frame(frame):
-                lost = sum(one.items for one in made[place:])
+                lost = sum(left.items for left in made[place:])
                 with self._lock:
                     self._count_dropped(host, lost + frames.restart())
                 return
@@ -220,16 +288,7 @@ class Recorder:
         index.extend(frame.time, frame.time + frame.span)
 
     def _append(self, data: bytes) -> None:
-        """Append all of `data` to the file, or nothing. Raises OSError."""
-        begin = self._index.offset
-        try:
-            written = 0
-            while written < len(data):
-                written += os.pwrite(self._descriptor, data[written:], begin + written)
-        except OSError:
-            os.ftruncate(self._descriptor, begin)
-            raise
-        self._index.offset = begin + len(data)
+        _append_to(self._descriptor, self._index, data)
 
     def _count_dropped(self, host: str, count: int) -> None:
         """Count dropped items. The lock must be held."""
@@ -248,9 +307,23 @@ class Recorder:
         if self.has_failed or len(plain_index) > MAX_INDEX_BYTES:
             return
         try:
-            self._append(pack_frame(INDEX_FRAME, plain_index) + encode_trailer(self._index.offset))
+            frame = pack_frame(INDEX_FRAME, plain_index)
+            self._append(frame + encode_trailer(self._index.offset))
         except OSError as error:
             self.trouble = f"cannot write {sanitize(self.path)}: {error.strerror or error}"
+
+
+def _append_to(descriptor: int, index: Index, data: bytes) -> None:
+    """Append all of `data` to the file, or nothing. Raises OSError."""
+    begin = index.offset
+    try:
+        written = 0
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], begin + written)
+    except OSError:
+        os.ftruncate(descriptor, begin)
+        raise
+    index.offset = begin + len(data)
 
 
 class ItemRecorder(Protocol):
@@ -265,8 +338,8 @@ class ItemRecorder(Protocol):
 
 
 class _RecordedSource:
-    """A source that records each item before it returns it. While it is recorded, its probe reads the queue and driver
-    counters of all devices, not only of those that are shown."""
+    """A source that records each item before it returns it. While it is recorded, its probe reads
+    the queue and driver counters of all devices, not only of those that are shown."""
 
     def __init__(self, source: Source, recorder: ItemRecorder) -> None:
         self._source, self._recorder = source, recorder
@@ -302,8 +375,9 @@ class _RecordedSource:
         return tuple(dict.fromkeys((*self._requested, *devices)))[:MAX_WATCHED_LINKS]
 
     async def request(self, request: Request) -> None:
-        """See `Source.request`. Pings are not recorded: the clock estimates that result from them are. Nor are cookies,
-        with which a reader of the file could take the place of an end of a test that runs."""
+        """See `Source.request`. Pings are not recorded: the clock estimates that result from them
+        are. Nor are cookies, with which a reader of the file could take the place of an end of a
+        test that runs."""
         if request.watch is not None:
             self._requested = request.watch
             self._watched = self._links()

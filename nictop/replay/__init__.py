@@ -1,1 +1,2 @@
-"""What is derived from a recording: playback position, traffic runs and their results, and when findings appear."""
+"""What is derived from a recording: playback position, traffic runs and their results, and when
+findings appear."""

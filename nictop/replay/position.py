@@ -32,15 +32,19 @@ class PlaybackPosition:
 
     @property
     def state(self) -> str:
-        """``playing``, ``paused``, ``end``; ``newest`` at the end of a file that is still being written."""
-        if self.at_end:
-            return "newest" if self.is_growing and self.playing else "end"
-        return "playing" if self.playing else "paused"
+        """``playing``, ``paused``, ``end``; ``newest`` at the end of a file that is still being
+        written."""
+        if not self.at_end:
+            return "playing" if self.playing else "paused"
+        if self.is_growing and self.playing:
+            return "newest"
+        return "end"
 
 
 def wall_clock_text(wall: float, *, date: bool = False) -> str:
-    """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`: seconds since the
-    epoch; ``–`` if that is not in the years 1 to 9999, as the header of a recording may contain any number."""
+    """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`:
+    seconds since the epoch; ``–`` if that is not in the years 1 to 9999, as the header of a
+    recording may contain any number."""
     try:
         moment = datetime.fromtimestamp(wall)
     except (ValueError, OverflowError, OSError):

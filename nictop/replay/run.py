@@ -1,17 +1,16 @@
 """A traffic run in a recording, evaluated by the same code and from the same lines as a live run.
 
-`RecordedRun.advance` reads the items of all hosts up to a time; `view` is the view of the run at that time, after
-its end with the result. Plan, stages and result are those that nictop noted when it made the run. In a recording
-without such notes they are derived: the plan from the arguments of the generators (a run whose start is not in the
-recording cannot be shown then), the result by the code that computes that of live runs.
+`RecordedRun.advance` reads the items of all hosts up to a time; `view` is the view of the run at
+that time, after its end with the result. Plan, stages and result are those that nictop noted when
+it made the run. In a recording without such notes they are derived: the plan from the arguments of
+the generators (a run whose start is not in the recording cannot be shown then), the result by the
+code that computes that of live runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from heapq import heappop, heappush
 from time import thread_time
 
 from nictop.hosts.session import HostSession
@@ -19,42 +18,45 @@ from nictop.hosts.specification import RECORDED, Host
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.file.run_note import RunNote
-from nictop.recording.reader import NOT_YET, NotYet, RecordedItem, Recording
-from nictop.replay.run_index import GENERATOR_ID, RunMarks
-from nictop.replay.run_plan import loaded_plan, recorded_plan
-from nictop.traffic.analysis.assemble import (
-    RunLog,
-    axis_start,
-    first_record_since,
-    has_record_since,
-    interval_time,
-    result_of,
+from nictop.recording.reader import NOT_YET, RecordedItem, Recording
+from nictop.replay.items import items_of_hosts
+from nictop.replay.old_recordings import (
+    RUN_TAIL_SECONDS,
+    Requests,
+    coming_request,
+    derived_result,
+    failure_of_ends,
+    loaded_plan,
+    recorded_plan,
 )
+from nictop.replay.run_index import GENERATOR_ID, RunMarks
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, output_parser
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.endpoint import RunEnd
+from nictop.traffic.record.log import FlowGroup, RunLog
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import WAITING_FOR_DATA, IntervalMeasured, RunFinished, SocketSample, Stage
-from nictop.traffic.run.failure_cause import end_failure, no_result_failure
-from nictop.traffic.run.failures import Failure
-from nictop.traffic.run.host import RunHost
+from nictop.traffic.run.events import WAITING_FOR_DATA, RunFinished, Stage
 from nictop.traffic.run.path_test import run_path_report, run_path_test
 from nictop.traffic.run_notes import noted_plan, noted_result
 
 RUN_LEAD_SECONDS = 20.0
-"""Seconds before the start of the first generator in which both probes were requested to check their generators."""
-RUN_TAIL_SECONDS = 4.0
-"""Seconds after the end of the run in which each host sends a last counter record."""
+"""Seconds before the start of the first generator in which both probes were requested to check
+their generators."""
 ROUNDING_SECONDS = 1e-5
-"""Times of items are rounded to microseconds, those of marks are not: a run is shown from its begin on."""
+"""Times of items are rounded to microseconds, those of marks are not: a run is shown from its begin
+on."""
 RUN_SLICE_SECONDS = 0.01
 """CPU seconds of reading after which other tasks run."""
 NOT_RECORDED = "the recording ends before the result of the test"
 ENDED_BY_NICTOP = Failure(
-    "interrupted", "ended before its end, by the user or by a time limit of nictop: the recording does not contain why"
+    "interrupted",
+    "ended before its end, by the user or by a time limit of nictop: the recording does not "
+    "contain why",
 )
 """Of a run without notes, to whose generators nictop sent a stop."""
 
@@ -64,43 +66,48 @@ class RecordedRun:
 
     def __init__(self, recording: Recording, marks: RunMarks) -> None:
         self.marks, self._recording = marks, recording
-        self._view: RunView | None = None
         self._restart()
 
     def _restart(self) -> None:
+        self._view: RunView | None = None
         self._now = float("-inf")
         self._plan: RunPlan | None = None
         self._attempt = ""
-        """Of the newest generators, as in `GENERATOR_ID`: a run is repeated, or another generator takes over."""
+        """Of the newest generators, as in `GENERATOR_ID`: a run is repeated, or another generator
+        takes over."""
         self._stored: StoredRun | None = None
         """The noted result."""
         self.noted_size = 0
         """Characters of it in the recording."""
         self._ended_because = ""
         """Why it has no result."""
+        self.has_failed = False
+        """It ended without a result."""
         self._stopped: Failure | None = None
         """Why nictop stopped its generators; None: it did not."""
-        self._requests: dict[Side, TrafficRequest] = {}
-        self._load_requests: dict[Side, TrafficRequest] = {}
-        """To the generators of the bulk flow of a loaded run."""
-        self._ends: dict[Side, RunEnd] = {}
-        self._load_ends: dict[Side, RunEnd] = {}
+        self._requests: Requests = {}
+        """To the generators of this attempt."""
         self._requests_plan: RunPlan | None = None
-        """Of a loaded run: the part with its requests."""
+        """Of a loaded run of an old recording: the part with its requests."""
+        self._log: RunLog | None = None
+        """None: its generators are not known yet."""
         self._live_run: LiveRun | None = None
         self._result_time: float | None = None
         self._path_lines: list[TrafficLine] = []
         """Of its path test, before the plan was known."""
-        self._path_test: PathReport | None = None
         self._early_lines: dict[str, TrafficLine] = {}
-        """Generator id → its last line of the kinds tools and started, received before the plan was known."""
+        """Generator id → its last line of the kinds tools and started, received before the plan was
+        known."""
         since = self.marks.begin - RUN_LEAD_SECONDS
         names = self._recording.hosts
-        self._hosts = {name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names}
-        self._items = _items_of_hosts(self._recording, names, since)
+        self._hosts = {
+            name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names
+        }
+        self._items = items_of_hosts(self._recording, names, since)
         self._next: tuple[RecordedItem, str] | None = None
         self._read_until: float | None = None
-        """End of the recording when it was read to its end; if it has grown since, all of it is read again."""
+        """End of the recording when it was read to its end; if it has grown since, all of it is
+        read again."""
 
     @property
     def _is_starting(self) -> bool:
@@ -111,7 +118,8 @@ class RecordedRun:
 
     @property
     def problem(self) -> str:
-        """Why there is no view or no result of the run although it has started; "": there is one, or it runs."""
+        """Why there is no view or no result of the run although it has started; "": there is one,
+        or it runs."""
         if self._now < self.marks.begin:
             return ""
         if self._ended_because:
@@ -122,7 +130,9 @@ class RecordedRun:
             return "settings of the test unknown: the recording starts after the test"
         has_result = self._view is not None and self._view.result is not None
         is_over = self._now >= self._recording.end and self._recording.closed
-        return NOT_RECORDED if is_over and not has_result else ""
+        if is_over and not has_result:
+            return NOT_RECORDED
+        return ""
 
     @property
     def stored(self) -> StoredRun | None:
@@ -130,17 +140,29 @@ class RecordedRun:
         return self._stored
 
     def view(self) -> RunView | None:
-        """View of the run at the time of the last `advance`; None: it has not started, or cannot be shown."""
+        """View of the run at the time of the last `advance`; None: it has not started, or cannot be
+        shown."""
         return self._view
 
     async def advance(self, now: float) -> None:
-        """Evaluate the run up to the time `now`, seconds as in the recording. For an earlier time than before,
-        everything is read again from the beginning. May be cancelled: the next call continues there."""
-        if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
+        """Evaluate the run up to the time `now`, seconds as in the recording. For an earlier time
+        than before, everything is read again from the beginning. May be cancelled: the next call
+        continues there."""
+        has_grown = self._read_until is not None and self._recording.end > self._read_until
+        if has_grown or now < self._now:
             self._restart()
         last = now + ROUNDING_SECONDS
         if self.marks.end is not None:
             last = min(last, self.marks.end + RUN_TAIL_SECONDS)
+        await self._read_until_time(last)
+        self._now = now
+        self._finish(last)
+        self._view = None
+        if self._live_run is not None:
+            self._view = self._live_run.view(self._result_time or self._now)
+
+    async def _read_until_time(self, last: float) -> None:
+        """Process the items up to that time; other tasks run meanwhile."""
         used, begin = 0.0, thread_time()
         while True:
             used += thread_time() - begin
@@ -148,22 +170,20 @@ class RecordedRun:
                 used = 0.0
                 await asyncio.sleep(0)
             begin = thread_time()
-            found = self._next if self._next is not None else next(self._items, None)
+            found = self._next or next(self._items, None)
             if found is NOT_YET:
                 continue
             if found is None:
                 self._read_until = self._recording.end
-                break
+                return
             self._next = found
-            if found[0].time > last:
-                break
-            self._next, self._now = None, max(self._now, found[0].time)
-            self._process(found[1], found[0])
-        self._now = now
-        self._finish(last)
-        self._view = None if self._live_run is None else self._live_run.view(self._result_time or self._now)
+            recorded, host = found
+            if recorded.time > last:
+                return
+            self._next, self._now = None, max(self._now, recorded.time)
+            self._process(host, recorded)
 
-    # ----------------------------------------------------------------------------------------------- items
+    # ---------------------------------------------------------------------------------------- items
 
     def _process(self, name: str, recorded: RecordedItem) -> None:
         if isinstance(recorded.item, RunNote):
@@ -173,9 +193,8 @@ class RecordedRun:
             self._process_request(recorded.item.traffic)
             return
         self._hosts[name].session.process(recorded.item, recorded.time)
-        line = recorded.item.traffic if isinstance(recorded.item, Line) else None
-        if line is not None:
-            self._process_line(line, recorded.time)
+        if isinstance(recorded.item, Line) and recorded.item.traffic is not None:
+            self._process_line(recorded.item.traffic)
 
     def _process_note(self, note: RunNote, time: float) -> None:
         if note.run != self.marks.identity:
@@ -183,246 +202,217 @@ class RecordedRun:
         if note.kind == "plan":
             self._begin(noted_plan(note.text))
         elif note.kind == "stage" and self._live_run is not None:
-            self._live_run.process(Stage("running", note.text), time)
+            self._live_run.process(Stage("running", note.text))
         elif note.kind == "result":
-            self._stored, self.noted_size = noted_result(note.text), len(note.text)
-            if self._stored is None:
-                self._ended_because = "its result in the recording is not valid"
-            else:
-                self._end(self._stored.result, time)
+            self._process_result(note.text, time)
         elif note.kind == "ended":
-            self._ended_because = clean(note.text)
-            if self._plan is not None:
-                wall = self._recording.wall_time(self.marks.begin)
-                self._end(Result(self._plan, wall, failure=Failure("other", self._ended_because)), time)
+            self._process_failure(clean(note.text), time)
+
+    def _process_result(self, text: str, time: float) -> None:
+        self._stored, self.noted_size = noted_result(text), len(text)
+        if self._stored is None:
+            self._ended_because = "its result in the recording is not valid"
+            return
+        self._end(self._stored.result, time)
+
+    def _process_failure(self, why: str, time: float) -> None:
+        """The run ended without a result."""
+        self._ended_because, self.has_failed = why, True
+        if self._plan is not None:
+            wall = self._recording.wall_time(self.marks.begin)
+            self._end(Result(self._plan, wall, failure=Failure("other", why)), time)
 
     def _begin(self, plan: RunPlan | None) -> None:
         """The plan is noted; None: it is not valid."""
-        self._plan = plan
-        self._live_run = None if plan is None else LiveRun(plan, self._hosts)
+        self._plan, self._live_run = plan, None
+        if plan is not None:
+            self._live_run = LiveRun(plan, self._hosts)
 
     def _end(self, result: Result, time: float) -> None:
         if self._live_run is None:
             self._begin(result.plan)
         if self._live_run is not None:
-            self._live_run.process(RunFinished(result), time)
+            self._live_run.process(RunFinished(result))
             self._result_time = time
 
     def _process_request(self, request: TrafficRequest | None) -> None:
-        """The request to the client is the last one, but for that to the client of a bulk flow beside requests: a run
-        with a server for one is a loaded run. With the last one, the plan is known."""
-        found = GENERATOR_ID.fullmatch(request.id) if request is not None else None
-        if request is None or found is None or found[1] != self.marks.identity:
+        """A request to start or to stop a generator of this run."""
+        if request is None:
+            return
+        generator = GENERATOR_ID.fullmatch(request.id)
+        if generator is None or generator[1] != self.marks.identity:
             return
         if request.action == "stop":
             self._note_stop(request.id)
-        if request.action != "start" or request.role is None:
-            return
-        if found[2] != self._attempt:
-            self._begin_attempt(found[2])
-        if found[3].startswith("l"):
-            self._load_requests[request.role] = request
-            if request.role == "client":
-                self._set_load()
-        elif not self._ends:
-            self._requests[request.role] = request
-            self._set_plan()
+        if request.action == "start" and request.role is not None:
+            is_load = generator[3].startswith("l")
+            self._process_start(request, request.role, attempt=generator[2], is_load=is_load)
+
+    def _process_start(
+        self, request: TrafficRequest, side: Side, *, attempt: str, is_load: bool
+    ) -> None:
+        """`is_load`: of the bulk flow of a loaded run."""
+        if attempt != self._attempt:
+            self._begin_attempt(attempt)
+        if is_load:
+            self._requests[1, side] = request
+            if side == "client" and not self.marks.is_noted:
+                self._correct_load()
+        elif self._log is None:
+            self._requests[0, side] = request
+            self._start_if_known()
 
     def _begin_attempt(self, attempt: str) -> None:
         """The run begins, or begins again with other generators."""
         self._attempt, self._result_time, self._stopped = attempt, None, None
-        self._requests, self._load_requests, self._ends, self._load_ends = {}, {}, {}, {}
+        self._requests, self._log = {}, None
         if not self.marks.is_noted:
             self._plan = self._live_run = None
-        for host in self._hosts.values():  # as live, before the server is started: windows of CPU time begin there
+        # as live, before the server is started: windows of CPU time begin there
+        for host in self._hosts.values():
             host.clear_records()
 
     def _note_stop(self, identity: str) -> None:
-        """A generator is stopped before it has ended. Of a loaded run, the requests are always stopped in the end."""
-        deciding = self._load_ends or self._ends
-        is_early = any(end.identity == identity and end.ended is None for end in deciding.values())
-        if is_early and self._stopped is None:
-            self._stopped = self._failure_of_ends() or ENDED_BY_NICTOP
-
-    def _failure_of_ends(self) -> Failure | None:
-        """As the generators reported it; None: they did not."""
-        log = self._log()
-        deciding = (log.load or log).ends
-        for end in sorted((deciding["client"], deciding["server"]), key=lambda end: not end.failed):
-            if end.failed or end.problems:
-                return end_failure(log.load or log, end)
-        return None
-
-    def _set_plan(self) -> None:
-        client, server = self._requests.get("client"), self._requests.get("server")
-        if client is None or server is None or not self.marks.is_complete:
+        """A generator is stopped before it has ended. Of a loaded run, the requests are always
+        stopped in the end."""
+        if self._log is None or self._stopped is not None:
             return
-        hosts: dict[Side, str] = {"client": self.marks.client, "server": self.marks.server}
+        for end in self._log.last.ends.values():
+            if end.identity == identity and end.ended is None:
+                self._stopped = failure_of_ends(self._log) or ENDED_BY_NICTOP
+
+    def _start_if_known(self) -> None:
+        """The request to the client is the last one, but for that to the client of a bulk flow
+        beside requests: with it, the generators are known."""
+        client = self._requests.get((0, "client"))
+        if client is None or (0, "server") not in self._requests:
+            return
+        if not self.marks.is_complete:
+            return
         if self.marks.is_noted:
             if self._plan is not None:
-                self._start(self._plan if self._plan.load else _with_generator(self._plan, client), hosts)
+                self._start(_with_generator(self._plan, client))
             return
-        known = tuple(self._hosts[hosts[side]].snapshot for side in ("client", "server"))
-        self._plan = recorded_plan(client, server, (known[0], known[1]))
-        load = self._load_requests.get("server")
-        if self._plan is not None and load is not None:
-            self._requests_plan = self._plan
-            coming = self._coming_load_request()
-            self._plan = loaded_plan(self._plan, load, coming) or loaded_plan(self._plan, load)
+        self._plan = self._derived_plan()
         if self._plan is not None:
-            self._start(self._plan, hosts)
             self._live_run = LiveRun(self._plan, self._hosts)
-            self._live_run.process(Stage("running", WAITING_FOR_DATA), self._now)
+            self._live_run.process(Stage("running", WAITING_FOR_DATA))
+            self._start(self._plan)
 
-    def _coming_load_request(self) -> TrafficRequest | None:
-        """To the client of the bulk flow, which is started later: its options were known to the user from the
-        beginning. None: it is not in the recording."""
-        wanted = f"{self.marks.identity}{self._attempt}lc"
-        for found in _items_of_hosts(self._recording, (self.marks.client,), self._now):
-            if found is NOT_YET:
-                continue
-            recorded = found[0]
-            request = recorded.item.traffic if isinstance(recorded.item, Request) else None
-            if request is not None and request.id == wanted and request.action == "start":
-                return request
-            if self.marks.end is not None and recorded.time > self.marks.end:
-                break
-        return None
+    def _start(self, plan: RunPlan) -> None:
+        groups = []
+        for number, part in enumerate(plan.parts):
+            client = self._new_end(number, "client", part)
+            server = self._new_end(number, "server", part)
+            groups.append(FlowGroup(part, {"client": client, "server": server}))
+        wall = self._recording.wall_time(self.marks.begin)
+        self._log = RunLog(plan, tuple(groups), self._hosts, wall)
+        self._log.path_test = self._path_report(self._log)
+        if self._live_run is not None:
+            self._live_run.begin(self._log)
 
-    def _set_load(self) -> None:
-        """Of a run without notes: the bulk flow beside the requests is started, and its options are known at last."""
-        client, server = self._load_requests.get("client"), self._load_requests.get("server")
-        if self._requests_plan is None or self._live_run is None or client is None or server is None:
-            return
-        plan = loaded_plan(self._requests_plan, server, client) or self._plan
-        if plan is not None and plan != self._plan:  # the file has grown since
-            self._plan = plan
-            self._live_run.set_plan(self._plan)
-            for side, end in self._load_ends.items():
-                self._add_tools(end, self._plan.load or self._plan, side)
+    def _new_end(self, number: int, side: Side, part: RunPlan) -> RunEnd:
+        """`number`: of its group; `part`: what that runs."""
+        host = self.marks.client if side == "client" else self.marks.server
+        request = self._requests.get((number, side))
+        if request is None:  # the client of a bulk flow, which is started later
+            end = RunEnd(side, host, f"{self.marks.identity}{self._attempt}lc", part.omit)
+        else:
+            end = RunEnd(side, host, request.id, part.omit)
+            end.client = _served_client(request)
+        self._add_tools(end, part)
+        # the servers had started before the request to the client
+        started = self._early_lines.get(end.identity)
+        if started is not None:
+            end.add_line(started)
+        return end
 
-    def _start(self, plan: RunPlan, hosts: Mapping[Side, str]) -> None:
-        for side, name in hosts.items():
-            end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
-            end.client = _served_client(self._requests[side])
-            self._add_tools(end, plan.requests, side)
-            load = plan.load
-            if load is not None:
-                request = self._load_requests.get(side)
-                identity = request.id if request is not None else f"{self.marks.identity}-lc"
-                self._load_ends[side] = RunEnd(side, name, identity, load.omit)
-                self._load_ends[side].client = _served_client(request) if request is not None else ""
-                self._add_tools(self._load_ends[side], load, side)
-            # the servers had started before the request to the client
-            for one in (end, *([self._load_ends[side]] if load is not None else ())):
-                started = self._early_lines.get(one.identity)
-                if started is not None:
-                    one.add_line(started)
-        self._path_test = self._path_report(plan)
-
-    def _add_tools(self, end: RunEnd, plan: RunPlan, side: Side) -> None:
+    def _add_tools(self, end: RunEnd, plan: RunPlan) -> None:
         attempt = self._attempt.removesuffix("b")
-        check = self._early_lines.get(f"{self.marks.identity}{attempt}{side[0]}-check")
+        check = self._early_lines.get(f"{self.marks.identity}{attempt}{end.side[0]}-check")
         if check is not None and check.tools is not None:
             end.tools, end.output = check.tools, output_parser(plan, check.tools)
 
-    def _process_line(self, line: TrafficLine, now: float) -> None:
-        end = next((one for one in self._all_ends if one.identity == line.id), None)
-        if end is None or self._live_run is None:
-            if line.kind in ("tools", "started"):
-                self._early_lines[line.id] = line
-            elif line.id.startswith((f"{self.marks.identity}-path_", f"{self.marks.identity}-r-path_")):
-                self._path_lines.append(line)
+    def _process_line(self, line: TrafficLine) -> None:
+        if self._log is None or self._log.group_of(line.id) is None:
+            self._keep_early_line(line)
             return
-        intervals = end.add_line(line)
-        is_load = end in self._load_ends.values()
-        for one in intervals:
-            time = interval_time(self._log(), end, one) if is_load else self._time(end, line.time)
-            self._live_run.process(IntervalMeasured(end.host, time, one, end.side, is_load), now)
-        if line.kind == "sockets":
-            self._live_run.process(SocketSample(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
+        self._log.add_line(line)
 
-    def _path_report(self, plan: RunPlan) -> PathReport | None:
+    def _keep_early_line(self, line: TrafficLine) -> None:
+        path_tests = (f"{self.marks.identity}-path_", f"{self.marks.identity}-r-path_")
+        if line.kind in ("tools", "started"):
+            self._early_lines[line.id] = line
+        elif line.id.startswith(path_tests):
+            self._path_lines.append(line)
+
+    def _path_report(self, log: RunLog) -> PathReport | None:
         """None: the run had no path test."""
         if not self._path_lines:
             return None
-        test = run_path_test(plan, self._hosts, self.marks.identity)
+        test = run_path_test(log.plan, self._hosts, self.marks.identity)
         for line in self._path_lines:
             test.record(line)
-        tools = {end.host: end.tools for end in self._ends.values() if end.tools is not None}
-        return run_path_report(plan, test, self._hosts, tools)
+        tools = {end.host: end.tools for end in log.ends.values() if end.tools is not None}
+        return run_path_report(log.plan, test, self._hosts, tools)
 
-    def _time(self, end: RunEnd, host_time: float) -> float | None:
-        axis = axis_start(self._log())
-        return None if axis is None else host_time - self._hosts[end.host].offset.seconds - axis
+    # ------------------------------------------------------------------- runs of old recordings
 
-    def _log(self) -> RunLog:
-        assert self._plan is not None
-        before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
-        wall = self._recording.wall_time(self.marks.begin)
-        load = None
-        if self._plan.load is not None:
-            load = RunLog(self._plan.load, self._load_ends, self._hosts, wall, before, {})
-        return RunLog(self._plan, self._ends, self._hosts, wall, before, {}, path_test=self._path_test, load=load)
+    def _derived_plan(self) -> RunPlan | None:
+        """From the requests to its generators: a run with a server for a bulk flow is a loaded
+        run."""
+        client, server = self._requests[0, "client"], self._requests[0, "server"]
+        snapshots = (
+            self._hosts[self.marks.client].snapshot,
+            self._hosts[self.marks.server].snapshot,
+        )
+        plan = recorded_plan(client, server, snapshots)
+        load = self._requests.get((1, "server"))
+        if plan is None or load is None:
+            return plan
+        self._requests_plan = plan
+        wanted = f"{self.marks.identity}{self._attempt}lc"
+        coming = coming_request(self._recording, self.marks, wanted, self._now)
+        return loaded_plan(plan, load, coming) or loaded_plan(plan, load)
 
-    @property
-    def _all_ends(self) -> tuple[RunEnd, ...]:
-        return (*self._ends.values(), *self._load_ends.values())
+    def _correct_load(self) -> None:
+        """The bulk flow beside the requests is started, and its options are known at last: the file
+        may have grown since."""
+        log, plan = self._log, self._corrected_plan()
+        if log is None or plan is None or plan == self._plan:
+            return
+        self._plan = log.plan = plan
+        log.last.plan = plan.parts[-1]
+        for end in log.last.ends.values():
+            self._add_tools(end, log.last.plan)
 
-    # ------------------------------------------------------------------------------------------------------ the end
+    def _corrected_plan(self) -> RunPlan | None:
+        """The plan of a loaded run by the requests to its bulk flow; None: they are not known."""
+        client, server = self._requests.get((1, "client")), self._requests.get((1, "server"))
+        if client is None or server is None or self._requests_plan is None:
+            return None
+        return loaded_plan(self._requests_plan, server, client)
 
     def _finish(self, last: float) -> None:
-        """Of a run without notes: make the result, once both ends are over and every host has sent a counter record
-        after that or is late."""
-        if (
-            self.marks.is_noted
-            or self._live_run is None
-            or self._result_time is not None
-            or any(end.ended is None for end in self._ends.values())
-            or any(end.ended is None for side, end in self._load_ends.items() if side in self._load_requests)
-        ):
+        """Make the result of a run without notes, once it is known."""
+        if self.marks.is_noted or self._log is None or self._result_time is not None:
             return
-        ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._all_ends if end.ended)
-        read_after = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
-        late = last >= ended + RUN_TAIL_SECONDS
-        if not late and not all(has_record_since(host, read_after[name]) for name, host in self._hosts.items()):
-            return
-        after = {name: first_record_since(host, read_after[name]) for name, host in self._hosts.items()}
-        log = self._log()
-        failure = self._stopped or self._failure_of_ends()
-        if failure is None and not any(end.totals for end in (log.load or log).ends.values()):
-            failure = no_result_failure(log.load or log)
-        self._end(result_of(replace(log, after=after, failure=failure)), last)
+        result = derived_result(self._log, self._requests, self._stopped, last)
+        if result is not None:
+            self._end(result, last)
 
 
 def _with_generator(plan: RunPlan, client: TrafficRequest) -> RunPlan:
-    """The plan with the generator that was started in fact."""
+    """The plan with the generator that was started in fact; of a loaded run it is that of the bulk
+    flow."""
+    if plan.load is not None:
+        return plan
     return replace(plan, generator=client.generator or plan.generator)
 
 
-def _items_of_hosts(
-    recording: Recording, names: Iterable[str], since: float
-) -> Iterator[tuple[RecordedItem, str] | NotYet]:
-    """The items of these hosts by time, in steps of some milliseconds."""
-    heap: list[tuple[float, str, RecordedItem]] = []
-    readers = {name: recording.reader(name, since) for name in names}
-    wanted = list(readers)
-    while wanted or heap:
-        while wanted:
-            name = wanted[-1]
-            recorded = readers[name].step()
-            if recorded is NOT_YET:
-                yield NOT_YET
-                continue
-            wanted.pop()
-            if recorded is not None:
-                heappush(heap, (recorded.time, name, recorded))
-        if heap:
-            _, name, recorded = heappop(heap)
-            yield recorded, name
-            wanted.append(name)
-
-
 def _served_client(request: TrafficRequest) -> str:
-    """The address of the only client whose traffic is that of the run; "": not known, or the server refuses others."""
-    return request.peer if request.generator == "iperf3" else ""
+    """The address of the only client whose traffic is that of the run; "": not known, or the server
+    refuses others."""
+    if request.generator != "iperf3":
+        return ""
+    return request.peer

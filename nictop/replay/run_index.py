@@ -1,5 +1,5 @@
-"""The traffic runs in a recording, found by the notes about them and by the marks of their generators. Reads only the
-index of the recording."""
+"""The traffic runs in a recording, found by the notes about them and by the marks of their
+generators. Reads only the index of the recording."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nictop.recording.file.run_note import MARKED_NOTES
 from nictop.recording.reader import Recording
 
 GENERATOR_ID = re.compile(r"(.+?)((?:-r)?-b?)(l?c|l?s\d{0,3})", re.ASCII | re.DOTALL)
-"""Ids of generators (see `nictop.traffic.run.run`): ``RUN-c`` client, ``RUN-s`` server, ``RUN-s2`` server at another
-port; ``RUN-lc`` and ``RUN-ls`` of the bulk flow of a loaded run. ``RUN-bc``: the built-in generator after iperf3 died;
-``RUN-r-c``: the run was repeated after a failure."""
+"""Ids of generators (see `nictop.traffic.run.run`): ``RUN-c`` client, ``RUN-s`` server, ``RUN-s2``
+server at another port; ``RUN-lc`` and ``RUN-ls`` of the bulk flow of a loaded run. ``RUN-bc``: the
+built-in generator after iperf3 died; ``RUN-r-c``: the run was repeated after a failure."""
 NOTE_SIDES = {"plan": "c", "server": "s"}
 """Kind of a note at the begin of a run → side of the host at which it is."""
 END_NOTES = ("result", "ended")
@@ -26,14 +26,15 @@ class RunMarks:
 
     identity: str
     begin: float
-    """Of its check, or else start of the first generator."""
+    """Of its check, or else start of the first generator; not before the recording begins."""
     end: float | None
     """Time of its result, or else end of the last generator; None: not in the recording."""
     client: str = ""
     """Name of the host; "": the start of its generator is not in the recording."""
     server: str = ""
     is_noted: bool = False
-    """Plan and result, or why there is none, are in the recording; else they are derived from its generators."""
+    """Plan and result, or why there is none, are in the recording; else they are derived from its
+    generators."""
 
     @property
     def hosts_text(self) -> str:
@@ -76,11 +77,24 @@ class _FoundRun:
             self.ends.append(mark.time)
             self.running -= 1
 
+    def marks(self, identity: str, earliest: float) -> RunMarks:
+        """It begins at `earliest` at the earliest."""
+        return RunMarks(
+            identity,
+            max(earliest, min(self.begins)),
+            self.end,
+            self.hosts.get("c", ""),
+            self.hosts.get("s", ""),
+            self.is_noted,
+        )
+
     @property
     def end(self) -> float | None:
         if self.is_noted:
             return self.noted_end
-        return max(self.ends) if self.ends and self.running <= 0 else None
+        if not self.ends or self.running > 0:
+            return None
+        return max(self.ends)
 
 
 def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
@@ -92,17 +106,20 @@ def run_marks(recording: Recording) -> tuple[RunMarks, ...]:
             continue
         generator = GENERATOR_ID.fullmatch(mark.id)
         if generator is not None:
-            found.setdefault(generator[1], _FoundRun()).add_generator(mark, generator[3].rstrip("0123456789"))
-    runs = [
-        RunMarks(identity, min(run.begins), run.end, run.hosts.get("c", ""), run.hosts.get("s", ""), run.is_noted)
-        for identity, run in found.items()
-        if run.begins
-    ]
+            found.setdefault(generator[1], _FoundRun()).add_generator(
+                mark, generator[3].rstrip("0123456789")
+            )
+    runs = [run.marks(identity, recording.begin) for identity, run in found.items() if run.begins]
     return tuple(sorted(runs, key=lambda run: run.begin))
 
 
 def run_at(runs: tuple[RunMarks, ...], time: float) -> int | None:
-    """Index of the last run that has started at `time`, else of the first one; None: there is no run."""
+    """Index of the last run that has started at `time`, else of the first one; None: there is no
+    run."""
     if not runs:
         return None
-    return max((index for index, run in enumerate(runs) if run.begin <= time), default=0)
+    index = 0
+    for number, run in enumerate(runs):
+        if run.begin <= time:
+            index = number
+    return index

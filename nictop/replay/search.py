@@ -1,14 +1,14 @@
 """The next or previous event in a recording: a new finding, or the start of a traffic run.
 
-The rules are evaluated every `STEP_SECONDS` of the recording; each step costs one diagnosis, and the search may be
-cancelled between two steps. Results are not cached.
+The rules are evaluated every `STEP_SECONDS` of the recording; each step costs one diagnosis, and
+the search may be cancelled between two steps. Results are not cached.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from time import thread_time
@@ -33,6 +33,8 @@ SAME_TIME_SECONDS = 0.01
 
 ProgressCallback = Callable[[float], None]
 """Called with the time of the recording that the search has reached."""
+MAX_NAMED_FINDINGS = 5
+"""Findings of one time that are named."""
 FindingKey = tuple[str, str, str]
 """(host, rule, subject) of a finding."""
 
@@ -46,42 +48,54 @@ class RecordingEvent:
     sentence: str
 
 
-async def event_after(recording: Recording, moment: float, progress: ProgressCallback) -> RecordingEvent | None:
+async def event_after(
+    recording: Recording, moment: float, progress: ProgressCallback
+) -> RecordingEvent | None:
     """The first event after a time of the recording; None: there is none."""
-    run = next((one for one in _runs(recording) if one.time > moment + SAME_TIME_SECONDS), None)
-    until = recording.end if run is None else run.time
-    async with aclosing(new_findings(recording, moment, until, progress)) as found:
-        async for one in found:
-            if one.time > moment + SAME_TIME_SECONDS:
-                return one
-    return run
+    until, next_run = recording.end, None
+    for run in _runs(recording):
+        if run.time > moment + SAME_TIME_SECONDS:
+            until, next_run = run.time, run
+            break
+    async with aclosing(new_findings(recording, moment, until, progress)) as events:
+        async for event in events:
+            if event.time > moment + SAME_TIME_SECONDS:
+                return event
+    return next_run
 
 
-async def event_before(recording: Recording, moment: float, progress: ProgressCallback) -> RecordingEvent | None:
+async def event_before(
+    recording: Recording, moment: float, progress: ProgressCallback
+) -> RecordingEvent | None:
     """The last event before a time of the recording; None: there is none."""
-    runs = [one for one in _runs(recording) if one.time < moment - SAME_TIME_SECONDS]
+    latest = moment - SAME_TIME_SECONDS
+    runs = [run for run in _runs(recording) if run.time < latest]
     end = moment
     while end > recording.begin:
         begin = max(recording.begin, _step_time(recording, end - BACKWARD_CHUNK_SECONDS))
-        found = [one for one in runs if begin < one.time <= end]
-        async with aclosing(new_findings(recording, begin, end, progress)) as more:
-            found += [one async for one in more if one.time < moment - SAME_TIME_SECONDS]
+        found = [run for run in runs if begin < run.time <= end]
+        async with aclosing(new_findings(recording, begin, end, progress)) as events:
+            found += [event async for event in events if event.time < latest]
         if found:
-            return max(found, key=lambda one: one.time)
+            return max(found, key=lambda event: event.time)
         end = begin if begin < end else recording.begin
-    return runs[-1] if runs else None
+    if not runs:
+        return None
+    return runs[-1]
 
 
 def _runs(recording: Recording) -> list[RecordingEvent]:
-    return [RecordingEvent(run.begin, f"test starts: {run.hosts_text}") for run in run_marks(recording)]
+    return [
+        RecordingEvent(run.begin, f"test starts: {run.hosts_text}") for run in run_marks(recording)
+    ]
 
 
 async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
-    """Warnings and critical findings that exist at a step and not at the step before it; the steps are those from the
-    last one up to `since` to the last one up to `until`. Those before which nothing was recorded are left out: there
-    may be years of them."""
+    """Warnings and critical findings that exist at a step and not at the step before it; the steps
+    are those from the last one up to `since` to the last one up to `until`. Those before which
+    nothing was recorded are left out: there may be years of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingKey] | None = None
@@ -90,19 +104,31 @@ async def new_findings(
         await asyncio.sleep(0)
         for host in hosts:
             await host.read_until(time)
-        known = [host.session.facts for host in hosts if host.session.snapshot.inventory is not None]
-        findings = (await diagnose_in_slices(known))[0].findings if known else ()
-        serious = {_key(one): one for one in findings if one.severity != "info"}
+        serious = await _serious_findings([host.session for host in hosts])
         if before is not None:
-            new = [one for key, one in serious.items() if key not in before]
+            new = [finding for key, finding in serious.items() if key not in before]
             if new:
-                yield RecordingEvent(time, "\n".join(_finding_text(one) for one in new[:5]))
+                texts = map(_finding_text, new[:MAX_NAMED_FINDINGS])
+                yield RecordingEvent(time, "\n".join(texts))
         before = frozenset(serious)
-        time = max(time + STEP_SECONDS, _step_time(recording, min(host.next_time for host in hosts)))
+        next_time = min(host.next_time for host in hosts)
+        time = max(time + STEP_SECONDS, _step_time(recording, next_time))
+
+
+async def _serious_findings(sessions: Iterable[HostSession]) -> dict[FindingKey, Finding]:
+    """Warnings and critical findings about the present state of hosts, by key."""
+    facts = [session.facts for session in sessions if session.snapshot.inventory is not None]
+    if not facts:
+        return {}
+    diagnosis, *_ = await diagnose_in_slices(facts)
+    serious = [finding for finding in diagnosis.findings if finding.severity != "info"]
+    return {_key(finding): finding for finding in serious}
 
 
 def _step_time(recording: Recording, moment: float) -> float:
-    return recording.begin + STEP_SECONDS * math.floor((moment - recording.begin) / STEP_SECONDS + 1e-9)
+    return recording.begin + STEP_SECONDS * math.floor(
+        (moment - recording.begin) / STEP_SECONDS + 1e-9
+    )
 
 
 def _key(finding: Finding) -> FindingKey:
@@ -127,7 +153,9 @@ class _RecordedHost:
     @property
     def next_time(self) -> float:
         """Of the item after those that were read; infinite: there is none."""
-        return math.inf if self._next is None else self._next.time
+        if self._next is None:
+            return math.inf
+        return self._next.time
 
     async def read_until(self, time: float) -> None:
         """Process the items up to this time."""
@@ -135,7 +163,7 @@ class _RecordedHost:
         reader = self._reader = self._reader or await self._first_reader()
         while True:
             await self._charge()
-            recorded = self._next if self._next is not None else reader.step()
+            recorded = self._next or reader.step()
             if recorded is NOT_YET:
                 continue
             if recorded is None or recorded.time > time:

@@ -1,4 +1,5 @@
 """Facts, findings and traffic runs as text, JSON, Markdown and HTML, redacted on request.
 
-`facts`: ``nictop show``. `findings`: ``nictop check``. `runs`: results of traffic. `html`: the report page.
+`facts`: ``nictop show``. `findings`: ``nictop check``. `runs`: results of traffic. `html`: the
+report page.
 """

@@ -5,13 +5,8 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import msgspec
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from nictop import __version__
 from nictop.model.facts import clean, wrap
@@ -19,20 +14,32 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import count_noun
-from nictop.probe.records import PathReplies, PathSize, PathTest, Unreadable
-from nictop.report.findings.check import json_value
-from nictop.report.findings.text import finding_lines
-from nictop.report.text_table import aligned_table, labelled_lines, layout_width, max_line_width
+from nictop.probe.records import (
+    IcmpError,
+    PathListener,
+    PathReplies,
+    PathSize,
+    PathTest,
+    TrafficPath,
+    Unreadable,
+)
+from nictop.report.document import Block, Fact, Facts, FindingBlock, Line, Section, Verdict
+from nictop.report.json import json_schema, json_text
+from nictop.report.render.text import text_of
+from nictop.report.stored_list import list_blocks
 from nictop.rules.finding import Finding, Severity
+from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import severity_counts, severity_counts_text
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
-from nictop.traffic.path.store import StoredPaths
-from nictop.traffic.run.strangers import refused_datagrams_texts
+from nictop.traffic.path.store import StoredPath, StoredPaths
+from nictop.traffic.record.strangers import refused_datagrams_texts
 
-LABEL_CELLS = 9
+LABEL_CELLS, INDENT = 9, 2
+LIST_TITLES = ("written", "id", "path", "result")
+NO_TESTS = "no stored path tests\n"
 INITIAL_HOP_LIMITS = (64, 128, 255)
 """With which systems send; Linux: 64."""
 
@@ -117,90 +124,103 @@ class PathListDocument:
 
 def path_document(report: PathReport) -> PathDocument:
     directions = tuple(map(_direction_document, report.result.directions))
-    return PathDocument(__version__, directions, severity_counts(report.findings), report.findings, report.result)
+    return PathDocument(
+        __version__, directions, severity_counts(report.findings), report.findings, report.result
+    )
 
 
 def path_json(report: PathReport) -> str:
     """The document as indented ASCII JSON with a final newline."""
-    return json.dumps(path_document(report), indent=2, default=json_value) + "\n"
+    return json_text(path_document(report), texts=(Step,))
 
 
 def stored_paths_json(paths: StoredPaths) -> str:
     """The list of stored tests, as indented ASCII JSON with a final newline."""
-    listed = (
-        ListedPath(str(file), one.identity, one.label, one.written, path_document(one.test.report))
-        for file, one in paths.results
-    )
+    listed = []
+    for file, path in paths.results:
+        document_of_test = path_document(path.test.report)
+        listed.append(
+            ListedPath(str(file), path.identity, path.label, path.written, document_of_test)
+        )
     unreadable = {str(file): sentence for file, sentence in paths.unreadable}
     document = PathListDocument(__version__, tuple(listed), unreadable, paths.left_out)
-    return json.dumps(document, indent=2, default=json_value) + "\n"
+    return json_text(document, texts=(Step,))
 
 
 def path_schema(*, listed: bool = False) -> str:
-    """JSON schema (draft 2020-12) of `PathDocument`, or of `PathListDocument`, made from the record types, with a final
-    newline."""
-    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    document = PathListDocument if listed else PathDocument
-    schema.update(msgspec.json.schema(document, schema_hook=lambda _: {"type": "string"}))  # `Step`
-    return json.dumps(schema, indent=2) + "\n"
+    """JSON schema (draft 2020-12) of `PathDocument`, or of `PathListDocument`, made from the record
+    types, with a final newline."""
+    return json_schema(PathListDocument if listed else PathDocument)
 
 
 def _direction_document(direction: PathDirection) -> TestedDirectionDocument:
-    test = direction.test
-    size = best_size(test) if test is not None else None
-    return TestedDirectionDocument(
+    document = TestedDirectionDocument(
         sender=direction.sender.host,
         receiver=direction.receiver.host,
         failure=direction.failure,
-        protocols=tuple(_protocol(test, one) for one in test.replies) if test is not None else (),
-        largest_packet=size.largest if size is not None else None,
-        mtu=test.mtu if test is not None else None,
-        too_big_from=size.too_big.source if size is not None and size.too_big is not None else "",
+        protocols=(),
+        largest_packet=None,
+        mtu=None,
+        too_big_from="",
         routers=router_count(direction),
     )
+    test = direction.test
+    if test is None:
+        return document
+    protocols = tuple(_protocol(test, replies) for replies in test.replies)
+    document = replace(document, protocols=protocols, mtu=test.mtu)
+    size = best_size(test)
+    if size is None:
+        return document
+    document = replace(document, largest_packet=size.largest)
+    if size.too_big is None:
+        return document
+    return replace(document, too_big_from=size.too_big.source)
 
 
 def _protocol(test: PathTest, replies: PathReplies) -> PathProtocol:
     outcome, times = outcome_of(test, replies.protocol), round_trips(replies)
+    minimum, median, p99 = None, None, None
+    if times is not None:
+        minimum, median, p99 = times.minimum, times.median, times.p99
     return PathProtocol(
         replies.protocol,
         outcome.kind,
         outcome.source,
         replies.sent,
         len(replies.rtts),
-        times.minimum if times is not None else None,
-        times.median if times is not None else None,
-        times.p99 if times is not None else None,
+        minimum,
+        median,
+        p99,
     )
 
 
 def router_count(direction: PathDirection) -> int | None:
     """Routers on the way, as the receiver saw it; None: it received nothing."""
     listener = direction.listener
-    received = (*listener.delivered, *(listener.arrived or ())) if listener is not None else ()
-    limits = [one.hop_limit for one in received if one.hop_limit is not None]
+    if listener is None:
+        return None
+    received = (*listener.delivered, *(listener.arrived or ()))
+    limits = [packets.hop_limit for packets in received if packets.hop_limit is not None]
     if not limits:
         return None
-    return next((initial - min(limits) for initial in INITIAL_HOP_LIMITS if min(limits) <= initial), None)
+    lowest = min(limits)
+    for initial in INITIAL_HOP_LIMITS:
+        if lowest <= initial:
+            return initial - lowest
+    return None
 
 
-# ------------------------------------------------------------------------------------------------------------- text
-
-_labelled = partial(labelled_lines, label_cells=LABEL_CELLS, indent=2)
+# --------------------------------------------------------------------------------------------- text
 
 
-def path_text(report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findings_first: bool = False) -> str:
-    """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per line unless a word of
-    a command is wider, with a final newline. The caller encodes the text (`Glyphs.encode`)."""
-    room = layout_width(room)
-    lines = list(wrap(ends_text(report), room))
-    measured = ["", *measured_lines(report, room)]
-    found: list[str] = []
-    for finding in report.findings:
-        found += ["", *finding_lines(finding, room, True, glyphs)]
-    verdict = verdict_of_path(report, glyphs)
-    lines += ["", verdict, *found, *measured] if findings_first else [*measured, *found, "", verdict]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+def path_text(
+    report: PathReport, room: int, glyphs: Glyphs = UNICODE, *, findings_first: bool = False
+) -> str:
+    """Both directions, and the findings with their commands; at most `room` cells (40 to 200) per
+    line unless a word of a command is wider, with a final newline. The caller encodes the text
+    (`Glyphs.encode`)."""
+    return text_of(path_blocks(report, glyphs, findings_first=findings_first), room, glyphs)
 
 
 def ends_text(report: PathReport) -> str:
@@ -208,14 +228,59 @@ def ends_text(report: PathReport) -> str:
     return " ↔ ".join(_end_text(direction.sender) for direction in report.result.directions)
 
 
-def measured_lines(report: PathReport, room: int) -> Sequence[str]:
-    """What was measured in both directions, with a blank line between them; at most `room` cells per line."""
-    first, second = ([*_direction_lines(direction, room)] for direction in report.result.directions)
-    return [*first, "", *second]
+def path_section(path: StoredPath, number: int) -> Section:
+    """A stored test, for a page."""
+    report = path.test.report
+    about = [wall_time_text(report.result.wall)]
+    if path.label:
+        about.append(path.label)
+    blocks: tuple[Block, ...] = (
+        Line(ends_text(report), "title"),
+        Line(" · ".join(about), "dim"),
+        path_verdict(report),
+        *finding_blocks(report),
+        *map(direction_section, report.result.directions),
+    )
+    return Section(
+        blocks,
+        "Path test",
+        command="nictop path",
+        anchor=f"path-{number}",
+        entry=f"Path test {number}",
+    )
+
+
+def path_blocks(report: PathReport, glyphs: Glyphs, *, findings_first: bool) -> tuple[Block, ...]:
+    """Ends, verdict, findings and what was measured; the verdict last, unless `findings_first`."""
+    ends = Line(ends_text(report))
+    verdict = Section((path_verdict(report, glyphs),))
+    findings = finding_blocks(report)
+    measured = tuple(map(direction_section, report.result.directions))
+    if findings_first:
+        return (ends, verdict, *findings, *measured)
+    return (ends, *measured, *findings, verdict)
+
+
+def finding_blocks(report: PathReport) -> tuple[FindingBlock, ...]:
+    return tuple(FindingBlock(finding, True) for finding in report.findings)
+
+
+def path_verdict(report: PathReport, glyphs: Glyphs = UNICODE) -> Verdict:
+    is_complete = not any(direction.failure for direction in report.result.directions)
+    is_good = is_complete and not report.findings
+    return Verdict(verdict_of_path(report, glyphs), tone="good" if is_good else "normal")
+
+
+def direction_section(direction: PathDirection) -> Section:
+    """What was measured one way."""
+    ends = f"{direction.sender.host} → {direction.receiver.host}"
+    facts = Facts(tuple(_direction_facts(direction)), LABEL_CELLS, indent=INDENT)
+    return Section((facts,), ends)
 
 
 def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
-    """Number of findings by severity, else that there are none, or that a direction was not tested."""
+    """Number of findings by severity, else that there are none, or that a direction was not
+    tested."""
     if any(direction.failure for direction in report.result.directions):
         return severity_counts_text(report.findings) or "incomplete"
     return severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
@@ -223,51 +288,52 @@ def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
 
 def stored_paths_text(paths: StoredPaths, columns: int) -> str:
     """A line per stored test, newest first: time, identity, ends and label, verdict."""
-    room = layout_width(columns)
-    if not paths.results and not paths.unreadable:
-        return "no stored path tests\n"
-    rows = [("written", "id", "path", "result")]
-    for _, one in paths.results:
-        report = one.test.report
-        path = " ".join(part for part in (ends_text(report), clean(one.label)) if part)
-        rows.append((wall_time_text(one.written), clean(one.identity), path, verdict_of_path(report)))
-    lines = list(aligned_table(rows, left=4)) if len(rows) > 1 else []
-    if max_line_width(lines) > room:
-        lines = [
-            part
-            for written, identity, path, verdict in rows[1:]
-            for part in (*wrap(f"{identity}  {written}", room), *wrap(f"  {path}: {verdict}", room))
-        ]
-    if paths.left_out:
-        lines += wrap(f"not listed: {count_noun(paths.left_out, 'older result')}", room)
-    for file, sentence in paths.unreadable:
-        lines += wrap(f"{clean(file.name)}: {sentence}", room)
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    rows = [_list_row(path) for _, path in paths.results]
+    blocks = list_blocks(LIST_TITLES, rows, _narrow_row, paths.left_out, paths.unreadable)
+    return text_of(blocks, columns) or NO_TESTS
+
+
+def _list_row(path: StoredPath) -> tuple[str, ...]:
+    report = path.test.report
+    ends = ends_text(report)
+    if path.label:
+        ends += f" {path.label}"
+    return wall_time_text(path.written), path.identity, ends, verdict_of_path(report)
+
+
+def _narrow_row(row: tuple[str, ...], room: int) -> Iterator[str]:
+    written, identity, path, verdict = row
+    yield from wrap(f"{identity}  {written}", room)
+    yield from wrap(f"  {path}: {verdict}", room)
 
 
 def _end_text(end: PathEnd) -> str:
-    return " ".join(clean(part) for part in (end.host, end.nic, end.address) if part)
+    return " ".join(map(clean, filter(None, (end.host, end.nic, end.address))))
 
 
-def _direction_lines(direction: PathDirection, room: int) -> Iterator[str]:
-    yield from wrap(f"{clean(direction.sender.host)} → {clean(direction.receiver.host)}", room)
+def _direction_facts(direction: PathDirection) -> Iterator[Fact]:
     test = direction.test
     if test is None:
-        yield from _labelled("failed", clean(direction.failure), room)
+        yield Fact("failed", direction.failure, "bad")
         return
-    yield from _labelled("route", _route_text(direction, test), room)
-    yield from _labelled("neighbour", _neighbour_text(test), room)
-    yield from _labelled("received", _received_text(direction), room)
-    refused = direction.listener.refused if direction.listener is not None else ()
-    for number, text in enumerate(refused_datagrams_texts(refused)):
-        yield from _labelled("" if number else "refused", text, room)
+    yield Fact("route", _route_text(direction, test))
+    yield Fact("neighbour", _neighbour_text(test))
+    yield Fact("received", _received_text(direction))
+    if direction.listener is not None:
+        for text in refused_datagrams_texts(direction.listener.refused):
+            yield Fact("refused", text, kind="refused")
     if "icmp" in test.unreadable:
-        yield from _labelled("ICMP echo", f"not tested: {_reason(test.unreadable['icmp'])}; UDP is used", room)
+        yield Fact("ICMP echo", f"not tested: {_reason(test.unreadable['icmp'])}; UDP is used")
     for replies in test.replies:
-        port = "" if replies.protocol == "icmp" else f"port {test.port}: "
-        yield from _labelled(PROTOCOL_NAMES[replies.protocol], port + _replies_text(test, replies), room)
-    for number, text in enumerate(_size_texts(test)):
-        yield from _labelled("" if number else "largest", text, room)
+        text = _port_text(test, replies) + _replies_text(test, replies)
+        yield Fact(PROTOCOL_NAMES[replies.protocol], text)
+    for text in _size_texts(test):
+        yield Fact("largest", text, kind="largest")
+
+
+def _port_text(test: PathTest, replies: PathReplies) -> str:
+    """``port 5201: ``; "": ICMP has no ports."""
+    return "" if replies.protocol == "icmp" else f"port {test.port}: "
 
 
 def _route_text(direction: PathDirection, test: PathTest) -> str:
@@ -277,8 +343,8 @@ def _route_text(direction: PathDirection, test: PathTest) -> str:
     if path.route != "unicast":
         texts = {"none": "none", "local": "local, by no NIC"}
         return texts.get(path.route, f"of type {path.route}: nothing is sent")
-    nic = f"by {_nic_name(direction.sender, path.ifindex)}"
-    parts = [f"via {clean(path.gateway)}" if path.gateway is not None else "on-link", nic]
+    way = "on-link" if path.gateway is None else f"via {clean(path.gateway)}"
+    parts = [way, f"by {_nic_name(direction.sender, path.ifindex)}"]
     if test.mtu is not None:
         parts.append(f"MTU {test.mtu}")
     return ", ".join(parts)
@@ -290,37 +356,55 @@ def _nic_name(end: PathEnd, ifindex: int | None) -> str:
 
 
 def _neighbour_text(test: PathTest) -> str:
-    path = test.path
-    if path is None or path.route != "unicast" or path.neighbour in ("", "none"):
-        state = "none"
-    else:
-        state = f"{path.neighbour_address or 'no MAC address'} ({path.neighbour})"
+    return f"{_neighbour_state(test.path)}; {_who_answers(test)}"
+
+
+def _neighbour_state(path: TrafficPath | None) -> str:
+    """``52:54:00:00:00:02 (reachable)``"""
+    if path is None or path.route != "unicast":
+        return "none"
+    if path.neighbour in ("", "none"):
+        return "none"
+    return f"{path.neighbour_address or 'no MAC address'} ({path.neighbour})"
+
+
+def _who_answers(test: PathTest) -> str:
+    """Which hosts answer ARP for the address: more than one is an error."""
     if test.macs is None:
         reason = test.unreadable.get("macs")
-        return f"{state}; who else answers: {_reason(reason) if reason is not None else 'not tested'}"
+        why = "not tested" if reason is None else _reason(reason)
+        return f"who else answers: {why}"
     kind = "neighbour discovery" if ":" in test.address else "ARP"
     if not test.macs:
-        return f"{state}; no host answers {kind}"
-    if test.macs == (path.neighbour_address if path is not None else None,):
-        return f"{state}; no other MAC address answers {kind}"
-    return f"{state}; {count_noun(len(test.macs), 'MAC address', 'MAC addresses')} for {kind}: {', '.join(test.macs)}"
+        return f"no host answers {kind}"
+    if test.path is not None and test.macs == (test.path.neighbour_address,):
+        return f"no other MAC address answers {kind}"
+    number = count_noun(len(test.macs), "MAC address", "MAC addresses")
+    return f"{number} for {kind}: {', '.join(test.macs)}"
 
 
 def _received_text(direction: PathDirection) -> str:
     listener = direction.listener
     if listener is None or not listener.ended:
         return "unknown"
-    received = listener.arrived if listener.arrived is not None else listener.delivered
-    names = dict.fromkeys(_nic_name(direction.receiver, one.ifindex) for one in received)
-    parts = [f"by {' and '.join(names)}" if names else "nothing"]
+    parts = [_receiving_nics(listener, direction.receiver)]
     routers = router_count(direction)
-    if routers is not None:
-        parts.append("no router between" if routers == 0 else f"{routers} router{'s' * (routers > 1)} between")
+    if routers == 0:
+        parts.append("no router between")
+    elif routers is not None:
+        parts.append(f"{count_noun(routers, 'router')} between")
     if listener.rp_filter_drops:
         parts.append(f"{listener.rp_filter_drops} packets dropped by rp_filter")
     if "arrived" in listener.unreadable:
         parts.append(f"packets that its firewall drops: {_reason(listener.unreadable['arrived'])}")
     return ", ".join(parts)
+
+
+def _receiving_nics(listener: PathListener, receiver: PathEnd) -> str:
+    """``by ens224 and ens256``; ``nothing``"""
+    received = listener.delivered if listener.arrived is None else listener.arrived
+    nics = dict.fromkeys(_nic_name(receiver, packets.ifindex) for packets in received)
+    return f"by {' and '.join(nics)}" if nics else "nothing"
 
 
 def _replies_text(test: PathTest, replies: PathReplies) -> str:
@@ -330,7 +414,8 @@ def _replies_text(test: PathTest, replies: PathReplies) -> str:
     if replies.protocol == "tcp":
         return f"connected in {units.duration(times.minimum)}"
     return (
-        f"{len(replies.rtts)} of {replies.sent} answered, RTT min {units.duration(times.minimum)}, median "
+        f"{len(replies.rtts)} of {replies.sent} answered, RTT min "
+        f"{units.duration(times.minimum)}, median "
         f"{units.duration(times.median)}, p99 {units.duration(times.p99)}"
     )
 
@@ -338,9 +423,12 @@ def _replies_text(test: PathTest, replies: PathReplies) -> str:
 def _outcome_text(outcome: Outcome) -> str:
     if outcome.kind == "no_neighbour":
         return ANSWERS[outcome.kind]
-    by = f" by {outcome.source}" if outcome.source else ""
-    detail = f" ({outcome.detail})" if outcome.detail else ""
-    return f"{ANSWERS.get(outcome.kind, outcome.kind)}{by}{detail}"
+    text = ANSWERS.get(outcome.kind, outcome.kind)
+    if outcome.source:
+        text += f" by {outcome.source}"
+    if outcome.detail:
+        text += f" ({outcome.detail})"
+    return text
 
 
 def _size_texts(test: PathTest) -> Iterator[str]:
@@ -359,15 +447,25 @@ def _size_limit(size: PathSize) -> str:
     """What limits the size, as the end of a sentence."""
     text = ""
     if size.largest is not None and size.largest < size.limit:
-        if size.too_big is None:
-            text = '; larger packets are lost, no ICMP "fragmentation needed"'
-        else:
-            mtu = f" (MTU {size.too_big.mtu})" if size.too_big.mtu is not None else ""
-            text = f'; ICMP "fragmentation needed" from {clean(size.too_big.source)}{mtu}'
-    return text if size.complete else f"{text}; search not finished"
+        text = _too_big_text(size.too_big)
+    if not size.complete:
+        text += "; search not finished"
+    return text
+
+
+def _too_big_text(message: IcmpError | None) -> str:
+    """What the ICMP message says that a larger packet caused."""
+    if message is None:
+        return '; larger packets are lost, no ICMP "fragmentation needed"'
+    text = f'; ICMP "fragmentation needed" from {clean(message.source)}'
+    if message.mtu is not None:
+        text += f" (MTU {message.mtu})"
+    return text
 
 
 def _reason(reason: Unreadable) -> str:
     """``needs root (net.ipv4.ping_group_range is 1 0)``"""
-    detail = f" ({clean(reason.detail)})" if reason.detail else ""
-    return f"needs root{detail}" if reason.reason == "needs_root" else f"not available{detail}"
+    text = "needs root" if reason.reason == "needs_root" else "not available"
+    if reason.detail:
+        text += f" ({clean(reason.detail)})"
+    return text

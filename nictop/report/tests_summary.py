@@ -1,10 +1,12 @@
-"""Tests of a report in a line each, for its top: what was reached, what failed, what is not verified.
+"""Tests of a report in a line each, for its top: what was reached, what failed, what is not
+verified.
 
 Reads nothing; takes a `Report`. All text is clean.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -15,12 +17,18 @@ from nictop.report.page import Report
 from nictop.report.path import ends_text, verdict_of_path
 from nictop.report.runs.points import SetUpPoint, point_cells, set_up_points
 from nictop.report.runs.sentences import hosts_text
+from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.caveats import with_caveat
-from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.results.store import StoredRun, WithoutResult
 
-Standing = Literal["failed", "problem", "doubtful", "good"]
-STANDING_TEXTS: dict[Standing, str] = {"failed": "failed", "problem": "found a problem", "doubtful": "not verified"}
+Standing = Literal["failed", "problem", "doubtful", "missing", "good"]
+STANDING_TEXTS: dict[Standing, str] = {
+    "failed": "failed",
+    "problem": "found a problem",
+    "doubtful": "not verified",
+    "missing": "without a result",
+}
 
 
 @dataclass(frozen=True)
@@ -40,23 +48,35 @@ def test_lines(report: Report) -> tuple[TestLine, ...]:
     found: list[TestLine] = []
     for number, experiment in enumerate(report.experiments, 1):
         points = set_up_points(experiment.runs)
-        found += [_run_line(f"Traffic {number}", point, several=len(points) > 1) for point in points]
-    found += [_path_line(f"Path test {number}", path) for number, path in enumerate(report.path_tests, 1)]
-    found += [TestLine("", f"{UNICODE.critical} {clean(text)}", "failed") for text in report.without_result]
+        found += [
+            _run_line(f"Traffic {number}", point, several=len(points) > 1) for point in points
+        ]
+    found += [
+        _path_line(f"Path test {number}", path) for number, path in enumerate(report.path_tests, 1)
+    ]
+    found += map(_line_without_result, report.without_result)
     return tuple(found)
+
+
+def _line_without_result(test: WithoutResult) -> TestLine:
+    """One that was still running has not failed."""
+    if test.has_failed:
+        return TestLine("", f"{UNICODE.critical} {clean(test.sentence)}", "failed")
+    return TestLine("", f"{UNICODE.warning} {clean(test.sentence)}", "missing")
 
 
 def tests_verdict(lines: Sequence[TestLine]) -> str:
     """``✖ 1 of 2 tests failed, 1 not verified``; "": all are good, or there are none."""
+    numbers = Counter(line.standing for line in lines)
     parts: list[str] = []
     for standing, words in STANDING_TEXTS.items():
-        number = sum(line.standing == standing for line in lines)
-        if number:
-            parts.append(f"{number} {words}" if parts else f"{number} of {_counted(lines)} {words}")
+        if numbers[standing]:
+            of_all = "" if parts else f" of {_counted(lines)}"
+            parts.append(f"{numbers[standing]}{of_all} {words}")
     if not parts:
         return ""
-    has_failed = any(line.standing == "failed" for line in lines)
-    return f"{UNICODE.critical if has_failed else UNICODE.warning} {', '.join(parts)}"
+    mark = UNICODE.critical if numbers["failed"] else UNICODE.warning
+    return f"{mark} {', '.join(parts)}"
 
 
 def _counted(lines: Sequence[TestLine]) -> str:
@@ -70,11 +90,20 @@ def _run_line(name: str, point: SetUpPoint, *, several: bool) -> TestLine:
     if point.main is not None:
         parts.append(with_caveat(point.measures[0].text(point.main.median), point.caveat))
     if failures:
-        of_all = f" ({len(failures)} of {len(point.runs)} runs)" if len(point.runs) > 1 else ""
-        parts.append(f"{UNICODE.critical} failed{of_all}: {failures[0]}")
-    standing: Standing = "failed" if failures else "doubtful" if point.caveat else "good"
-    ends = hosts_text(first.result.plan)
-    return TestLine(name, f"{ends}: {', '.join(parts)}" if parts else ends, standing)
+        failed = "failed"
+        if len(point.runs) > 1:
+            failed += f" ({len(failures)} of {len(point.runs)} runs)"
+        parts.append(f"{UNICODE.critical} {failed}: {failures[0]}")
+    text = hosts_text(first.result.plan)
+    if parts:
+        text += f": {', '.join(parts)}"
+    return TestLine(name, text, _standing_of(point))
+
+
+def _standing_of(point: SetUpPoint) -> Standing:
+    if point.failed:
+        return "failed"
+    return "doubtful" if point.caveat else "good"
 
 
 def _varied(first: StoredRun, point: SetUpPoint, several: bool) -> Iterator[str]:
@@ -92,7 +121,11 @@ def _failures(point: SetUpPoint) -> Iterator[str]:
 
 def _path_line(name: str, path: StoredPath) -> TestLine:
     report = path.test.report
-    standing: Standing = "problem" if any(one.severity != "info" for one in report.findings) else "good"
-    if any(one.failure for one in report.result.directions):
-        standing = "failed"
-    return TestLine(name, f"{ends_text(report)}: {verdict_of_path(report)}", standing)
+    return TestLine(name, f"{ends_text(report)}: {verdict_of_path(report)}", _path_standing(report))
+
+
+def _path_standing(report: PathReport) -> Standing:
+    if any(direction.failure for direction in report.result.directions):
+        return "failed"
+    is_problem = any(finding.severity != "info" for finding in report.findings)
+    return "problem" if is_problem else "good"

@@ -20,18 +20,18 @@ def layout_width(columns: int) -> int:
 
 
 def aligned_table(rows: Sequence[Sequence[str]], left: int = 1) -> tuple[str, ...]:
-    """The rows as lines; each column is as wide as its widest cell. The first `left` columns are flush left, the others
-    flush right."""
+    """The rows as lines; each column is as wide as its widest cell. The first `left` columns are
+    flush left, the others flush right."""
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
-    lines = []
-    for row in cells:
-        parts = (
-            fit(cell, room, "left" if number < left else "right")
-            for number, (cell, room) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append(GAP.join(parts).rstrip())
-    return tuple(lines)
+    return tuple(_table_line(row, widths, left) for row in cells)
+
+
+def _table_line(row: Sequence[str], widths: Sequence[int], left: int) -> str:
+    parts = []
+    for number, (cell, room) in enumerate(zip(row, widths, strict=True)):
+        parts.append(fit(cell, room, "left" if number < left else "right"))
+    return GAP.join(parts).rstrip()
 
 
 def max_line_width(lines: Sequence[str]) -> int:
@@ -39,7 +39,11 @@ def max_line_width(lines: Sequence[str]) -> int:
     return max(map(width, lines), default=0)
 
 
-def labelled_lines(label: str, text: str, room: int, *, label_cells: int, indent: int = 0) -> Iterator[str]:
-    """A label in `label_cells` cells, and beside it the text, wrapped so that each line has at most `room` cells."""
-    for number, part in enumerate(wrap(text, room - indent - label_cells - 1)):
-        yield f"{' ' * indent}{fit('' if number else label, label_cells)} {part}"
+def labelled_lines(
+    label: str, text: str, room: int, *, label_cells: int, indent: int = 0
+) -> Iterator[str]:
+    """A label in `label_cells` cells, and beside it the text, wrapped so that each line has at most
+    `room` cells."""
+    for part in wrap(text, room - indent - label_cells - 1):
+        yield f"{' ' * indent}{fit(label, label_cells)} {part}"
+        label = ""  # of the first line only

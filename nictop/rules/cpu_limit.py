@@ -1,8 +1,8 @@
 """Limit of the CPU time of one rule: the data of a host cannot block the program.
 
-Reads the CPU clock of the main thread. A timer (ITIMER_VIRTUAL, SIGVTALRM) interrupts a rule that takes longer, also in
-a search of `re`, which checks for signals while it backtracks. Signals are handled in the main thread only: rules in
-another thread are not interrupted.
+Reads the CPU clock of the main thread. A timer (ITIMER_VIRTUAL, SIGVTALRM) interrupts a rule that
+takes longer, also in a search of `re`, which checks for signals while it backtracks. Signals are
+handled in the main thread only: rules in another thread are not interrupted.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _deadline: float | None = None
-"""`time.thread_time` of the main thread at which the work is interrupted; None: no work in progress."""
+"""`time.thread_time` of the main thread at which the work is interrupted; None: no work in
+progress."""
 
 
 class TooLong(BaseException):
-    """The limit is exceeded. Not a subclass of Exception: a rule that catches exceptions must not catch it."""
+    """The limit is exceeded. Not a subclass of Exception: a rule that catches exceptions must not
+    catch it."""
 
 
 def limited(seconds: float, work: Callable[[], T]) -> T:
-    """The result of `work`. Raises TooLong when that takes more than `seconds` of CPU time, at any point of it. Calls
-    cannot be nested."""
+    """The result of `work`. Raises TooLong when that takes more than `seconds` of CPU time, at any
+    point of it. Calls cannot be nested."""
     global _deadline  # noqa: PLW0603
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -57,7 +59,8 @@ def _handle_the_signal() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """The timer counts the CPU time of all threads: it is started again for the time that the main thread has left."""
+    """The timer counts the CPU time of all threads: it is started again for the time that the main
+    thread has left."""
     if _deadline is None:
         return
     left = _deadline - time.thread_time()

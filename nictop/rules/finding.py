@@ -13,16 +13,29 @@ from typing import Literal
 from nictop.rules.fixes.commands import Step
 
 Severity = Literal["critical", "warning", "info"]
-"""critical: no traffic, or a lock-out. warning: slower than it should be, or a risk. info: worth knowing."""
+"""critical: no traffic, or a lock-out. warning: slower than it should be, or a risk. info: worth
+knowing."""
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 """Worst first."""
 
 WhereToType = Literal[
-    "here", "peer", "hypervisor", "esxi", "proxmox", "libvirt", "ahv", "hyperv", "azure", "cloud", "firmware", "switch"
+    "here",
+    "peer",
+    "hypervisor",
+    "esxi",
+    "proxmox",
+    "libvirt",
+    "ahv",
+    "hyperv",
+    "azure",
+    "cloud",
+    "firmware",
+    "switch",
 ]
-"""Where a fix is applied. here: on the host of the finding. peer: on the other watched host of a pair.
-hypervisor: the Linux host of this guest, whatever manages it. firmware: setup of the machine or of the NIC."""
+"""Where a fix is applied. here: on the host of the finding. peer: on the other watched host of a
+pair. hypervisor: the Linux host of this guest, whatever manages it. firmware: setup of the machine
+or of the NIC."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +47,8 @@ class Evidence:
     value: str
     """As displayed: ``256 of 4096``."""
     source: str
-    """Where it was read: ``ethtool -g ens192``, ``/sys/class/net/ens224/carrier``, ``NetworkManager: Device.State``."""
+    """Where it was read: ``ethtool -g ens192``, ``/sys/class/net/ens224/carrier``,
+    ``NetworkManager: Device.State``."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,8 @@ class Fix:
     title: str
     """What it does, imperative: ``Rename the profile to ens224``."""
     commands: tuple[Step, ...]
-    """To be run one after another. Empty: there is no command for it, `note` describes the manual steps."""
+    """To be run one after another. Empty: there is no command for it, `note` describes the manual
+    steps."""
     persistent: bool | None = None
     """True: survives a reboot. False: until the next one. None: does not apply."""
     undo: tuple[Step, ...] = ()
@@ -53,7 +68,8 @@ class Fix:
     note: str = ""
     """What to know before running the commands."""
     peer: str = ""
-    """Name of the watched host where it is applied, if that is not the host of the finding; "": not known."""
+    """Name of the watched host where it is applied, if that is not the host of the finding; "": not
+    known."""
 
 
 def on_peer(peer: str, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
@@ -66,14 +82,16 @@ class Finding:
     """A problem, or something worth knowing, of one subject."""
 
     rule: str
-    """Name of the rule's function; "" as the function yields it, filled in by `nictop.rules.registry`."""
+    """Name of the rule's function; "" as the function yields it, filled in by
+    `nictop.rules.registry`."""
     severity: Severity
     host: str
     """Name of the watched host."""
     subject: str
     """Interface name, PCI address, ``CPU 3``, name of a profile, or "" for the host itself."""
     title: str
-    """State of the subject, shown after it: ``no DHCP reply yet; auto-generated profile "Wired connection 1"``."""
+    """State of the subject, shown after it: ``no DHCP reply yet; auto-generated profile "Wired
+    connection 1"``."""
     evidence: tuple[Evidence, ...]
     why: str
     """Why it matters, one to three sentences."""
@@ -84,8 +102,9 @@ class Finding:
 
 
 Cause = Literal["rights", "not_watched", "no_answer"]
-"""Why a check was skipped. rights: the probe needs root for it. not_watched: a recording does not have it. no_answer: a
-source of the host failed, was late or made no sense, or the check itself failed."""
+"""Why a check was skipped. rights: the probe needs root for it. not_watched: a recording does not
+have it. no_answer: a source of the host failed, was late or made no sense, or the check itself
+failed."""
 
 
 @dataclass(frozen=True)

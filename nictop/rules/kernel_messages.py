@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.kernel_log import Logged
 from nictop.model.text.units import whole_seconds
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES_PER_GROUP
-from nictop.probe.records import Link
+from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Severity
 from nictop.rules.host import HostFacts
 
@@ -28,7 +29,8 @@ HOUR_SECONDS = 3600.0
 STARVED_SECONDS = 120.0
 """A CPU that was stuck so long before or after a NIC stalled is named as the cause."""
 CLOCK_TOLERANCE_SECONDS = 10.0
-"""udev reports a device up to so long after the kernel created it, when its driver may have logged messages."""
+"""udev reports a device up to so long after the kernel created it, when its driver may have logged
+messages."""
 LOG = "/dev/kmsg"
 DRIVER_NAME = re.compile(r"[a-z0-9_-]{1,32}")
 """Not ``[qede_tx_timeout:594(eth0)]TX``."""
@@ -80,7 +82,9 @@ class Messages:
 
     def _begin(self, entry: Logged) -> float:
         since = entry.message.omitted_since
-        return entry.time if since is None or self.now - since > RECENT_SECONDS else since
+        if since is None or self.now - since > RECENT_SECONDS:
+            return entry.time
+        return since
 
     @property
     def is_ongoing(self) -> bool:
@@ -98,13 +102,14 @@ class Messages:
     @property
     def drivers(self) -> frozenset[str]:
         """Those that logged the messages, where the messages name them."""
-        words = (entry.text.partition(" ")[0].rstrip(":") for entry in self.entries)
-        return frozenset(word for word in words if DRIVER_NAME.fullmatch(word))
+        words = {_first_word(entry) for entry in self.entries}
+        return frozenset(filter(DRIVER_NAME.fullmatch, words))
 
     @property
     def newest_drivers(self) -> frozenset[str]:
         """First words of the messages of the last second."""
-        return frozenset(_first_word(entry) for entry in self.entries if entry.time >= self.newest.time - 1.0)
+        begin = self.newest.time - 1.0
+        return frozenset(_first_word(entry) for entry in self.entries if entry.time >= begin)
 
     def count(self, within: float = RECENT_SECONDS) -> Count:
         """Of the most frequent text: one problem is often logged in several texts."""
@@ -114,7 +119,9 @@ class Messages:
             if entry.time >= begin:
                 texts.setdefault(entry.known.text, []).append(entry)
         counts = [_count(entries, begin) for entries in texts.values()]
-        return max(counts, key=lambda one: (one.number, one.or_more), default=Count(0, or_more=False))
+        return max(
+            counts, key=lambda count: (count.number, count.or_more), default=Count(0, or_more=False)
+        )
 
 
 def _first_word(entry: Logged) -> str:
@@ -122,7 +129,8 @@ def _first_word(entry: Logged) -> str:
 
 
 def has_pci_nics(host: HostFacts) -> bool:
-    """There is a PCI network function, which messages of drivers and of the PCI core could be about."""
+    """There is a PCI network function, which messages of drivers and of the PCI core could be
+    about."""
     return bool(host.snapshot.pci)
 
 
@@ -136,10 +144,14 @@ def _count(entries: list[Logged], begin: float) -> Count:
 
 
 def link_messages(
-    host: HostFacts, link: Link, *meanings: Meaning, within: float = RECENT_SECONDS, since_created: bool = True
+    host: HostFacts,
+    link: Link,
+    *meanings: Meaning,
+    within: float = RECENT_SECONDS,
+    since_created: bool = True,
 ) -> Messages | None:
-    """Messages about a link. `since_created`: only those about the present netdev, not about an earlier one of the same
-    device (the driver was loaded again)."""
+    """Messages about a link. `since_created`: only those about the present netdev, not about an
+    earlier one of the same device (the driver was loaded again)."""
     if not host.snapshot.kernel_log.has(meanings):
         return None
     found = host.snapshot.kernel_log.of_link(link)
@@ -151,13 +163,16 @@ def link_messages(
 def address_messages(
     host: HostFacts, address: str | None, *meanings: Meaning, within: float = RECENT_SECONDS
 ) -> Messages | None:
-    """Messages about a PCI function, or about the port above one, also those that name only its netdev."""
+    """Messages about a PCI function, or about the port above one, also those that name only its
+    netdev."""
     if not host.snapshot.kernel_log.has(meanings):
         return None
     return _messages(host, host.snapshot.kernel_log.of_address(address), meanings, within)
 
 
-def host_messages(host: HostFacts, *meanings: Meaning, within: float = RECENT_SECONDS) -> Messages | None:
+def host_messages(
+    host: HostFacts, *meanings: Meaning, within: float = RECENT_SECONDS
+) -> Messages | None:
     """All messages with one of these meanings, whatever device they are about."""
     return _messages(host, host.snapshot.kernel_log.entries, meanings, within)
 
@@ -186,37 +201,64 @@ def functions_with_messages(
             yield address, found
 
 
+def used_functions_with_messages(
+    host: HostFacts, *meanings: Meaning, within: float = RECENT_SECONDS
+) -> Iterator[tuple[PciFunction, Messages]]:
+    """PCI functions that are there, and are not given to a guest, with messages."""
+    for address, messages in functions_with_messages(host, *meanings, within=within):
+        function = host.functions.get(address)
+        if function is not None and function.driver not in PASSTHROUGH_DRIVERS:
+            yield function, messages
+
+
 def _messages(
     host: HostFacts, entries: Iterable[Logged], meanings: tuple[Meaning, ...], within: float
 ) -> Messages | None:
     begin = host.inventory.time - within
-    found = tuple(entry for entry in entries if entry.known.meaning in meanings and entry.time >= begin)
+    found = tuple(
+        entry for entry in entries if entry.known.meaning in meanings and entry.time >= begin
+    )
     return Messages(found, host.inventory.time) if found else None
 
 
 def since(entries: Iterable[Logged], created: float | None) -> list[Logged]:
-    """Those that can be about a device that was created at `created` (None: at boot, or not known), and not about an
-    earlier one of the same name or number."""
-    return [one for one in entries if created is None or one.time >= created - CLOCK_TOLERANCE_SECONDS]
+    """Those that can be about a device that was created at `created` (None: at boot, or not known),
+    and not about an earlier one of the same name or number."""
+    if created is None:
+        return list(entries)
+    begin = created - CLOCK_TOLERANCE_SECONDS
+    return [entry for entry in entries if entry.time >= begin]
 
 
 def message_evidence(messages: Messages) -> tuple[Evidence, ...]:
     """The newest message of each text, the queues, and how many there were."""
     newest = {entry.known.text: entry for entry in messages.entries}
-    texts = [entry.text for entry in sorted(newest.values(), key=lambda entry: -entry.time)]
-    found = [Evidence("kernel message", text, LOG) for text in texts[:MAX_TEXTS]]
+    shown = sorted(newest.values(), key=lambda entry: -entry.time)[:MAX_TEXTS]
+    found = [Evidence("kernel message", entry.text, LOG) for entry in shown]
     if messages.queues:
-        found.append(Evidence("queue", ", ".join(str(queue) for queue in messages.queues[:16]), LOG))
+        found.append(Evidence("queue", ", ".join(map(str, messages.queues[:16])), LOG))
     found.append(Evidence("last message", history_text(messages), LOG))
     return tuple(found)
 
 
+def newest_evidence(messages: Messages | None) -> tuple[Evidence, ...]:
+    """The newest message alone; (): there is none."""
+    if messages is None:
+        return ()
+    return (Evidence("kernel message", messages.newest.text, LOG),)
+
+
 def related_evidence(host: HostFacts, link: Link, messages: Messages) -> tuple[Evidence, ...]:
     """The newest other problem that was logged about the same link; (): none."""
-    shown = {entry.known.meaning for entry in messages.entries}
-    others = [one for one in host.snapshot.kernel_log.of_link(link) if one.known.meaning in PROBLEMS - shown]
-    recent = [one for one in others if one.time >= messages.now - RECENT_SECONDS]
-    return (Evidence("also logged", recent[-1].text, LOG),) if recent else ()
+    others = PROBLEMS - {entry.known.meaning for entry in messages.entries}
+    begin = messages.now - RECENT_SECONDS
+    newest = None
+    for entry in host.snapshot.kernel_log.of_link(link):
+        if entry.known.meaning in others and entry.time >= begin:
+            newest = entry
+    if newest is None:
+        return ()
+    return (Evidence("also logged", newest.text, LOG),)
 
 
 def history_text(messages: Messages) -> str:

@@ -1,26 +1,28 @@
-"""What to do about the queues of a NIC: one sentence with its reason, and its commands if there is something to change.
+"""What to do about the queues of a NIC: one sentence with its reason, and its commands if there is
+something to change.
 
-From the findings about the NIC, its RSS table and transmit packet steering (XPS), and how its load is spread now. Pure.
-RSS selects the queue by a hash of addresses and ports: all packets of one flow use the same queue, whatever the table
-(kernel Documentation/networking/scaling.rst).
+From the findings about the NIC, its RSS table and transmit packet steering (XPS), and how its load
+is spread now. Pure. RSS selects the queue by a hash of addresses and ports: all packets of one flow
+use the same queue, whatever the table (kernel Documentation/networking/scaling.rst).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nictop.model.queues.counts import receive_queues
-from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list, short_cpu_list
+from nictop.model.queues.cpu_lists import format_cpu_list, short_cpu_list
 from nictop.model.queues.map import QueueMap, balance
+from nictop.model.snapshot import is_unread_link
 from nictop.model.text.words import driver_name
 from nictop.probe.records import Link
-from nictop.rules.cpu.steering import cpu_mask
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
+from nictop.rules.interrupts.steering import cpu_mask
 from nictop.rules.registry import RULES
 from nictop.rules.wording import fixes_with_commands, where_text
 
@@ -44,16 +46,17 @@ QUEUE_RULES = frozenset(
 SOURCES = frozenset(("ethtool", "interrupts", "queues", "services"))
 """Parts of the inventory that the advice rests on."""
 UNEQUAL_WEIGHTS = 2.0
-"""Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it, the table itself is
-uneven. A table whose length is no multiple of the queues differs by one entry."""
+"""Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it,
+the table itself is uneven. A table whose length is no multiple of the queues differs by one
+entry."""
 ONE_FLOW = "one flow uses one queue, RSS cannot split it"
 STREAMS = "a test with several streams uses more"
 
 
 @dataclass(frozen=True)
 class QueueAdvice:
-    """`text`: the sentence. `fix`: its commands; None: there is nothing to change, or nothing that a command does.
-    `finding`: that it is a fix of; None: it was made from the settings."""
+    """`text`: the sentence. `fix`: its commands; None: there is nothing to change, or nothing that
+    a command does. `finding`: that it is a fix of; None: it was made from the settings."""
 
     text: str
     fix: Fix | None = None
@@ -62,11 +65,13 @@ class QueueAdvice:
 
 def queue_advice(host: HostFacts, link: Link, findings: Sequence[Finding] | None) -> QueueAdvice:
     """`findings`: those of the host, worst first; None: the rules have not run yet."""
-    if findings is None or SOURCES & set(host.inventory.pending):
+    is_unread = is_unread_link(link) or SOURCES & set(host.inventory.pending)
+    if findings is None or is_unread:
         return QueueAdvice("not known yet, because the inventory is not complete")
-    about = [one for one in findings if one.host == host.name and one.ifindex == link.ifindex and _is_of_queues(one)]
-    if about:
-        return _of_finding(about[0])
+    for finding in findings:
+        is_of_link = finding.host == host.name and finding.ifindex == link.ifindex
+        if is_of_link and _is_of_queues(finding):
+            return _of_finding(finding)
     found = host.queue_map(link)
     if not found.rows:
         return QueueAdvice("not known, because no queues are reported")
@@ -79,32 +84,47 @@ def _is_of_queues(finding: Finding) -> bool:
 
 
 def _of_finding(finding: Finding) -> QueueAdvice:
-    fix = next(iter(fixes_with_commands(finding)), None)
-    if fix is None:
+    fixes = fixes_with_commands(finding)
+    if not fixes:
         return QueueAdvice(f"{finding.title} (see Findings)", None, finding)
+    fix = fixes[0]
     place = "" if fix.where == "here" else f"; {where_text(finding.host, fix)}:"
     return QueueAdvice(f"{finding.title}{place}", fix, finding)
 
 
 def _of_steering(host: HostFacts, link: Link) -> QueueAdvice | None:
     """XPS that assigns all CPUs to some of the transmit queues: the others are never used."""
-    cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
-    masks = {row.queue: set(row.xps) for row in host.queue_map(link).rows if row.has_tx and row.xps is not None}
+    cpus = host.cpu_numbers
+    masks = _transmit_cpus(host, link)
     used = [queue for queue, mask in masks.items() if mask]
     assigned = set().union(*masks.values())
     if not used or len(used) >= min(len(masks), len(cpus)) or not assigned >= set(cpus):
         return None
-    unused = [queue for queue in masks if queue is not None and queue not in used]
-    files = {queue: f"/sys/class/net/{link.name}/queues/tx-{queue}/xps_cpus" for queue in masks}
-    commands = tuple(echo(cpu_mask(cpus[place :: len(files)]), file) for place, file in enumerate(files.values()))
-    undo = tuple(echo(cpu_mask(masks[queue]), file) for queue, file in files.items())
-    fix = Fix("here", "Assign CPUs to each transmit queue", commands, persistent=False, undo=undo)
-    queues = format_cpu_list([queue for queue in used if queue is not None])
+    unused = [queue for queue in masks if queue not in used]
     return QueueAdvice(
-        f"transmit packet steering (XPS) assigns all CPUs to queue {queues}, so {format_cpu_list(unused)} "
-        "send nothing: assign CPUs to each queue",
-        fix,
+        f"transmit packet steering (XPS) assigns all CPUs to queue {format_cpu_list(used)}, so "
+        f"{format_cpu_list(unused)} send nothing: assign CPUs to each queue",
+        _cpus_for_each_queue(link, masks, cpus),
     )
+
+
+def _transmit_cpus(host: HostFacts, link: Link) -> dict[int, set[int]]:
+    """Transmit queue → the CPUs that XPS assigns to it."""
+    found = {}
+    for row in host.queue_map(link).rows:
+        if row.queue is not None and row.has_tx and row.xps is not None:
+            found[row.queue] = set(row.xps)
+    return found
+
+
+def _cpus_for_each_queue(link: Link, masks: Mapping[int, set[int]], cpus: Sequence[int]) -> Fix:
+    commands, undo = [], []
+    for place, (queue, before) in enumerate(masks.items()):
+        file = f"/sys/class/net/{link.name}/queues/tx-{queue}/xps_cpus"
+        commands.append(echo(cpu_mask(cpus[place :: len(masks)]), file))
+        undo.append(echo(cpu_mask(before), file))
+    title = "Assign CPUs to each transmit queue"
+    return Fix("here", title, tuple(commands), persistent=False, undo=tuple(undo))
 
 
 def _of_table(host: HostFacts, link: Link) -> QueueAdvice | None:
@@ -116,7 +136,9 @@ def _of_table(host: HostFacts, link: Link) -> QueueAdvice | None:
     ((queue, most),) = counts.most_common(1)
     fixes = ethtool_fixes(host, link, ["-X", "equal", str(len(counts))])
     share = f"{most} of {sum(counts.values())} entries to queue {queue}"
-    return QueueAdvice(f"the RSS table gives {share}: set equal shares, unless they are intended", fixes[0])
+    return QueueAdvice(
+        f"the RSS table gives {share}: set equal shares, unless they are intended", fixes[0]
+    )
 
 
 def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
@@ -126,15 +148,20 @@ def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
     if queues < 2:
         return QueueAdvice(f"nothing to change at this load: {_single_queue_text(link)}")
     if level == "uneven":
-        return QueueAdvice(f"nothing to change: {_selection_text(link, found)}; {ONE_FLOW}; {STREAMS}")
+        return QueueAdvice(
+            f"nothing to change: {_selection_text(link, found)}; {ONE_FLOW}; {STREAMS}"
+        )
     if level:
-        return QueueAdvice(f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}")
+        return QueueAdvice(
+            f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}"
+        )
     why = "no traffic" if "no traffic" in sentence else "too little traffic"
     return QueueAdvice(f"not judged: {why}")
 
 
 def _cpus_text(found: QueueMap) -> str:
-    """All CPUs on which interrupts of queues were counted, as the table lists them; "" if none were."""
+    """All CPUs on which interrupts of queues were counted, as the table lists them; "" if none
+    were."""
     cpus = sorted({cpu for row in found.rows if row.in_use for cpu in row.busy_cpus})
     if not cpus:
         return ""
@@ -154,7 +181,8 @@ def _single_queue_text(link: Link) -> str:
 
 
 def _selection_text(link: Link, found: QueueMap) -> str:
-    """What selects the queue of most packets: XPS for those that are sent, else the RSS table, as far as known."""
+    """What selects the queue of most packets: XPS for those that are sent, else the RSS table, as
+    far as known."""
     sends_most = (found.total.tx_packets or 0.0) > (found.total.rx_packets or 0.0)
     if sends_most and any(row.xps for row in found.rows):
         return "the CPU that sends selects the queue (XPS)"

@@ -1,50 +1,54 @@
 """How a function becomes a rule, and how all rules are evaluated.
 
-A rule is a pure generator of findings and skips. Its name is the problem that it finds, its docstring is the
-explanation that the user reads (``nictop check --explain RULE``): first what is wrong, then how it is detected, what is
-not reported, and the source.
+A rule is a pure generator of findings and skips. Its name is the problem that it finds, its
+docstring is the explanation that the user reads (``nictop check --explain RULE``): first what is
+wrong, then how it is detected, what is not reported, and the source.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, TypedDict
 
+from nictop.model.chain import Step
 from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
+from nictop.rules.fixes.added_lines import without_added_lines
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, forget_indexes
+from nictop.rules.order import RULE_MODULES, step_of
 from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
 
-Family = Literal[
-    "profiles and names",
-    "addresses and routes",
-    "PCI and SR-IOV",
-    "VF attributes and path",
-    "bridges and VLANs",
-    "virtio",
-    "vmxnet3",
-    "Hyper-V",
-    "cloud NICs",
-    "interrupts and softirqs",
-    "CPUs",
-    "bonds and teams",
-    "link and path",
-]
-FAMILIES: tuple[Family, ...] = get_args(Family)
-"""In the order of lists and pages."""
+FAMILIES: Mapping[str, str] = {
+    "profiles": "profiles and names",
+    "routes": "addresses and routes",
+    "pci": "PCI and SR-IOV",
+    "vf": "VF attributes and path",
+    "bridges": "bridges and VLANs",
+    "virtio": "virtio",
+    "vmxnet3": "vmxnet3",
+    "hyperv": "Hyper-V",
+    "cloud": "cloud NICs",
+    "interrupts": "interrupts and softirqs",
+    "cpus": "CPUs",
+    "bonds": "bonds and teams",
+    "link": "link and path",
+}
+"""Folder of the rules of a family, and of their cases in tests/data/rules → its name, in the order
+of lists and pages."""
 
 RULE_SECONDS = 0.05
-"""CPU time for each host of a rule: five times what all rules together need for a host with 200 links."""
+"""CPU time for each host of a rule: five times what all rules together need for a host with 200
+links."""
 MAX_RULE_SECONDS = 0.1
 """CPU time for all hosts of a rule together: the screen does not respond meanwhile."""
 RULE_ATTEMPTS = 2
@@ -62,9 +66,14 @@ class Rule:
     """A rule and its properties."""
 
     name: str
-    family: Family
+    module: str
+    """Where it is: FAMILY.MODULE below `nictop.rules`."""
+    family: str
+    """Name of the family whose folder that is."""
     severity: Severity
     """The worst of its findings."""
+    step: Step
+    """The layer of a NIC that it is about."""
     summary: str
     """First line of its explanation."""
     explanation: str
@@ -74,17 +83,19 @@ class Rule:
     compares_hosts: bool
     """It compares several hosts."""
     yields_to: tuple[str, ...] = ()
-    """Rules that name the cause better: when one of them has a finding with the same subject and host, that of this
-    rule is left out, so that one cause is reported once."""
+    """Rules that name the cause better: when one of them has a finding with the same subject and
+    host, that of this rule is left out, so that one cause is reported once."""
     needs: tuple[str, ...] = ()
-    """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not be read the rule is
-    not evaluated, but skipped with the reason. Links are needed by all."""
+    """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not
+    be read the rule is not evaluated, but skipped with the reason. Links are needed by all."""
     uses: tuple[str, ...] = ()
-    """Sources without which a finding could be missed: the rule is evaluated, and reported as skipped, too."""
+    """Sources without which a finding could be missed: the rule is evaluated, and reported as
+    skipped, too."""
     messages_if: Callable[[HostFacts], bool] | None = None
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
     esxi: bool = False
-    """It checks ESXi hosts and no others. Other rules that check one host at a time are not evaluated for them."""
+    """It checks ESXi hosts and no others. Other rules that check one host at a time are not
+    evaluated for them."""
     sources: tuple[str, ...] = ()
     """All of `needs` and `uses`, and the links."""
 
@@ -99,7 +110,7 @@ class RuleOptions(TypedDict, total=False):
     esxi: bool
 
 
-def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
+def host_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
     """Mark a function as a rule that checks one host at a time."""
 
     def mark(function: HostRule) -> HostRule:
@@ -109,7 +120,7 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
                 if _concerns(rule, host):
                     yield from _limited_outcomes(rule, (host,), lambda known: function(known[0]))
 
-        _register(function, family, severity, evaluate, pairs=False, options=options)
+        _register(function, severity, evaluate, pairs=False, options=options)
         return function
 
     return mark
@@ -122,15 +133,15 @@ def _concerns(rule: Rule, host: HostFacts) -> bool:
     return is_esxi(host.inventory.platform) == rule.esxi
 
 
-def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
-    """Mark a function as a rule that compares hosts; it is evaluated once, with all of them whose `needs` could be
-    read."""
+def pair_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
+    """Mark a function as a rule that compares hosts; it is evaluated once, with all of them whose
+    `needs` could be read."""
 
     def mark(function: PairRule) -> PairRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
             yield from _limited_outcomes(RULES[function.__name__], hosts, function)
 
-        _register(function, family, severity, evaluate, pairs=True, options=options)
+        _register(function, severity, evaluate, pairs=True, options=options)
         return function
 
     return mark
@@ -142,24 +153,47 @@ RULES: dict[str, Rule] = {}
 
 def _register(
     function: HostRule | PairRule,
-    family: Family,
     severity: Severity,
     evaluate: LimitedRule,
     *,
     pairs: bool,
     options: RuleOptions,
 ) -> None:
-    explanation = inspect.getdoc(function) or ""
-    name = function.__name__
+    name, module = function.__name__, function.__module__.removeprefix("nictop.rules.")
+    folder = module.partition(".")[0]
     if name in RULES:
         raise ValueError(f"two rules are called {name}")
-    summary = " ".join(explanation.split("\n\n")[0].split())
-    sources = ("links", *options.get("needs", ()), *options.get("uses", ()))
-    RULES[name] = Rule(name, family, severity, summary, explanation, evaluate, pairs, **options, sources=sources)
+    if folder not in FAMILIES:
+        raise ValueError(f"{name} is in the module of no family: {function.__module__}")
+    explanation = inspect.getdoc(function) or ""
+    RULES[name] = Rule(
+        name=name,
+        module=module,
+        family=FAMILIES[folder],
+        severity=severity,
+        step=step_of(name, module),
+        summary=" ".join(explanation.split("\n\n")[0].split()),
+        explanation=explanation,
+        evaluate=evaluate,
+        compares_hosts=pairs,
+        sources=("links", *options.get("needs", ()), *options.get("uses", ())),
+        **options,
+    )
 
 
-def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Iterator[Finding | Skipped | None]:
-    """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too long."""
+def put_in_order(rules: dict[str, Rule]) -> None:
+    """By `RULE_MODULES`, in whichever order the modules were imported."""
+    places = {module: place for place, module in enumerate(RULE_MODULES)}
+    ordered = sorted(rules.values(), key=lambda rule: places[rule.module])
+    rules.clear()
+    rules.update((rule.name, rule) for rule in ordered)
+
+
+def _limited_outcomes(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Iterator[Finding | Skipped | None]:
+    """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too
+    long."""
     allowed = min(RULE_SECONDS * max(1, len(hosts)), MAX_RULE_SECONDS)
     for _ in range(RULE_ATTEMPTS):
         found: list[Finding | Skipped] = []
@@ -180,48 +214,72 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
         gaps = missing_sources(rule.sources, host, rule.family)
-        if gaps:
-            yield from _skipped(rule, host, gaps)
-            lost = {subject for source, places in gaps if source not in rule.uses for subject, _ in places}
-            hidden |= _hidden(host, lost)
-            if "" in lost:
-                continue
-        known.append(host)
+        lost = _lost_subjects(rule, gaps)
+        yield from _skipped(rule, host, gaps)
+        hidden |= _hidden(host, lost)
+        if "" not in lost:
+            known.append(host)
     if not known:
         return
     try:
-        for one in function(known):
-            if isinstance(one, Skipped) or (one.host, one.subject) not in hidden:
-                yield _of_rule(rule, one, known)
+        for outcome in function(known):
+            if isinstance(outcome, Skipped) or (outcome.host, outcome.subject) not in hidden:
+                yield _of_rule(rule, outcome, known)
     except Exception as error:
         name = known[0].name if len(known) == 1 else ""
         yield Skipped(rule.name, name, "", f"check failed: {type(error).__name__}: {error}")
 
 
+def _lost_subjects(rule: Rule, gaps: Iterable[tuple[str, Missing]]) -> set[str]:
+    """Subjects about which a finding could be false; "": the whole host."""
+    lost = set()
+    for source, places in gaps:
+        if source not in rule.uses:
+            lost |= {subject for subject, _ in places}
+    return lost
+
+
 def _skipped(rule: Rule, host: HostFacts, gaps: Iterable[tuple[str, Missing]]) -> Iterator[Skipped]:
     """Where the rule is not evaluated, or could miss something."""
     for source, places in gaps:
-        if source == "messages" and rule.messages_if is not None and not rule.messages_if(host):
+        if source == "messages" and not _needs_messages(rule, host):
             continue
         for subject, why in places:
-            if why.detail != NOT_OFFERED_BY_ESXI:
-                cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
-                yield Skipped(
-                    rule.name, host.name, subject, reason_text(source, why), cause, is_retried(host.inventory, why)
-                )
+            if why.detail == NOT_OFFERED_BY_ESXI:
+                continue
+            cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
+            is_retried_soon = is_retried(host.inventory, why)
+            reason = reason_text(source, why)
+            yield Skipped(rule.name, host.name, subject, reason, cause, is_retried_soon)
+
+
+def _needs_messages(rule: Rule, host: HostFacts) -> bool:
+    """Kernel messages of the host could matter to the rule."""
+    return rule.messages_if is None or rule.messages_if(host)
 
 
 def _hidden(host: HostFacts, subjects: Iterable[str]) -> set[tuple[str, str]]:
     """(Host, subject) of these, and of the links of PCI functions among them."""
-    links = {link.name for subject in subjects for link in host.links_of_function.get(subject, ())}
-    return {(host.name, name) for name in links.union(subjects)}
+    found = set()
+    for subject in subjects:
+        found.add((host.name, subject))
+        for link in host.links_of_function.get(subject, ()):
+            found.add((host.name, link.name))
+    return found
 
 
-def _of_rule(rule: Rule, one: Finding | Skipped, hosts: Sequence[HostFacts]) -> Finding | Skipped:
-    host = next((host for host in hosts if host.name == one.host), None)
-    if isinstance(one, Skipped) or host is None:
-        return replace(one, rule=rule.name)
-    return replace(one, rule=rule.name, fixes=without_odd_names(host, with_profile_notes(host, one.fixes)))
+def _of_rule(
+    rule: Rule, outcome: Finding | Skipped, hosts: Sequence[HostFacts]
+) -> Finding | Skipped:
+    """With the name of the rule, and with what its commands need on that host."""
+    if isinstance(outcome, Skipped):
+        return replace(outcome, rule=rule.name)
+    for host in hosts:
+        if host.name == outcome.host:
+            fixes = without_added_lines(with_profile_notes(host, outcome.fixes))
+            fixes = without_odd_names(host, fixes)
+            return replace(outcome, rule=rule.name, fixes=fixes)
+    return replace(outcome, rule=rule.name)
 
 
 @dataclass(frozen=True)
@@ -249,27 +307,42 @@ def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) ->
 def diagnosis_steps(
     hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
 ) -> Generator[None, None, Diagnosis]:
-    """`diagnose` in steps: yields after each attempt of each rule for each host; the return value of the generator is
-    the diagnosis."""
+    """`diagnose` in steps: yields after each attempt of each rule for each host; the return value
+    of the generator is the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in chosen:
-        for together in (known,) if rule.compares_hosts else [(host,) for host in known]:
-            for outcome in rule.evaluate(together):
-                if outcome is None:
+        groups = (known,) if rule.compares_hosts else tuple((host,) for host in known)
+        for group in groups:
+            for outcome in rule.evaluate(group):
+                if isinstance(outcome, Finding):
+                    findings.append(outcome)
+                elif isinstance(outcome, Skipped):
+                    skipped.append(outcome)
+                else:
                     yield
-                    continue
-                (findings if isinstance(outcome, Finding) else skipped).append(outcome)  # type: ignore[arg-type]
             yield
-    found = {(finding.rule, finding.host, finding.subject) for finding in findings}
-    remaining = [
-        finding
-        for finding in findings
-        if not any((better, finding.host, finding.subject) in found for better in RULES[finding.rule].yields_to)
-    ]
-    order = {rule.name: number for number, rule in enumerate(chosen)}
-    remaining.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
+    remaining = _without_consequences(findings)
+    places = {rule.name: place for place, rule in enumerate(chosen)}
+
+    def rank(finding: Finding) -> tuple[int, str, int, str]:
+        severity = SEVERITIES.index(finding.severity)
+        return severity, finding.host, places[finding.rule], finding.subject
+
+    remaining.sort(key=rank)
     names = tuple(host.name for host in known)
+    forget_indexes()
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
+
+
+def _without_consequences(findings: Sequence[Finding]) -> list[Finding]:
+    """Without those whose cause another rule has found for the same subject (`yields_to`)."""
+    found = {(finding.rule, finding.host, finding.subject) for finding in findings}
+
+    def has_cause(finding: Finding) -> bool:
+        causes = RULES[finding.rule].yields_to
+        return any((cause, finding.host, finding.subject) in found for cause in causes)
+
+    return [finding for finding in findings if not has_cause(finding)]

@@ -1,19 +1,20 @@
 """Sources of the facts that rules evaluate, and which of them could not be read on a host.
 
-A source is named as in the inventory's `unreadable` (``networkmanager``), or with the field that a rule needs of it
-(``ethtool.channels``, ``settings.policy_rules``, ``counters.softnet``). Without a
-source its fields are unknown, too. What a driver or a kernel does not have (EOPNOTSUPP, no such file) is known to be
-absent; what was refused, timed out, failed or was malformed is unknown.
+A source is named as in the inventory's `unreadable` (``networkmanager``), or with the field that a
+rule needs of it (``ethtool.channels``, ``settings.policy_rules``, ``counters.softnet``). Without a
+source its fields are unknown, too. What a driver or a kernel does not have (EOPNOTSUPP, no such
+file) is known to be absent; what was refused, timed out, failed or was malformed is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nictop.model.facts import absence_reason
-from nictop.model.text.words import NOT_READ_YET
+from nictop.model.text.words import UNKNOWN_REASONS
 from nictop.probe.records import NOT_OFFERED_BY_ESXI, Inventory, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.host import HostFacts, link_driver, once_per_host
 
 SOURCES: dict[str, str] = {
@@ -43,17 +44,16 @@ SOURCES: dict[str, str] = {
     "filters": "packet filters (nf_tables, iptables)",
     "lldp": "LLDP neighbours (lldpd, systemd-networkd)",
     "messages": "kernel messages (/dev/kmsg)",
+    "guests": "guests (processes, network namespaces, configurations)",
     "counters": "counters",
 }
 """Name → text for the user."""
 
 PART_OF = dict.fromkeys(
-    ("addresses", "routes", "ethtool", "queues", "qdiscs", "bridge_vlans", "bonds", "teams"), "links"
+    ("addresses", "routes", "ethtool", "queues", "qdiscs", "bridge_vlans", "bonds", "teams"),
+    "links",
 )
 """Source → the source that it is a part of: unreadable if that one is."""
-
-UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
-"""Reasons for which a field is unknown: the driver or the kernel may have it."""
 
 FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",), "cloud NICs": ("ena",)}
 """Family → drivers of the links that its rules check, if these are the only ones."""
@@ -63,11 +63,14 @@ Missing = tuple[tuple[str, Unreadable], ...]
 
 
 def missing(source: str, host: HostFacts, family: str) -> Missing:
-    """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
+    """(subject, why) for each place where `source` could not be read; subject "": on the whole
+    host."""
     return dict(missing_sources((source,), host, family)).get(source, ())
 
 
-def missing_sources(sources: Iterable[str], host: HostFacts, family: str) -> list[tuple[str, Missing]]:
+def missing_sources(
+    sources: Iterable[str], host: HostFacts, family: str
+) -> list[tuple[str, Missing]]:
     """Those of the sources that could not be read everywhere, each with its places."""
     drivers = FAMILY_DRIVERS.get(family, ())
     known = _missing_of_host(host).setdefault(drivers, {})
@@ -87,9 +90,11 @@ def _missing_of_host(_: HostFacts) -> dict[tuple[str, ...], dict[str, Missing]]:
     return {}
 
 
-def _missing(source: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
+def _missing(
+    source: str, host: HostFacts, drivers: tuple[str, ...]
+) -> Iterator[tuple[str, Unreadable]]:
     area, _, field = source.partition(".")
-    if drivers and area != "links" and not any(driver in host.links_by_driver for driver in (None, *drivers)):
+    if area != "links" and not _may_have_device_of(host, drivers):
         return
     area_value = _of_host(area, host)
     if area_value is not None:
@@ -100,45 +105,71 @@ def _missing(source: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator
             yield subject, why
 
 
+def _may_have_device_of(host: HostFacts, drivers: tuple[str, ...]) -> bool:
+    """Also of a driver that is not known; always, if there are no `drivers`."""
+    if not drivers:
+        return True
+    return any(driver in host.links_by_driver for driver in (None, *drivers))
+
+
 def reason_text(source: str, why: Unreadable) -> str:
     """``NetworkManager (D-Bus): not readable (its process 812 is stopped)``"""
     return f"{SOURCES[source.partition('.')[0]]}: {absence_reason(why, None)}"
 
 
 def is_retried(inventory: Inventory, why: Unreadable) -> bool:
-    """The probe takes an inventory again soon because of this source (`probe.counters.targets.is_incomplete`)."""
+    """The probe takes an inventory again soon because of this source
+    (`probe.counters.targets.is_incomplete`)."""
+    if why.reason != "failed" or why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI):
+        return False
+    if why in inventory.unreadable.values():
+        return True
     manager = inventory.networkmanager
-    sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
-    return why.reason == "failed" and why.detail not in (NOT_READ_YET, NOT_OFFERED_BY_ESXI) and why in sources
+    return manager is not None and why in manager.unreadable.values()
 
 
 def _of_host(area: str, host: HostFacts) -> Unreadable | None:
     unreadable = host.inventory.unreadable
+    if area in unreadable:
+        return unreadable[area]
     above = PART_OF.get(area)
-    if area not in unreadable and above in unreadable:
+    if above in unreadable:
         return unreadable[above]
-    if area == "messages" and area not in unreadable and host.inventory.messages is None:
+    if area == "messages" and host.inventory.messages is None:
         return Unreadable("needs_root")
-    return unreadable.get(area)
+    return None
 
 
-def _of_records(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterable[tuple[str, Unreadable]]:
+def _of_records(
+    area: str, field: str, host: HostFacts, drivers: tuple[str, ...]
+) -> Iterator[tuple[str, Unreadable]]:
     """Of the records that make up a source, those in which the field could not be read."""
-    inventory = host.inventory
     if area == "networkmanager":
-        return [("", why) for why in _networkmanager(inventory, field)]
-    if area == "configuration":
-        return ()
-    if area in ("links", "ethtool", "queues"):
-        return _of_links(area, field or area, host, drivers)
-    if area == "pci":
-        return [(one.address, one.unreadable[field]) for one in host.snapshot.pci if field in one.unreadable]
-    if area == "interrupts":
-        named = [(f"interrupt {one.number}", one.unreadable) for one in inventory.interrupts]
-        return [(subject, unreadable[field]) for subject, unreadable in named if field in unreadable]
-    holder: Any = host.snapshot.counters if area == "counters" else getattr(inventory, area, None)
-    unreadable = getattr(holder, "unreadable", {})
-    return [("", unreadable[field])] if field in unreadable else []
+        for why in _networkmanager(host.inventory, field):
+            yield "", why
+    elif area in ("links", "ethtool", "queues"):
+        yield from _of_links(area, field or area, host, drivers)
+    elif area == "pci":
+        for function in host.snapshot.pci:
+            if field in function.unreadable:
+                yield function.address, function.unreadable[field]
+    elif area == "interrupts":
+        for interrupt in host.inventory.interrupts:
+            if field in interrupt.unreadable:
+                yield f"interrupt {interrupt.number}", interrupt.unreadable[field]
+    elif area != "configuration":
+        unreadable = _unreadable_of(area, host)
+        if field in unreadable:
+            yield "", unreadable[field]
+
+
+def _unreadable_of(area: str, host: HostFacts) -> Mapping[str, Unreadable]:
+    """Fields of a record that could not be read; {}: it has no such fields, or there is none."""
+    holder: Any = getattr(host.inventory, area, None)
+    if area == "counters":
+        holder = host.snapshot.counters
+    found: Mapping[str, Unreadable] = getattr(holder, "unreadable", {})
+    return found
 
 
 def _networkmanager(inventory: Inventory, field: str) -> Iterator[Unreadable]:
@@ -146,13 +177,18 @@ def _networkmanager(inventory: Inventory, field: str) -> Iterator[Unreadable]:
     manager = inventory.networkmanager
     if manager is None:
         return
-    yield from (why for name, why in manager.unreadable.items() if name in ("profiles", field))
+    for name, why in manager.unreadable.items():
+        if name in ("profiles", field):
+            yield why
     yield from manager.configuration.unreadable.values()
     for profile in manager.profiles:
         yield from profile.unreadable.values()
 
 
-def _of_links(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
-    for link, why in host.unreadable_of_devices.get(f"ethtool.{field}" if area == "ethtool" else field, ()):
+def _of_links(
+    area: str, field: str, host: HostFacts, drivers: tuple[str, ...]
+) -> Iterator[tuple[str, Unreadable]]:
+    name = f"ethtool.{field}" if area == "ethtool" else field
+    for link, why in host.unreadable_of_devices.get(name, ()):
         if not drivers or link_driver(link) in (None, *drivers):
             yield link.name, why

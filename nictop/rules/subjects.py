@@ -1,12 +1,14 @@
-"""Helpers of many rules: whether a link is in use, its rates, and how to create a finding. Reads nothing."""
+"""Helpers of many rules: whether a link is in use, its rates, and how to create a finding. Reads
+nothing."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import Link
+from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts, once_per_host
 
@@ -21,9 +23,14 @@ CLOUD_DRIVERS = ("ena", "gve", "mana")
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
+def is_up(link: Link) -> bool:
+    """Administratively up."""
+    return bool(link.flags & IFF_UP)
+
+
 def is_used(link: Link) -> bool:
     """The link is up and has a device: it is not lo, veth, tap, bridge or an unused port."""
-    return bool(link.flags & IFF_UP) and link.bus is not None
+    return is_up(link) and link.bus is not None
 
 
 @once_per_host
@@ -38,12 +45,65 @@ def newest_link_rates(host: HostFacts, link: Link) -> LinkRates | None:
 
 def mac_or_placeholder(link: Link) -> str:
     """The MAC address for commands, or the placeholder ``<MAC>``."""
-    return link.address if link.address is not None and MAC_ADDRESS.fullmatch(link.address) else "<MAC>"
+    if link.address is None or not MAC_ADDRESS.fullmatch(link.address):
+        return "<MAC>"
+    return link.address
 
 
 def packet_rate(rates: LinkRates | None) -> float:
     """Packets per second, both directions."""
-    return (rates.rx_packets or 0.0) + (rates.tx_packets or 0.0) if rates is not None else 0.0
+    if rates is None:
+        return 0.0
+    return (rates.rx_packets or 0.0) + (rates.tx_packets or 0.0)
+
+
+def current_packet_rate(host: HostFacts, link: Link) -> float:
+    """Packets per second, both directions; 0: not known."""
+    return packet_rate(newest_link_rates(host, link))
+
+
+def busiest_cpu(rates: Mapping[int, float]) -> int:
+    """The CPU with the highest rate; of equal ones the first. `rates` is not empty."""
+    return max(rates, key=lambda cpu: (rates[cpu], -cpu))
+
+
+def online_cpus_evidence(host: HostFacts) -> Evidence:
+    return Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online")
+
+
+def ring_with_room(link: Link, direction: str) -> tuple[int, int] | None:
+    """(size, maximum) of the ring, ``rx`` or ``tx``; None: it has its maximum, or both are not
+    known."""
+    rings = link.ethtool.rings
+    if rings is None:
+        return None
+    now, most = (rings.rx, rings.max_rx) if direction == "rx" else (rings.tx, rings.max_tx)
+    if not now or not most or now >= most:
+        return None
+    return now, most
+
+
+def address_text(address: Address) -> str:
+    """``192.0.2.10/24``"""
+    return f"{address.address}/{address.prefix_length}"
+
+
+def global_address_texts(link: Link) -> list[str]:
+    """``192.0.2.10/24``, without link-local addresses."""
+    return [address_text(address) for address in link.addresses if address.scope == "global"]
+
+
+def has_default_route(link: Link, family: str) -> bool:
+    """Family: ``ipv4`` or ``ipv6``."""
+    return any(route.family == family for route in link.default_routes)
+
+
+def names_text(names: Sequence[str], limit: int) -> str:
+    """``ens1, ens2 and 3 more``: at most `limit` names, and how many there are besides."""
+    shown = ", ".join(names[:limit])
+    if len(names) <= limit:
+        return shown
+    return f"{shown} and {len(names) - limit} more"
 
 
 def link_finding(
@@ -56,8 +116,22 @@ def link_finding(
     why: str,
     fixes: tuple[Fix, ...] = (),
 ) -> Finding:
-    """A finding with a link as its subject. Its `rule` is filled in by the registry."""
+    """A finding with a link as its subject. Its `rule` is filled in by the registry. The guest that
+    has the link is among the evidence."""
+    evidence += _guest_evidence(host, link, evidence)
     return Finding("", severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
+
+
+def _guest_evidence(
+    host: HostFacts, link: Link, known: tuple[Evidence, ...]
+) -> tuple[Evidence, ...]:
+    """Unless a value says it already."""
+    owner = host.snapshot.owners.of_link(link.ifindex)
+    if owner is None or owner.guest is None:
+        return ()
+    if any(owner.name in one.value for one in known):
+        return ()
+    return (Evidence("guest", owner.text, owner.guest.source),)
 
 
 def host_finding(

@@ -1,7 +1,7 @@
 """Text of findings, the same for screen, report and README.
 
-Reads nothing; the text is raw (`nictop.model.facts.clean` is applied where it is shown). Commands are broken into lines
-of a given width in such a way that the lines together are the same command.
+Reads nothing; the text is raw (`nictop.model.facts.clean` is applied where it is shown). Commands
+are broken into lines of a given width in such a way that the lines together are the same command.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
-from nictop.model.snapshot import SINCE_ITS_CHANGE, Snapshot
+from nictop.model.snapshot import SINCE_ITS_CHANGE, SINCE_ITS_EVENT, Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
-from nictop.model.text.words import NOT_READ_YET, count_noun
+from nictop.model.text.words import count_noun
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
+from nictop.rules.subjects import names_text
 
 
 @dataclass(frozen=True)
 class SeverityLabel:
-    """Word and tone of a severity. They are shown with its mark, so that colour is not the only difference."""
+    """Word and tone of a severity. They are shown with its mark, so that colour is not the only
+    difference."""
 
     word: str
     tone: Tone
@@ -37,7 +40,8 @@ CLEAR = "No problems found"
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
 """Names in one line."""
 RETRY_FOLLOWS = "retry follows"
-"""Of sources that failed: the probe reads them again after some seconds, and less and less often."""
+"""Of sources that failed: the probe reads them again after some seconds, and less and less
+often."""
 SKIPPED_LABEL = "skipped"
 """Label of a check that could not be made."""
 
@@ -75,15 +79,18 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
 
 
 def where_text(host: str, fix: Fix) -> str:
-    """``on alma-load-001``, ``on the ESXi host``: where to apply a fix of a finding of this host, by name if that is
-    known."""
+    """``on alma-load-001``, ``on the ESXi host``: where to apply a fix of a finding of this host,
+    by name if that is known."""
     name = host if fix.where == "here" else fix.peer
     return f"on {name}" if name else PLACE_TEXTS[fix.where]
 
 
 def place_text(host: str, fix: Fix) -> str:
-    """``on alma-load-001, survives a reboot``: the same, and whether it survives a reboot, if that is known."""
-    persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
+    """``on alma-load-001, survives a reboot``: the same, and whether it survives a reboot, if that
+    is known."""
+    persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[
+        fix.persistent
+    ]
     return where_text(host, fix) + persistence
 
 
@@ -114,15 +121,24 @@ def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
 
 
 def severity_badges(
-    severities: Iterable[Severity], *, shown: Sequence[Severity] = ("critical", "warning"), glyphs: Glyphs = UNICODE
+    severities: Iterable[Severity],
+    *,
+    shown: Sequence[Severity] = ("critical", "warning"),
+    glyphs: Glyphs = UNICODE,
 ) -> list[tuple[str, Tone]]:
-    """``✖1``, ``▲4``: the number of each severity of `shown` that occurs, behind its own mark, worst first."""
+    """``✖1``, ``▲4``: the number of each severity of `shown` that occurs, behind its own mark,
+    worst first."""
     severities = list(severities)
     badges: list[tuple[str, Tone]] = []
     for severity in SEVERITIES:
         number = severities.count(severity)
         if severity in shown and number:
-            badges.append((f"{severity_mark(severity, glyphs=glyphs)}{number}", SEVERITY_LABELS[severity].tone))
+            badges.append(
+                (
+                    f"{severity_mark(severity, glyphs=glyphs)}{number}",
+                    SEVERITY_LABELS[severity].tone,
+                )
+            )
     return badges
 
 
@@ -136,11 +152,14 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
     return " · ".join(parts)
 
 
-def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool = False) -> str:
-    """``98 of 98 checks ran``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3 skipped`` where other
-    hosts, `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on vm2`` where all of them ran on other hosts.
-    `brief`: ``3 of 5 hosts`` in place of names."""
-    number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
+def checks_text(
+    diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool = False, waits: bool = False
+) -> str:
+    """``98 of 98 checks ran``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3
+    skipped`` where other hosts, `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on
+    vm2`` where all of them ran on other hosts. `brief`: ``3 of 5 hosts`` in place of names.
+    `waits`: some are only waiting for their source."""
+    number, skipped = len(RULES), len({check.rule for check in diagnosis.skipped})
     ran = f"{number - skipped} of {number} checks ran"
     if unread and diagnosis.hosts:
         names = _number_of_hosts(diagnosis, unread) if brief else first_names(diagnosis.hosts)
@@ -148,28 +167,29 @@ def checks_text(diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool
     if not skipped:
         return ran
     where = "" if brief else _skipped_where(diagnosis)
-    return f"{ran}, {skipped} skipped{where}"
+    return f"{ran}, {skipped} {'waiting' if waits else 'skipped'}{where}"
 
 
 def _number_of_hosts(diagnosis: Diagnosis, unread: Sequence[str]) -> str:
     """``3 of 5 hosts``: those that were changed since they were read are among both."""
-    names = {name.removesuffix(SINCE_ITS_CHANGE) for name in unread}
+    names = {name.removesuffix(SINCE_ITS_CHANGE).removesuffix(SINCE_ITS_EVENT) for name in unread}
     return f"{len(diagnosis.hosts)} of {len(names.union(diagnosis.hosts))} hosts"
 
 
 def _skipped_where(diagnosis: Diagnosis) -> str:
     """`` on vm2``; "": on all hosts, or it is not known where."""
-    places = {one.host for one in diagnosis.skipped}
+    places = {check.host for check in diagnosis.skipped}
     hosts = [name for name in diagnosis.hosts if name in places]
     is_everywhere = len(hosts) == len(diagnosis.hosts) or not places <= {*hosts}
     return "" if is_everywhere else f" on {first_names(hosts)}"
 
 
 def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
-    """The diagnosis is about this host, and rests on all of its sources: none is still being read, now or then."""
+    """The diagnosis is about this host, and rests on all of its sources: none is still being read,
+    now or then."""
     if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
         return False
-    skipped = [one for one in diagnosis.skipped if one.host == snapshot.host]
+    skipped = [check for check in diagnosis.skipped if check.host == snapshot.host]
     return snapshot.host in diagnosis.hosts and has_read_all(skipped)
 
 
@@ -181,73 +201,100 @@ def all_clear(
     live: bool = False,
     glyphs: Glyphs = UNICODE,
 ) -> tuple[str, Tone]:
-    """`verdict_text` and what it rests on: ``· No problems found (95 of 98 checks ran, 3 skipped: kernel messages)``.
-    `named`: with the sources that were missing. `live`: those that failed are read again by themselves."""
+    """`verdict_text` and what it rests on: ``· No problems found (95 of 98 checks ran, 3 skipped:
+    kernel messages)``. `named`: with the sources that were missing. `live`: those that failed are
+    read again by themselves."""
     verdict, tone = verdict_text(diagnosis, unread=unread, live=live, glyphs=glyphs)
+    waits = live and is_any_retried(diagnosis)
+    basis = checks_text(diagnosis, unread, waits=waits)
+    if waits:
+        basis += f", {RETRY_FOLLOWS}"
     missing = missing_sources(diagnosis) if named and not diagnosis.findings else ()
-    more = f" and {len(missing) - MAX_MISSING_SOURCES} more" if len(missing) > MAX_MISSING_SOURCES else ""
-    sources = f": {', '.join(missing[:MAX_MISSING_SOURCES])}{more}" if missing else ""
-    retry = f", {RETRY_FOLLOWS}" if live and is_any_retried(diagnosis) else ""
-    return f"{verdict} ({checks_text(diagnosis, unread)}{retry}{sources})", tone
+    if missing:
+        basis += f": {names_text(missing, MAX_MISSING_SOURCES)}"
+    return f"{verdict} ({basis})", tone
 
 
 def is_any_retried(diagnosis: Diagnosis) -> bool:
     """Checks were skipped because of a source that is read again by itself."""
-    return any(one.is_retried for one in diagnosis.skipped)
+    return any(check.is_retried for check in diagnosis.skipped)
 
 
 def missing_sources(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Sources because of which checks were skipped, those of most checks first: ``NetworkManager``, ``ethtool``."""
-    counts = Counter(one.reason.partition(":")[0].partition(" (")[0] for one in diagnosis.skipped)
+    """Sources because of which checks were skipped, those of most checks first: ``NetworkManager``,
+    ``ethtool``."""
+    counts = Counter(
+        check.reason.partition(":")[0].partition(" (")[0] for check in diagnosis.skipped
+    )
     return tuple(name for name, _ in counts.most_common())
 
 
 def verdict_text(
-    diagnosis: Diagnosis, *, unread: Sequence[str] = (), live: bool = False, glyphs: Glyphs = UNICODE
+    diagnosis: Diagnosis,
+    *,
+    unread: Sequence[str] = (),
+    live: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> tuple[str, Tone]:
-    """(text, tone): ``2 warnings``, ``✓ No problems found``. Without a tick, as a warning, what may have missed some:
-    ``· No problems found so far``: sources are still being read, or (`live`) read again; ``· No problems found; not
-    read: vm2``. `unread`: names of hosts that are not checked."""
+    """(text, tone): ``2 warnings``, ``✓ No problems found``. Without a tick, as a warning, what may
+    have missed some: ``· No problems found so far``: sources are still being read, or (`live`) read
+    again; ``· No problems found; not read: vm2``. `unread`: names of hosts that are not checked."""
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
     if not diagnosis.skipped and not unread:
         return f"{glyphs.passed} {CLEAR}", "good"
-    is_waiting = not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis))
-    so_far = " so far" if is_waiting else ""
-    hosts = f"; not read: {first_names(unread)}" if unread else ""
-    return f"{glyphs.note} {CLEAR}{so_far}{hosts}", "warn"
+    text = f"{glyphs.note} {CLEAR}"
+    if not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis)):
+        text += " so far"
+    if unread:
+        text += f"; not read: {first_names(unread)}"
+    return text, "warn"
 
 
-def passed_texts(diagnosis: Diagnosis, unread: Sequence[str] = (), *, live: bool = False) -> list[str]:
-    """Sentences about a diagnosis without findings: which checks passed, why others did not run, and the hosts of
-    `unread`, about which nothing is known. `live`: what failed is read again."""
-    texts = ["All checks that ran passed. Press o for skipped checks." if diagnosis.skipped else "All checks passed."]
-    if unread and not diagnosis.skipped:
-        texts = ["All checks of the hosts that were read passed."]
+def passed_texts(
+    diagnosis: Diagnosis, unread: Sequence[str] = (), *, live: bool = False, key: str = ""
+) -> list[str]:
+    """Sentences about a diagnosis without findings: which checks passed, why others did not run,
+    and the hosts of `unread`, about which nothing is known. `live`: what failed is read again;
+    `key`: it lists the skipped checks."""
+    texts = [_passed_text(diagnosis, unread, key)]
     if unread:
         texts.append(f"Not read, so not checked: {first_names(unread)}.")
-    retried = {one.reason for one in diagnosis.skipped if live and one.is_retried}
-    for reason in sorted({one.reason for one in diagnosis.skipped}):
-        texts.append(f"Skipped: {reason}{f'; {RETRY_FOLLOWS}' if reason in retried else ''}")
+    retried: dict[str, bool] = {}
+    for check in diagnosis.skipped:
+        retried[check.reason] = retried.get(check.reason, False) or check.is_retried
+    for reason in sorted(retried):
+        follows = f"; {RETRY_FOLLOWS}" if live and retried[reason] else ""
+        texts.append(f"Skipped: {reason}{follows}")
     return texts
+
+
+def _passed_text(diagnosis: Diagnosis, unread: Sequence[str], key: str) -> str:
+    if diagnosis.skipped:
+        press = f" Press {key} for skipped checks." if key else ""
+        return f"All checks that ran passed.{press}"
+    if unread:
+        return "All checks of the hosts that were read passed."
+    return "All checks passed."
 
 
 def has_read_all(skipped: Iterable[Skipped]) -> bool:
     """No check waits for a source that is still being read."""
-    return not any(one.reason.endswith(NOT_READ_YET) for one in skipped)
+    return not any(check.reason.endswith(NOT_READ_YET) for check in skipped)
 
 
 def first_names(hosts: Sequence[str]) -> str:
     """``vm2, vm3 and 2 more``"""
-    more = f" and {len(hosts) - MAX_UNREAD_NAMES} more" if len(hosts) > MAX_UNREAD_NAMES else ""
-    return f"{', '.join(map(clean, hosts[:MAX_UNREAD_NAMES]))}{more}"
+    return names_text([clean(host) for host in hosts], MAX_UNREAD_NAMES)
 
 
 def subject_text(about: Finding | Skipped, *, several_hosts: bool) -> str:
-    """``ens224``; ``vm1 ens224`` if several hosts are watched; ``vm1`` if the subject is the host itself."""
-    parts = (about.host, about.subject) if several_hosts or not about.subject else (about.subject,)
-    return " ".join(part for part in parts if part)
+    """``ens224``; ``vm1 ens224`` if several hosts are watched; ``vm1`` if the subject is the host
+    itself."""
+    if about.subject and not several_hosts:
+        return about.subject
+    return f"{about.host} {about.subject}".strip()
 
 
 def headline(finding: Finding, *, several_hosts: bool) -> str:
@@ -257,13 +304,13 @@ def headline(finding: Finding, *, several_hosts: bool) -> str:
 
 def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
     """Families in their order, each with its rules in the order of evaluation."""
-    for family in FAMILIES:
+    for family in FAMILIES.values():
         members = tuple(rule for rule in RULES.values() if rule.family == family)
         if members:
             yield family, members
 
 
-# ------------------------------------------------------------------------------------------------------- commands
+# ----------------------------------------------------------------------------------------- commands
 
 
 def command_lines(
@@ -274,33 +321,39 @@ def command_lines(
     cut: bool = True,
     shown: Callable[[str], str] = clean,
 ) -> tuple[str, ...]:
-    r"""A step of a fix as cleaned lines of at most `cells` cells, broken between its words; each but the last ends with
-    `` \`` (in PowerShell with a backquote), so that the lines can be copied as the command. A word that is wider than a
-    line is not indented, and broken by `_parts_of_word` if necessary, or (not `cut`) left to the terminal, which wraps
-    it without a line end.
-    `shown`: converts a word to the text to draw."""
     continued = POWERSHELL_LINE_CONTINUATION if where == "hyperv" else LINE_CONTINUATION
     words = [shown(word) for word in step.words] or [""]
+    lines = _filled_lines(words, cells, continued)
+    if not cut:
+        return tuple(lines)
+    found: list[str] = []
+    for line in lines:
+        found += _parts_of_line(line, cells, continued)
+    return tuple(found)
+
+
+def _filled_lines(words: Sequence[str], cells: int, continued: str) -> list[str]:
+    """As many words in each line as fit; all lines but the last end with `continued`."""
     lines: list[str] = []
     line = words[0]
-    for number, piece in enumerate(words[1:], 2):
-        candidate = f"{line} {piece}"
-        if width(candidate) <= cells - (0 if number == len(words) else width(continued)):
+    for number, word in enumerate(words[1:], 2):
+        candidate = f"{line} {word}"
+        room = cells if number == len(words) else cells - width(continued)
+        if width(candidate) <= room:
             line = candidate
-        else:
-            lines.append(line + continued)
-            fits = width(CONTINUATION_INDENT + piece + continued) <= cells
-            line = CONTINUATION_INDENT + piece if fits else piece
-    if not cut:
-        return (*lines, line)
-    return tuple(part for one in (*lines, line) for part in _parts_of_line(one, cells, continued))
+            continue
+        lines.append(line + continued)
+        fits = width(CONTINUATION_INDENT + word + continued) <= cells
+        line = CONTINUATION_INDENT + word if fits else word
+    return [*lines, line]
 
 
 def _parts_of_line(line: str, cells: int, continued: str) -> Sequence[str]:
     """The line; of a single word that is wider, the parts of that."""
     if width(line) <= cells:
         return (line,)
-    if continued != LINE_CONTINUATION or cells < MIN_MARKED_CELLS:  # PowerShell has no mark within a word
+    if continued != LINE_CONTINUATION or cells < MIN_MARKED_CELLS:
+        # PowerShell has no mark within a word
         return cut_word(line, max(2, cells))
     end = continued if line.endswith(continued) else ""
     *parts, last = _parts_of_word(line[: len(line) - len(end)], cells - width(end))
@@ -308,8 +361,9 @@ def _parts_of_line(line: str, cells: int, continued: str) -> Sequence[str]:
 
 
 def _parts_of_word(word: str, cells: int) -> Sequence[str]:
-    """Parts that a shell reads as the same word: a backslash at the end of a line joins it with the next one, and a
-    quotation is ended before it and begun again behind it. Where quoting is mixed, they are only cut."""
+    """Parts that a shell reads as the same word: a backslash at the end of a line joins it with the
+    next one, and a quotation is ended before it and begun again behind it. Where quoting is mixed,
+    they are only cut."""
     quoted = word[1:-1]
     if word[:1] == word[-1:] == QUOTE and QUOTE not in quoted:
         parts = [f"{QUOTE}{part}{QUOTE}" for part in cut_word(quoted, max(2, cells - 3))]

@@ -1,13 +1,15 @@
-"""Notes about the tests of an experiment for a recording: plan, stages, result, or why there is none.
+"""Notes about the tests of an experiment for a recording: plan, stages, result, or why there is
+none.
 
-`RunNotes` makes them from the events of a `RunSession`; `noted_plan` and `noted_result` read them. Texts in a recording
-are not trusted: what is not valid is None.
+`RunNotes` makes them from the events of a `RunSession`; `noted_plan` and `noted_result` read them.
+Texts in a recording are not trusted: what is not valid is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,7 +17,8 @@ import msgspec
 from nictop.errors import NictopError
 from nictop.recording.file.run_note import RunNote, RunNoteKind
 from nictop.traffic.experiment.events import ChangeRequired, StepEnded, StepStarted
-from nictop.traffic.plan.plan import RunPlan, plan_problems
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.results.selection import StoredRun, parse_run
 from nictop.traffic.results.store import encode_run, without_intervals
 from nictop.traffic.run.events import RunFinished, Stage
@@ -24,8 +27,8 @@ if TYPE_CHECKING:
     from nictop.traffic.session import SessionEvent
 
 MAX_NOTED_RESULT_BYTES = 3 << 20
-"""Of a result as JSON; with its quotes escaped it is no longer than a line of a recording may be. A larger one is noted
-without its intervals, which the lines of the generators contain."""
+"""Of a result as JSON; with its quotes escaped it is no longer than a line of a recording may be. A
+larger one is noted without its intervals, which the lines of the generators contain."""
 NO_RESULT = "ended without a result"
 
 HostNote = tuple[str, RunNote]
@@ -35,9 +38,12 @@ _plan_decoder = msgspec.json.Decoder(RunPlan)
 
 
 class RunNotes:
-    """The notes of one experiment."""
+    """The notes of one experiment. `clock`: that of the recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._prepared_since: float | None = None
+        """When the first stage began, before there was a step; None: there was none."""
         self._begun: StepStarted | None = None
         """Its result is not known yet; None: no test runs."""
         self._stage = ""
@@ -49,11 +55,15 @@ class RunNotes:
         if isinstance(event, StepStarted):
             self._begun, self._stage, self._failure = event, "", ""
             yield from self.known()
+        elif isinstance(event, Stage) and self._begun is None:
+            if self._prepared_since is None:
+                self._prepared_since = self._clock()
         elif isinstance(event, Stage | ChangeRequired):
             self._stage = event.sentence
             yield from self._noted("stage", event.sentence)
         elif isinstance(event, RunFinished):
-            self._failure = event.result.failure.sentence if event.result.failure is not None else ""
+            failure = event.result.failure
+            self._failure = failure.sentence if failure is not None else ""
         elif isinstance(event, StepEnded):
             yield from self._ended(event.run)
 
@@ -67,7 +77,9 @@ class RunNotes:
         begun = self._begun
         if begun is None:
             return
-        yield from self._noted("plan", msgspec.json.encode(begun.step.plan).decode())
+        plan = msgspec.json.encode(begun.step.plan).decode()
+        began = self._prepared_since if begun.number == 1 else None
+        yield begun.step.plan.client.host, RunNote(begun.identity, "plan", plan, began)
         yield begun.step.plan.server.host, RunNote(begun.identity, "server")
         if self._stage:
             yield from self._noted("stage", self._stage)
@@ -105,9 +117,9 @@ def noted_result(text: str) -> StoredRun | None:
 
 def _result_text(run: StoredRun) -> str:
     """As JSON; "": it cannot be noted."""
-    for one in (run, replace(run, result=without_intervals(run.result))):
+    for candidate in (run, replace(run, result=without_intervals(run.result))):
         try:
-            data = encode_run(one)
+            data = encode_run(candidate)
         except NictopError:
             return ""
         if len(data) <= MAX_NOTED_RESULT_BYTES:

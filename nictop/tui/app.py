@@ -1,7 +1,8 @@
-"""The Textual application: opens screens, and gives the controllers its event loop, its notices and its dialogs.
+"""The Textual application: opens screens, and gives the controllers its event loop, its notices and
+its dialogs.
 
-The first frame is drawn before the screens, the model and the probe are even imported: on a slow console the user sees
-at once that nictop runs.
+The first frame is drawn before the screens, the model and the probe are even imported: on a slow
+console the user sees at once that nictop runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
@@ -27,7 +29,7 @@ from nictop.model.text.terminal import clean
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
-from nictop.tui.keys import APP_KEYS, key_label, shown_key
+from nictop.tui.keys import APP_KEYS, PAIRS, key_labels, pair_label, shown_key
 from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
+    from nictop.probe.records import Link
     from nictop.rules import Finding, Fix
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.clipboard import Clipboard, CopyRequest, Placed
@@ -63,10 +66,11 @@ def _commands() -> type[Provider]:
 
 
 class NictopApp(PrivateApp):
-    """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
-    that asks the user. `environment`: of the terminal, which decides where copied text goes. `request`: a run that is
-    started at once, between two of the hosts, or (`self_test`) on this machine alone. `theme`: that of the
-    configuration, if it has one; `colours`: of the terminal."""
+    """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it
+    is given the function that asks the user. `environment`: of the terminal, which decides where
+    copied text goes. `request`: a run that is started at once, between two of the hosts, or
+    (`self_test`) on this machine alone. `theme`: that of the configuration, if it has one;
+    `colours`: of the terminal."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
@@ -90,7 +94,9 @@ class NictopApp(PrivateApp):
         colours: int = TRUE_COLOURS,
     ) -> None:
         super().__init__()
-        self.change_filters(lambda filters: without_black(filters, lambda: self.theme in ANSI_TEXTS))
+        self.change_filters(
+            lambda filters: without_black(filters, lambda: self.theme in ANSI_TEXTS)
+        )
         self.glyphs = glyphs
         self._colours = colours
         self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
@@ -116,12 +122,13 @@ class NictopApp(PrivateApp):
         self._shown = asyncio.Event()
         """The live screen is."""
 
-    # -------------------------------------------------------------------------------------- the terminal, and faults
+    # --------------------------------------------------------------------- the terminal, and faults
 
     async def on_event(self, event: Event) -> None:
         from nictop.wire.budget import input_received
 
-        if isinstance(event, InputEvent) and not isinstance(event, MouseMove) and not event.is_forwarded:
+        is_input = isinstance(event, InputEvent) and not isinstance(event, MouseMove)
+        if is_input and not event.is_forwarded:
             input_received()
             self.garbage.input_received()
         await super().on_event(event)
@@ -132,8 +139,10 @@ class NictopApp(PrivateApp):
 
         from nictop.tui.driver import TerminalDriver
 
-        found = super().get_driver_class()
-        return TerminalDriver if found is LinuxDriver else found
+        driver = super().get_driver_class()
+        if driver is LinuxDriver:
+            return TerminalDriver
+        return driver
 
     def panic(self, *renderables: object) -> None:
         """Textual's own threads end the application so, with its exit code 0."""
@@ -143,9 +152,11 @@ class NictopApp(PrivateApp):
     def failure(self) -> Exception | None:
         """The fault that has ended the application."""
         error = self.exception
-        return error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+        if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
+            return error.error
+        return error
 
-    # ------------------------------------------------------------------------------------------ start and end
+    # -------------------------------------------------------------------------------- start and end
 
     def compose(self) -> ComposeResult:
         yield Static(self.glyphs.encode(_greeting(self._hosts)), markup=False)
@@ -176,7 +187,7 @@ class NictopApp(PrivateApp):
             await self.action_view("traffic")
         self._shown.set()
 
-    # -------------------------------------------------------------------------------------------------------- themes
+    # --------------------------------------------------------------------------------------- themes
 
     def _set_first_theme(self, chosen: str) -> None:
         """Before anything is drawn; `App.theme` would compute all styles once more."""
@@ -194,7 +205,7 @@ class NictopApp(PrivateApp):
         self.theme = name
         self.show_notice(keep_theme(name, configuration_path(os.environ)), f"Theme {name}")
 
-    # ------------------------------------------------------------------------------------------------------- screens
+    # -------------------------------------------------------------------------------------- screens
 
     def action_help(self) -> None:
         from nictop.tui.screens.dialogs.help import HelpScreen
@@ -202,28 +213,51 @@ class NictopApp(PrivateApp):
         self.push_screen(HelpScreen(self.screen))
 
     async def action_view(self, tab: str) -> None:
-        """Show a view as it was left; the one that is shown already, from its top. Each of `LIVE_TABS` is a part of the
-        live screen, and each of the others has a stack of screens of its own (a mode of Textual)."""
-        from nictop.tui.screens.frame import FramedScreen
-        from nictop.tui.screens.live.view import LIVE_TABS
+        """Show a view as it was left; the one that is shown already, from its top. Each of
+        `LIVE_TABS` is a part of the live screen, and each of the others has a stack of screens of
+        its own (a mode of Textual)."""
+        from nictop.tui.screens.live.bodies import LIVE_TABS
 
-        if tab == "traffic" and self.nictop.replay is not None and not self.nictop.replay.runs:
-            self.show_notice("No traffic test was recorded. Not available in a recording.", "Traffic")
-            return
-        mode = "live" if tab in LIVE_TABS else tab
+        if tab in LIVE_TABS:
+            await self._show_live_tab(tab)
+        elif tab == "traffic":
+            await self._show_traffic()
+        else:
+            if tab == self.current_mode:
+                await self._show_first_screen()
+            await self._show_mode(tab)
+
+    async def _show_live_tab(self, tab: str) -> None:
         if tab in ("queues", "cpus") and self.current_mode == "traffic":
             self._choose_nic_of_test()
-        if mode == "live":  # before it is in sight: no frame has the part that was shown there
-            self._live_screen.show_tab(tab)
-        if mode != self.current_mode:
-            await self.switch_mode(mode)
-            if isinstance(self.screen, FramedScreen):
-                self.screen.open_again()
-        elif mode != "live" and not (mode == "traffic" and self.nictop.traffic.running):
-            while len(self.screen_stack) > 1:
-                await self.pop_screen()
-        if mode == "traffic":
-            await self._show_run()
+        self._live_screen.show_tab(tab)  # no frame has the part that was shown there before
+        await self._show_mode("live")
+
+    async def _show_traffic(self) -> None:
+        """The test that runs; else the form."""
+        replay = self.nictop.replay
+        if replay is not None and not replay.runs:
+            text = "No traffic test was recorded. Not available in a recording."
+            self.show_notice(text, "Traffic")
+            return
+        if self.current_mode == "traffic" and not self.nictop.traffic.running:
+            await self._show_first_screen()
+        await self._show_mode("traffic")
+        await self._show_run()
+
+    async def _show_mode(self, mode: str) -> None:
+        from nictop.tui.screens.frame import FramedScreen
+
+        if mode == self.current_mode:
+            return
+        await self.switch_mode(mode)
+        if isinstance(self.screen, FramedScreen):
+            self.screen.open_again()
+
+    async def _show_first_screen(self) -> None:
+        """Of the mode that is shown."""
+        while len(self.screen_stack) > 1:
+            await self.pop_screen()
 
     async def action_show_form(self) -> None:
         """The form for a traffic test, also while one runs."""
@@ -231,8 +265,7 @@ class NictopApp(PrivateApp):
 
         if self.current_mode != "traffic":
             await self.switch_mode("traffic")
-        while len(self.screen_stack) > 1:
-            await self.pop_screen()
+        await self._show_first_screen()
         if isinstance(self.screen, TrafficScreen):
             self.screen.open_again()
             self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
@@ -241,9 +274,13 @@ class NictopApp(PrivateApp):
         """On the page of a test, its NIC of the shown host."""
         from nictop.tui.screens.traffic.run_page import RunPage
 
-        run_view = self.screen.run_view() if isinstance(self.screen, RunPage) else None
+        if not isinstance(self.screen, RunPage):
+            return
+        run_view = self.screen.run_view()
+        if run_view is None:
+            return
         hosts = self.nictop.hosts
-        nics = [one.nic for one in run_view.hosts if one.host == hosts.chosen] if run_view is not None else []
+        nics = [run_view.nic_of(load) for load in run_view.hosts if load.host == hosts.chosen]
         for link in hosts.session.snapshot.links.values():
             if clean(link.name) in nics:
                 self._live_screen.open_link(hosts.chosen, link.ifindex)
@@ -253,9 +290,12 @@ class NictopApp(PrivateApp):
         """Digits change the view unless they are typed into a field, and not below a dialog."""
         match action:
             case "view":
-                return not (self.focused is not None and self.focused.check_consume_key("1", "1"))
+                is_typed = self.focused is not None and self.focused.check_consume_key("1", "1")
+                return not is_typed
             case "show_form":
                 return self.nictop.replay is None
+            case "show_change":
+                return self.nictop.changes.progress is not None
             case "command_palette":
                 return not isinstance(self.screen, ModalScreen)
         return super().check_action(action, parameters)
@@ -264,7 +304,9 @@ class NictopApp(PrivateApp):
     def _live_screen(self) -> LiveScreen:
         from nictop.tui.screens.live.screen import LiveScreen
 
-        return next(screen for screen in self.screens_of_mode("live") if isinstance(screen, LiveScreen))
+        return next(
+            screen for screen in self.screens_of_mode("live") if isinstance(screen, LiveScreen)
+        )
 
     def _traffic_screen(self) -> Screen[None]:
         """The form; of a recording, its runs."""
@@ -283,7 +325,9 @@ class NictopApp(PrivateApp):
 
         if isinstance(self.screen, RecordedRunScreen):
             self.screen.choose_now()
-        elif self.nictop.traffic.running and not any(isinstance(one, RunScreen) for one in self.screen_stack):
+            return
+        is_shown = any(isinstance(screen, RunScreen) for screen in self.screen_stack)
+        if self.nictop.traffic.running and not is_shown:
             await self.push_screen(RunScreen())
 
     async def open_link(self, host: str, ifindex: int) -> None:
@@ -363,19 +407,25 @@ class NictopApp(PrivateApp):
             self.open_change()
             return
         session = self.nictop.hosts.by_name.get(host)
-        link = session.snapshot.links.get(ifindex) if session is not None and ifindex is not None else None
-        if session is None or link is None or session.snapshot.inventory is None:
+        link: Link | None = None
+        if session is not None and session.snapshot.inventory is not None and ifindex is not None:
+            link = session.snapshot.links.get(ifindex)
+        if session is None or link is None:
             self.show_notice("Choose a NIC first, by its line.", "Set up")
-        else:
-            others = other_facts(self.nictop.hosts.sessions, host)
-            self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link, others)))
+            return
+        facts = HostFacts(session.snapshot, session.window.parts)
+        others = other_facts(self.nictop.hosts.sessions, host)
+        self.push_screen(SetUpScreen(NicRef.of(facts, link, others)))
 
     def delay_update(self, delay: float = 0.0) -> None:
-        """Nothing: Textual would show another mode 50 ms late, to hide an empty screen; here it has its content."""
+        """Nothing: Textual would show another mode 50 ms late, to hide an empty screen; here it has
+        its content."""
 
     def get_key_display(self, binding: Binding) -> str:
-        """The same everywhere; keys of the configuration have no display of their own."""
-        return binding.key_display or key_label(binding.key)
+        """The same everywhere; a hint of a key of `PAIRS` is about both."""
+        if binding.show and binding.id in PAIRS:
+            return pair_label(partial(shown_key, self), binding.id)
+        return binding.key_display or key_labels(binding.key, self.glyphs)
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
@@ -389,7 +439,8 @@ class NictopApp(PrivateApp):
         if has_job_control():
             super().action_suspend_process()
         else:
-            self.show_notice("No shell has started nictop here: nothing could continue it.", "Not suspended")
+            text = "No shell has started nictop here: nothing could continue it."
+            self.show_notice(text, "Not suspended")
 
     async def action_quit(self) -> None:
         """Ask before a run, or a change that is not kept, is ended."""
@@ -413,9 +464,11 @@ class NictopApp(PrivateApp):
     def requested_experiment(self) -> FinishedExperiment:
         """What came of the request, whatever was run after it."""
         ended = self.nictop.traffic.ended
-        return ended[0] if self._request is not None and ended else FinishedExperiment()
+        if self._request is None or not ended:
+            return FinishedExperiment()
+        return ended[0]
 
-    # ------------------------------------------------------------------------------------------ notices and questions
+    # ------------------------------------------------------------------------ notices and questions
 
     def show_notice(self, text: str, title: str) -> None:
         """For some seconds; names in it are no markup."""
@@ -445,7 +498,8 @@ class NictopApp(PrivateApp):
             self.show_notice("\n".join(filter(None, (request.summary, *notes))), placed.title)
             return
         shown = replace(request, notes=notes)
-        self.push_screen(NoClipboardScreen(shown, lambda screen: ask_lines_file(screen, request.lines)))
+        save = partial(ask_lines_file, lines=request.lines)
+        self.push_screen(NoClipboardScreen(shown, save))
 
     def _show_end_of_change(self) -> None:
         """Unless its dialog is open, which shows it."""
@@ -453,11 +507,11 @@ class NictopApp(PrivateApp):
         from nictop.tui.screens.changes.status import end_text
 
         progress = self.nictop.changes.progress
-        if (
-            progress is not None
-            and progress.outcome not in (None, "cancelled")
-            and not isinstance(self.screen, HostChangeScreen)
-        ):
+        if progress is None or not self.screen_stack:  # empty: the application is being closed
+            return
+        if isinstance(self.screen, HostChangeScreen):
+            return
+        if progress.outcome not in (None, "cancelled"):
             self.show_notice(end_text(progress), f"{progress.spec.host}: {progress.spec.title}")
 
     def _show_end_of_test(self) -> None:
@@ -465,13 +519,15 @@ class NictopApp(PrivateApp):
         from nictop.tui.screens.traffic.status import end_text
 
         ended = len(self.nictop.traffic.ended)
-        if ended > self._tests_ended and self._shown.is_set() and self.current_mode != "traffic":
-            self.show_notice(end_text(self.nictop.traffic), "Traffic")
+        is_in_sight = self.current_mode == "traffic" or not self._shown.is_set()
+        if ended > self._tests_ended and not is_in_sight:
+            labels = partial(shown_key, self)
+            self.show_notice(end_text(self.nictop.traffic, labels), "Traffic")
         self._tests_ended = ended
 
     async def ask_user(self, question: Question) -> str | None:
-        """The answer to a question of a connection, by a dialog, one after the other; None: no. When the caller is
-        cancelled, its dialog is closed."""
+        """The answer to a question of a connection, by a dialog, one after the other; None: no.
+        When the caller is cancelled, its dialog is closed."""
         from nictop.tui.screens.dialogs.question import QuestionScreen
 
         await self._shown.wait()
@@ -514,12 +570,19 @@ def _results_screen() -> Screen[None]:
 
 def _greeting(hosts: Sequence[Host]) -> str:
     """Text of the first frame: on a busy machine it is there for seconds."""
+    lines = [f" nictop: {_start_text(hosts)}"]
+    lines += [f"   {clean(host.label)}" for host in hosts[:MAX_GREETED_HOSTS]]
+    if len(hosts) > MAX_GREETED_HOSTS:
+        lines.append(f"   {len(hosts) - MAX_GREETED_HOSTS} more")
+    lines.append(" loading the screens")
+    return "\n".join(lines)
+
+
+def _start_text(hosts: Sequence[Host]) -> str:
     if not hosts:
-        title = " nictop: opening the recording"
-    elif len(hosts) > 1:
-        title = f" nictop: {len(hosts)} hosts"
-    else:
-        title = " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
-    names = [f"   {clean(host.label)}" for host in hosts[:MAX_GREETED_HOSTS]]
-    more = [f"   {len(hosts) - MAX_GREETED_HOSTS} more"] if len(hosts) > MAX_GREETED_HOSTS else []
-    return "\n".join([title, *names, *more, " loading the screens"])
+        return "opening the recording"
+    if len(hosts) > 1:
+        return f"{len(hosts)} hosts"
+    if hosts[0].is_local:
+        return "reading this host"
+    return "connecting"

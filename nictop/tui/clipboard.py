@@ -1,8 +1,9 @@
-"""Where copied text goes, and what may be said about it: tmux's buffer, the terminal (OSC 52), or a file.
+"""Where copied text goes, and what may be said about it: tmux's buffer, the terminal (OSC 52), or a
+file.
 
-Only tmux answers, so only there text is called copied. A terminal does not say whether it takes OSC 52; tmux ignores it
-with ``set-clipboard external`` (its default) and ``off``, and screen does not pass it on. What is sent to a terminal is
-written to a file as well.
+Only tmux answers, so only there text is called copied. A terminal does not say whether it takes OSC
+52; tmux ignores it with ``set-clipboard external`` (its default) and ``off``, and screen does not
+pass it on. What is sent to a terminal is written to a file as well.
 """
 
 from __future__ import annotations
@@ -68,11 +69,14 @@ def place_of(environment: Mapping[str, str]) -> Place:
     term = environment.get("TERM", "dumb")
     if environment.get("STY") or term in PLAIN_TERMINALS or term.startswith(SCREEN_TERMINALS):
         return "file"
-    return "file" if environment.get("TERM_PROGRAM") == "Apple_Terminal" else "terminal"
+    if environment.get("TERM_PROGRAM") == "Apple_Terminal":
+        return "file"
+    return "terminal"
 
 
 class Clipboard:
-    """`send`: writes OSC 52 to the terminal. `path`: of the file, which is replaced each time; "": there is none."""
+    """`send`: writes OSC 52 to the terminal. `path`: of the file, which is replaced each time; "":
+    there is none."""
 
     def __init__(self, place: Place, send: Callable[[str], None], path: str = "") -> None:
         self.place, self._send, self._path = place, send, path
@@ -81,13 +85,15 @@ class Clipboard:
     def of(cls, environment: Mapping[str, str], send: Callable[[str], None]) -> Clipboard:
         """That of the terminal which nictop was started in."""
         folder = state_directory(environment)
-        return cls(place_of(environment), send, os.path.join(folder, FILE_NAME) if folder else "")
+        path = os.path.join(folder, FILE_NAME) if folder else ""
+        return cls(place_of(environment), send, path)
 
     async def put_into_tmux(self, request: CopyRequest) -> Placed:
         """Into its buffer; if tmux refuses it, into the file."""
         for arguments in TMUX_COMMANDS:
             if await _succeeds(("tmux", *arguments), request.text):
-                return Placed(f"Copied {line_count(request)}", ("into tmux's buffer: prefix ] pastes it",))
+                notes = ("into tmux's buffer: prefix ] pastes it",)
+                return Placed(f"Copied {line_count(request)}", notes)
         return self._saved(request, "tmux did not take it")
 
     def put(self, request: CopyRequest) -> Placed:
@@ -96,13 +102,17 @@ class Clipboard:
             return self._saved(request, WITHOUT_CLIPBOARD)
         self._send(request.text)
         path = self._write(request.text)
-        notes = ("for its clipboard (OSC 52), if it takes it", *((f"also in {path}",) if path else ()))
-        return Placed(f"Sent {line_count(request)} to the terminal", notes)
+        notes = ["for its clipboard (OSC 52), if it takes it"]
+        if path:
+            notes.append(f"also in {path}")
+        return Placed(f"Sent {line_count(request)} to the terminal", tuple(notes))
 
     def _saved(self, request: CopyRequest, why: str) -> Placed:
         path = self._write(request.text)
-        notes = (why, f"saved in {path}") if path else (why,)
-        return Placed(f"Saved {line_count(request)}" if path else "Not copied", notes, is_in_reach=False)
+        if not path:
+            return Placed("Not copied", (why,), is_in_reach=False)
+        notes = (why, f"saved in {path}")
+        return Placed(f"Saved {line_count(request)}", notes, is_in_reach=False)
 
     def _write(self, text: str) -> str:
         """The path of the file, or "" if it could not be written."""
@@ -118,7 +128,9 @@ class Clipboard:
 
 def line_count(request: CopyRequest) -> str:
     lines = request.text.count("\n") + 1
-    return "one line" if lines == 1 else f"{lines} lines"
+    if lines == 1:
+        return "one line"
+    return f"{lines} lines"
 
 
 async def _succeeds(command: tuple[str, ...], text: str) -> bool:
@@ -131,7 +143,9 @@ async def _succeeds(command: tuple[str, ...], text: str) -> bool:
     except OSError:
         return False
     try:
-        await asyncio.wait_for(process.communicate(text.encode("utf-8", "replace")), TMUX_TIMEOUT_SECONDS)
+        await asyncio.wait_for(
+            process.communicate(text.encode("utf-8", "replace")), TMUX_TIMEOUT_SECONDS
+        )
     except (OSError, asyncio.TimeoutError):
         return False
     finally:

@@ -1,9 +1,10 @@
-"""Textual's driver for a Linux terminal, but no input ends the program, and a closed terminal does not block it.
+"""Textual's driver for a Linux terminal, but no input ends the program, and a closed terminal does
+not block it.
 
-Reads stdin, writes to stderr. The reading thread of Textual fails at any byte that is not UTF-8 and at escape sequences
-that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such bytes are left out. Its writing thread
-fails when the terminal is closed, and 30 writes later the program waits for it for ever and handles no signal: here
-such errors are ignored.
+Reads stdin, writes to stderr. The reading thread of Textual fails at any byte that is not UTF-8 and
+at escape sequences that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such
+bytes are left out. Its writing thread fails when the terminal is closed, and 30 writes later the
+program waits for it for ever and handles no signal: here such errors are ignored.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class TerminalDriver(PrivateDriver):
         self.end_writing(LAST_WRITE_SECONDS)
 
     def suspend_process(self) -> None:
-        """Leave the screen and stop the whole process group, as a terminal does it: Textual stops this process alone,
-        and a shell waits for the script that has started it."""
+        """Leave the screen and stop the whole process group, as a terminal does it: Textual stops
+        this process alone, and a shell waits for the script that has started it."""
         self.leave_screen()
         os.killpg(os.getpgrp(), signal.SIGSTOP)
 
@@ -73,15 +74,15 @@ class TerminalDriver(PrivateDriver):
                 except OSError:  # EIO: the other side is closed
                     data = b""
                 if not data:
-                    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup(1) leaves it
-                    os.kill(os.getpid(), signal.SIGTERM if is_ignored else signal.SIGHUP)
+                    os.kill(os.getpid(), _hang_up_signal())
                     return
                 text = decode(data)
             parser = self._take(parser, text)
 
     def _take(self, parser: InputParser, text: str) -> InputParser:
-        """Let the parser read `text` and check whether a lone escape is complete. Returns the parser for what follows.
-        Character by character: what follows an unknown sequence is read."""
+        """Let the parser read `text` and check whether a lone escape is complete. Returns the
+        parser for what follows. Character by character: what follows an unknown sequence is
+        read."""
         for part in (*text, ""):
             try:
                 messages = list(parser.feed(part) if part else parser.tick())
@@ -91,3 +92,10 @@ class TerminalDriver(PrivateDriver):
             for message in messages:
                 self.process_message(message)
         return parser
+
+
+def _hang_up_signal() -> signal.Signals:
+    """One that ends this process: nohup(1) leaves SIGHUP ignored."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return signal.SIGTERM
+    return signal.SIGHUP

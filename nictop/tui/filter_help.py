@@ -29,7 +29,9 @@ NIC_FILTER: FilterRows = (
 """Of devices and of the interfaces of all hosts."""
 
 
-def _of_numbers(fields: Fields[Any], what: str, comparison: str, text: tuple[str, str] | None) -> FilterRows:
+def _of_numbers(
+    fields: Fields[Any], what: str, comparison: str, text: tuple[str, str] | None
+) -> FilterRows:
     """`comparison`: an example; `text`: example and meaning of a word without a key."""
     keys = list(fields.numbers)
     rows = [("0-7  1,5", f"{what} with these numbers")]
@@ -41,14 +43,23 @@ def _of_numbers(fields: Fields[Any], what: str, comparison: str, text: tuple[str
     return (*rows, ("!3", "what does not match"))
 
 
-QUEUE_FILTER = _of_numbers(QUEUE_FIELDS, "queues", "rx>1000", ("input", "this text in the name of an interrupt"))
+QUEUE_FILTER = _of_numbers(
+    QUEUE_FIELDS, "queues", "rx>1000", ("input", "this text in the name of an interrupt")
+)
 CPU_FILTER = _of_numbers(CPU_FIELDS, "CPUs", "busy>50", None)
 CONNECTION_FILTER = _of_numbers(
-    connections.FIELDS, "connections with a port", "rx>1M", ("nginx", "this text anywhere: process, address, state, …")
+    connections.FIELDS,
+    "connections with a port",
+    "rx>1M",
+    ("nginx", "this text anywhere: process, address, state, …"),
 )
-FINDING_FILTER: FilterRows = (("ens3 warning", "these words in title, interface, host, severity or rule"),)
+FINDING_FILTER: FilterRows = (
+    ("ens3 warning", "these words in title, interface, host, severity or rule"),
+)
 PATH_FILTER: FilterRows = (("vm2 10.0.", "these words in host, NIC, network or address"),)
-RESULT_FILTER: FilterRows = (("vm2 tcp", "these words in host, NIC, protocol, direction, generator, MTU or label"),)
+RESULT_FILTER: FilterRows = (
+    ("vm2 tcp", "these words in host, NIC, protocol, direction, generator, MTU or label"),
+)
 
 
 def examples(rows: FilterRows) -> str:

@@ -1,7 +1,8 @@
 """When Python's full garbage collections are made: at times at which nobody types.
 
-With the records of many hosts one takes 0.1 s, in which no key is answered. Python would begin it after some number of
-allocations, which is while a host is read. Nothing that a host sends waits for one: records hold no cycles.
+With the records of many hosts one takes 0.1 s, in which no key is answered. Python would begin it
+after some number of allocations, which is while a host is read. Nothing that a host sends waits for
+one: records hold no cycles.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ IDLE_SECONDS = 2.0
 MAX_SECONDS = 60.0
 """Seconds after which one is made even if somebody types."""
 MIDDLE_COLLECTIONS = 30
-"""Collections of the middle generation after which one is due: some 200,000 objects more than at the last one. Python's
-default is 10, if there are also a quarter more objects that have survived one."""
+"""Collections of the middle generation after which one is due: some 200,000 objects more than at
+the last one. Python's default is 10, if there are also a quarter more objects that have survived
+one."""
 NEVER = 1 << 30
 
 
 class GarbageCollector:
-    """A context manager that is entered while the application runs; `collect_if_idle` is to be called repeatedly."""
+    """A context manager that is entered while the application runs; `collect_if_idle` is to be
+    called repeatedly."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

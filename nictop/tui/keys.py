@@ -1,13 +1,15 @@
-"""Every key: what it is bound to, its label in the footer, and what the help and README say of it; and the views.
+"""Every key: what it is bound to, its label in the footer, and what the help and README say of it;
+and the views.
 
-`KEYS` has one entry for each key with its one meaning, which is the same on every screen. The id of a binding is that
-of its entry, and the name by which config.toml gives it another key. A screen or widget takes its list of bindings as
-`BINDINGS` and has the actions; `app.…` are actions of the application.
+`KEYS` has one entry for each key with its one meaning, which is the same on every screen. The id of
+a binding is that of its entry, and the name by which config.toml gives it another key. A screen or
+widget takes its list of bindings as `BINDINGS` and has the actions; `app.…` are actions of the
+application.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
 from nictop.errors import NictopError
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.textual_private import configured_keys, name_of_character
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ class Key(NamedTuple):
     keys: str
     """As Textual names them, separated by commas; the first one is shown on screens."""
     meaning: str
+    """With the ids of other keys in braces: `meaning_text`."""
 
 
 class Tab(NamedTuple):
@@ -58,7 +62,7 @@ KEYS: dict[str, Key] = {
     },
     "host-previous": Key("left_square_bracket,less_than_sign", "previous host"),
     "host-next": Key("right_square_bracket,greater_than_sign", "next host"),
-    "pane": Key("tab", "next pane (shift+tab: previous)"),
+    "pane": Key("tab", "next pane ({pane-previous}: previous)"),
     "up": Key("up,k", "up"),
     "down": Key("down,j", "down"),
     "left": Key("left,h", "left; previous interface, fix or choice; timeline: previous reading"),
@@ -67,31 +71,65 @@ KEYS: dict[str, Key] = {
     "page-down": Key("pagedown", "page down; timeline: 60 s forward"),
     "home": Key("home", "first line; timeline: beginning"),
     "end": Key("end", "last line; timeline: end"),
-    "open": Key("enter", "open; main action of the screen: start or stop a test; timeline: go to a time"),
+    "open": Key(
+        "enter", "open; main action of the screen: start or stop a test; timeline: go to a time"
+    ),
     "back": Key("escape", "go back; from a view to Devices"),
     "filter": Key("slash", "filter the list"),
-    "sort": Key("s", "sort by the next column (S: reverse)"),
+    "sort": Key("s", "sort by the next column ({sort-reverse}: reverse)"),
     "pause": Key("space", "pause or resume the display; a recording: pause or play"),
     "help": Key("question_mark", "help of this screen"),
     "palette": Key("colon,ctrl+p", "command palette: all actions, views, hosts and interfaces"),
     "copy": Key("y", "copy the command, or what is shown"),
-    "edit": Key("e", "set up the selected interface; Hosts: add, remove, reconnect; Traffic: open the form"),
-    "fix": Key("f", "plan of the fix, and apply it where changes are allowed; open the unconfirmed change"),
-    "next": Key("n", "next finding, test or run of a test; a recording: next in time (N: previous)"),
-    "faster": Key("plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"),
+    "edit": Key(
+        "e", "set up the selected interface; Hosts: add, remove, reconnect; Traffic: open the form"
+    ),
+    "fix": Key(
+        "f", "plan of the fix, and apply it where changes are allowed; open the unconfirmed change"
+    ),
+    "next": Key(
+        "n",
+        "next finding, test or run of a test; a recording: next in time "
+        "({next-previous}: previous)",
+    ),
+    "faster": Key(
+        "plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"
+    ),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, write a report"),
     "options": Key("o", "view options"),
     "mark": Key("m", "Results: mark A or B, and compare them"),
-    "quit": Key("q", "quit (ctrl+c; ctrl+z suspends)"),
+    "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }
 """Id → key."""
 
 KEY_GROUPS = {
-    "Actions": ("open", "edit", "copy", "fix", "mark", "filter", "sort", "sort-reverse", "options", "record"),
+    "Actions": (
+        "open",
+        "edit",
+        "copy",
+        "fix",
+        "mark",
+        "filter",
+        "sort",
+        "sort-reverse",
+        "options",
+        "record",
+    ),
     "Time": ("pause", "next", "next-previous", "faster", "slower"),
     "Move": (
-        *("up", "down", "left", "right", "page-up", "page-down", "home", "end", "pane", "pane-previous"),
+        *(
+            "up",
+            "down",
+            "left",
+            "right",
+            "page-up",
+            "page-down",
+            "home",
+            "end",
+            "pane",
+            "pane-previous",
+        ),
         *("host-previous", "host-next", "back"),
     ),
     "Views": tuple(tab.name for tab in TABS),
@@ -110,6 +148,9 @@ VARIANTS: dict[str, Key] = {
 
 KEYS_AND_VARIANTS = {**KEYS, **VARIANTS}
 
+PAIRS = {"left": "right", "up": "down", "page-up": "page-down"}
+"""Ids of keys that texts and the footer name together with another one."""
+
 KEY_LABELS = {
     "backspace": "Backspace",
     "delete": "Del",
@@ -127,6 +168,10 @@ KEY_LABELS = {
     "tab": "Tab",
     "up": "↑",
 }
+KEYS_BY_LABEL = {label: key for key, label in KEY_LABELS.items()}
+ARROWS = {"←": "Left", "→": "Right", "↑": "Up", "↓": "Down"}
+"""Label → what a console without these characters shows: what texts have in their place there (<-,
+^) are other keys."""
 
 
 def key_label(key: str) -> str:
@@ -135,33 +180,90 @@ def key_label(key: str) -> str:
     return "+".join((*modifiers, KEY_LABELS.get(name) or format_key(name)))
 
 
-def key_labels(keys: str) -> str:
+def drawn_label(label: str, glyphs: Glyphs) -> str:
+    """A label, or several arrows, as it is drawn: ``Left/Right`` of ``←→`` in ASCII."""
+    if not glyphs.is_ascii or not set(label) <= ARROWS.keys():
+        return label
+    return "/".join(ARROWS[arrow] for arrow in label)
+
+
+def key_labels(keys: str, glyphs: Glyphs = UNICODE) -> str:
     """Labels of keys that are separated by commas, separated by blanks."""
-    return " ".join(map(key_label, keys.split(",")))
+    return " ".join(drawn_label(key_label(key), glyphs) for key in keys.split(","))
+
+
+KeyLabels = Callable[[str], str]
+"""Id of a key → label of the first key that it has, for texts that name keys."""
+
+
+def default_label(name: str) -> str:
+    """`KeyLabels` of a program without a configuration."""
+    return key_label(KEYS_AND_VARIANTS[name].keys.partition(",")[0])
+
+
+def keys_in_force(app: App[Any], name: str) -> str:
+    """The keys with an id, as the configuration has them, separated by commas."""
+    return configured_keys(app, name, KEYS_AND_VARIANTS[name].keys)
 
 
 def shown_key(app: App[Any], name: str) -> str:
-    """Label of the first key with an id, as the configuration has it."""
-    return key_label(configured_keys(app, name, KEYS_AND_VARIANTS[name].keys).partition(",")[0])
+    """Label of the first of them, as it is drawn."""
+    return key_labels(keys_in_force(app, name).partition(",")[0], glyphs_of(app))
+
+
+def glyphs_of(app: App[Any]) -> Glyphs:
+    """The character set of an application; Unicode if it has none."""
+    found = getattr(app, "glyphs", UNICODE)
+    assert isinstance(found, Glyphs)
+    return found
+
+
+def keys_by_label(app: App[Any]) -> dict[str, str]:
+    """Label → key, of all keys that texts name."""
+    first_keys = [keys_in_force(app, name).partition(",")[0] for name in KEYS_AND_VARIANTS]
+    by_label = {**KEYS_BY_LABEL, **{key_label(key): key for key in first_keys}}
+    return {drawn_label(label, glyphs_of(app)): key for label, key in by_label.items()}
+
+
+def pair_label(labels: KeyLabels, name: str) -> str:
+    """``←→``, ``PgUp/PgDn``: a key of `PAIRS` and the one that goes with it."""
+    first, second = labels(name), labels(PAIRS[name])
+    return f"{first}{second}" if {first, second} <= ARROWS.keys() else f"{first}/{second}"
+
+
+def meaning_text(name: str, labels: KeyLabels) -> str:
+    """What a key is for; other keys in it have their labels."""
+    text = KEYS_AND_VARIANTS[name].meaning
+    for variant in VARIANTS:
+        text = text.replace(f"{{{variant}}}", labels(variant))
+    return text
 
 
 def checked_keymap(section: Mapping[str, str], path: str) -> dict[str, str]:
-    """Id → keys for `App.set_keymap`, from ``[keys]`` of the configuration file at `path`. Raises NictopError for an
-    unknown id, a value without a key, and a key that two ids would have."""
-    chosen = {name: ",".join(map(_long_name, keys.replace(",", " ").split())) for name, keys in section.items()}
+    """Id → keys for `App.set_keymap`, from ``[keys]`` of the configuration file at `path`. Raises
+    NictopError for an unknown id, a value without a key, and a key that two ids would have."""
+    chosen = {
+        name: ",".join(map(_long_name, keys.replace(",", " ").split()))
+        for name, keys in section.items()
+    }
     unknown = sorted(chosen.keys() - KEYS_AND_VARIANTS.keys())
     if unknown:
-        raise NictopError(f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(KEYS_AND_VARIANTS)}")
+        raise NictopError(
+            f"{path}: keys: unknown action {unknown[0]}", f"one of: {', '.join(KEYS_AND_VARIANTS)}"
+        )
     used: dict[str, str] = {}
     for name, key in KEYS_AND_VARIANTS.items():
         keys = chosen.get(name, key.keys)
         if not keys:
-            raise NictopError(f"{path}: keys.{name}: no key", f'for example {name} = "f5", or "x,ctrl+x"')
-        for one in keys.split(","):
-            other = used.setdefault(one, name)
+            raise NictopError(
+                f"{path}: keys.{name}: no key", f'for example {name} = "f5", or "x,ctrl+x"'
+            )
+        for key_name in keys.split(","):
+            other = used.setdefault(key_name, name)
             if other != name:
                 raise NictopError(
-                    f"{path}: keys: {key_label(one)} is both {other} and {name}", "give one of them another key"
+                    f"{path}: keys: {key_label(key_name)} is both {other} and {name}",
+                    "give one of them another key",
                 )
     return chosen
 
@@ -177,17 +279,26 @@ def _bind(
     label: str,
     tooltip: str = "",
     *,
-    display: str | None = None,
     show: bool = True,
     priority: bool = False,
 ) -> Binding:
-    """`label`: in the footer, if `show`, behind the key or `display`; `tooltip`: what it does here, if the label is not
-    enough."""
+    """`label`: in the footer, if `show`, behind the key, or that and the other one of `PAIRS`;
+    `tooltip`: what it does here, if the label is not enough."""
     tooltip = tooltip or label[0].lower() + label[1:]
-    return Binding(KEYS_AND_VARIANTS[id].keys, action, label, show, display, priority, tooltip, id=id)
+    return Binding(
+        KEYS_AND_VARIANTS[id].keys,
+        action,
+        label,
+        show=show,
+        priority=priority,
+        tooltip=tooltip,
+        id=id,
+    )
 
 
-def _hide(id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False) -> Binding:
+def _hide(
+    id: str, action: str, label: str, tooltip: str = "", *, priority: bool = False
+) -> Binding:
     """Not in the footer."""
     return _bind(id, action, label, tooltip, show=False, priority=priority)
 
@@ -197,6 +308,8 @@ _hidden = partial(Binding, show=False)
 
 HELP = _bind("help", "app.help", "Help", "help of this screen")
 QUIT = _bind("quit", "app.quit", "Quit", "quit")
+OPEN_CHANGE = _hide("fix", "app.show_change", "Open change")
+"""Where no finding is chosen: the status line names the key, in every view."""
 INTERRUPT = _hide("interrupt", "app.quit", "Quit", priority=True)
 
 APP_KEYS: list[BindingType] = [
@@ -213,14 +326,16 @@ FRAME_KEYS: list[BindingType] = [
     _hide("next-previous", "next(-1)", "Previous finding or test"),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
     _hide("pane-previous", "app.focus_previous", "Previous pane", priority=True),
-    _bind("record", "app.record", "Record/report", "menu: start or stop a recording, write a report"),
+    _bind(
+        "record", "app.record", "Record/report", "menu: start or stop a recording, write a report"
+    ),
     HELP,
     QUIT,
     INTERRUPT,
 ]
 """On every screen but dialogs."""
 
-# ------------------------------------------------------------------------------------------------------------ widgets
+# ------------------------------------------------------------------------------------------ widgets
 
 LIST_KEYS: list[BindingType] = [
     _hide("up", "move(-1)", "Line above"),
@@ -252,31 +367,36 @@ LINK_PANEL_KEYS: list[BindingType] = [
 ]
 
 OVERVIEW_KEYS: list[BindingType] = [
-    _bind("left", "scroll_columns(-1)", "Columns", "scroll columns to the left", display="←→"),
+    _bind("left", "scroll_columns(-1)", "Columns", "scroll columns to the left"),
     _hide("right", "scroll_columns(1)", "Scroll columns to the right"),
 ]
 """The interfaces of all hosts."""
 
 FINDINGS_KEYS: list[BindingType] = [
-    _bind("left", "mark(-1)", "Fix", "previous fix", display="←→"),
+    _bind("left", "mark(-1)", "Fix", "previous fix"),
     _hide("right", "mark(1)", "Next fix"),
 ]
 
 TIMELINE_KEYS: list[Binding] = [
     _bind("open", "go", "Go to time", "go to a time"),
-    _bind("left", "reading(-1)", "Reading", "previous reading", display="←→"),
+    _bind("left", "reading(-1)", "Reading", "previous reading"),
     _hide("right", "reading(1)", "Next reading"),
-    _bind("page-up", "skip(-60)", "60 s", "60 s back", display="PgUp/PgDn"),
+    _bind("page-up", "skip(-60)", "60 s", "60 s back"),
     _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
     _hide("end", "edge(1)", "End; follow new data"),
 ]
 """The timeline of a recording."""
 
-# ------------------------------------------------------------------------------------------- hosts and their devices
+# -------------------------------------------------------------------------- hosts and their devices
 
 PAUSE_KEYS: list[BindingType] = [
-    _bind("pause", "pause", "Pause", "pause the display (data collection continues); a recording: pause it"),
+    _bind(
+        "pause",
+        "pause",
+        "Pause",
+        "pause the display (data collection continues); a recording: pause it",
+    ),
     _bind("pause", "resume", "Resume", "show the newest values again"),
     _bind("pause", "play", "Play", "play the recording; at its end, from its beginning"),
 ]
@@ -288,20 +408,49 @@ WHY_NOT_ACTIONS = ("why_not('copy')", "why_not('fix')", "why_not('set_up')")
 LIVE_KEYS: list[BindingType] = [
     _bind("open", "open", "Open", "the selected interface or finding on the whole screen"),
     _bind("open", "connections", "Connections", "connections of the interface: who uses it"),
-    _bind("left", "step_nic(-1)", "Interface", "previous interface", display="←→"),
+    _bind("left", "step_nic(-1)", "Interface", "previous interface"),
     _hide("right", "step_nic(1)", "Next interface"),
-    _bind("copy", "copy", "Copy fix", "copy the commands that the view shows; Devices: of the worst finding"),
-    _bind("fix", "fix", "Apply fix", "show the plan of that fix; apply it, with automatic rollback"),
-    _bind("fix", "show_fix", "Show fix", "show that fix and its plan; nictop does not apply it here"),
-    _bind("fix", "show_change", "Open change", "open the change that is not confirmed yet, or its result"),
-    _bind("edit", "set_up", "Set up", "set up the selected interface: IP address, MTU, queues, VFs, IRQ affinity"),
-    _bind("edit", "show_set_up", "Show set-up", "show how to set up the selected interface; changes are disabled"),
-    *(_hide(key, action, "Why not") for key, action in zip(("copy", "fix", "edit"), WHY_NOT_ACTIONS, strict=True)),
+    _bind(
+        "copy",
+        "copy",
+        "Copy fix",
+        "copy the commands that the view shows; Devices: of the worst finding",
+    ),
+    _bind(
+        "fix", "fix", "Apply fix", "show the plan of that fix; apply it, with automatic rollback"
+    ),
+    _bind(
+        "fix", "show_fix", "Show fix", "show that fix and its plan; nictop does not apply it here"
+    ),
+    _bind(
+        "fix",
+        "show_change",
+        "Open change",
+        "open the change that is not confirmed yet, or its result",
+    ),
+    _bind(
+        "edit",
+        "set_up",
+        "Set up",
+        "set up the selected interface: IP address, MTU, queues, VFs, IRQ affinity",
+    ),
+    _bind(
+        "edit",
+        "show_set_up",
+        "Show set-up",
+        "show how to set up the selected interface; changes are disabled",
+    ),
+    *(
+        _hide(key, action, "Why not")
+        for key, action in zip(("copy", "fix", "edit"), WHY_NOT_ACTIONS, strict=True)
+    ),
     _bind("filter", "filter", "Filter", "filter the list", priority=True),
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
     *PAUSE_KEYS,
-    _hide("sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"),
+    _hide(
+        "sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"
+    ),
     _hide("sort-reverse", "reverse", "Reverse the order"),
     _hide("left", "step(-1)", "Previous interface"),
     _hide("right", "step(1)", "Next interface"),
@@ -311,19 +460,25 @@ LIVE_KEYS: list[BindingType] = [
 """The live screen; `LiveScreen.check_action` decides when each is offered."""
 
 HOSTS_KEYS: list[BindingType] = [
+    OPEN_CHANGE,
     _bind("open", "open", "Show", "host: its devices; interface: in the devices of its host"),
     _bind("edit", "edit", "Edit", "menu: add a host, remove this one, reconnect"),
     _bind("back", "back", "Back", "end the filter or the input; back to Devices"),
     _bind("filter", "filter", "Filter", "filter the interfaces", priority=True),
     _bind("sort", "sort(1)", "Sort", "sort the interfaces by the next column"),
     _hide("sort-reverse", "reverse", "Reverse the order"),
-    _bind("options", "options", "View", "show or hide virtual interfaces"),
+    _bind(
+        "options",
+        "options",
+        "View",
+        "show virtual interfaces too; then the guests of the chosen host, if it has any",
+    ),
     *PAUSE_KEYS,
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]
 
-# ------------------------------------------------------------------------------------------------------------ traffic
+# ------------------------------------------------------------------------------------------ traffic
 
 TRAFFIC_KEYS: list[BindingType] = [
     _bind("open", "start", "Start", "start the test"),
@@ -331,13 +486,20 @@ TRAFFIC_KEYS: list[BindingType] = [
     _bind("edit", "edit", "Options", "edit the options in the form"),
     _bind("options", "options", "View", "all options or the common ones; self-test"),
     _bind("filter", "filter", "Filter", "filter the pairs", priority=True),
+    OPEN_CHANGE,
 ]
 
 RUN_PAGE_KEYS: list[BindingType] = [
-    _bind("options", "options", "View", "latency histogram; bars of all variants; host of the CPU chart"),
+    _bind(
+        "options",
+        "options",
+        "View",
+        "latency histogram; bars of all variants; host of the CPU chart",
+    ),
     _bind("copy", "copy", "Copy", "copy the result as text"),
     _hide("edit", "app.show_form", "Form", "open the form for a test"),
-    _bind("left", "cursor(-1)", "Cursor", "cursor to the left", display="←→"),
+    OPEN_CHANGE,
+    _bind("left", "cursor(-1)", "Cursor", "cursor to the left"),
     _hide("right", "cursor(1)", "Cursor to the right"),
     _hide("end", "newest", "Newest values", "remove the cursor, show the newest values"),
     _hide("faster", "speed(1)", "Zoom in"),
@@ -348,12 +510,15 @@ RUN_PAGE_KEYS: list[BindingType] = [
 RUN_KEYS: list[BindingType] = [
     _bind("open", "stop", "Stop", "stop the test"),
     _bind("open", "again", "Run again", "start the same test again"),
-    _bind("back", "back", "Back", "to Devices while the test runs in the background; else to the form"),
+    _bind(
+        "back", "back", "Back", "to Devices while the test runs in the background; else to the form"
+    ),
     _bind("pause", "pause", "Pause", "pause the chart; the test continues"),
     _bind("pause", "resume", "Resume", "show the newest values of the test"),
 ]
 
 RESULTS_KEYS: list[BindingType] = [
+    OPEN_CHANGE,
     _bind("open", "open", "Open", "open the result"),
     _bind("mark", "mark", "Mark A/B", "mark a result as A, another one as B, and compare them"),
     _bind("options", "swap", "Swap A/B", "swap A and B"),
@@ -370,19 +535,25 @@ STORED_RUN_KEYS: list[BindingType] = [
 RECORDED_RUN_KEYS: list[BindingType] = [
     _bind("open", "begin", "To its start", "to the time when the test starts"),
     *PAUSE_KEYS,
-    _bind("pane", "timeline", "Timeline", "go to the timeline: its keys step through the readings", priority=True),
+    _bind(
+        "pane",
+        "timeline",
+        "Timeline",
+        "go to the timeline: its keys step through the readings",
+        priority=True,
+    ),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
     _bind("back", "back", "Back", "back to Devices"),
     _bind("next", "run(1)", "Next test", "the next recorded test"),
     _hide("next-previous", "run(-1)", "Previous test", "the previous recorded test"),
 ]
 
-# ------------------------------------------------------------------------------------------------------------ changes
+# ------------------------------------------------------------------------------------------ changes
 
 SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Show plan", id="set-up.continue")]
 """In the form; on the buttons Enter presses."""
 
-# ------------------------------------------------------------------------------------------------------------ dialogs
+# ------------------------------------------------------------------------------------------ dialogs
 
 HELP_KEYS: list[BindingType] = [
     _hide("back", "dismiss", "Close", priority=True),
@@ -397,13 +568,22 @@ HELP_KEYS: list[BindingType] = [
 ]
 
 DIALOG_KEYS: list[BindingType] = [
-    _hidden("tab", "step(1)", "Next", id="dialog.next", priority=True, tooltip="a dialog: next button or field"),
+    _hidden(
+        "tab",
+        "step(1)",
+        "Next",
+        id="dialog.next",
+        priority=True,
+        tooltip="a dialog: next button or field",
+    ),
     _hidden("shift+tab", "step(-1)", "Previous", id="dialog.previous", priority=True),
     _hidden("up", "scroll_text(-1)", "Up", id="dialog.up"),
     _hidden("down", "scroll_text(1)", "Down", id="dialog.down"),
     _hidden("pageup", "page_text(-1)", "Page up", id="dialog.page-up"),
     _hidden("pagedown", "page_text(1)", "Page down", id="dialog.page-down"),
-    Binding("escape", "cancel", "Cancel", id="dialog.cancel", priority=True, tooltip="a dialog: cancel"),
+    Binding(
+        "escape", "cancel", "Cancel", id="dialog.cancel", priority=True, tooltip="a dialog: cancel"
+    ),
     INTERRUPT,
 ]
 
@@ -414,8 +594,11 @@ BUTTON_KEYS: list[BindingType] = [
 ]
 
 COPY_KEYS: list[BindingType] = [
-    Binding("y", "copy", "Copy", id="dialog.copy", tooltip="a dialog with commands: copy them"),
+    _bind("copy", "copy", "Copy", "a dialog with commands: copy them"),
 ]
+
+CHANGE_KEYS: list[BindingType] = [*COPY_KEYS, _hide("quit", "leave", "Close")]
+"""The dialog of a change; in its field, q is a letter."""
 
 LEAVE_KEYS: list[BindingType] = [_hidden("ctrl+c", "quit", "Quit", id="leave.quit", priority=True)]
 
@@ -425,6 +608,14 @@ MENU_KEYS: list[BindingType] = [
 ]
 
 MENU_LIST_KEYS: list[BindingType] = [
-    Binding("enter", "screen.choose", "Choose", id="menu.choose", tooltip="a menu: choose the entry"),
-    Binding("space", "screen.toggle_option", "Toggle", id="menu.toggle", tooltip="a menu: switch the option on or off"),
+    Binding(
+        "enter", "screen.choose", "Choose", id="menu.choose", tooltip="a menu: choose the entry"
+    ),
+    Binding(
+        "space",
+        "screen.toggle_option",
+        "Toggle",
+        id="menu.toggle",
+        tooltip="a menu: switch the option on or off",
+    ),
 ]

@@ -1,6 +1,7 @@
 """Runs the application, on hosts or on a recording, until it ends.
 
-Reads the environment, for whether the terminal has a clipboard, and the keys and the theme of the configuration file.
+Reads the environment, for whether the terminal has a clipboard, and the keys and the theme of the
+configuration file.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ def run(
     request: RunRequest | None = None,
     self_test: bool = False,
 ) -> tuple[int, FinishedExperiment]:
-    """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on this machine alone,
-    which is started at once. Returns the exit code and what came of the request. Raises NictopError."""
+    """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on
+    this machine alone, which is started at once. Returns the exit code and what came of the
+    request. Raises NictopError."""
     keys, theme = _keys_and_theme()
 
     def connect(host: Host, ask: Ask) -> Source:
@@ -78,8 +80,8 @@ def show(
     nic: str = "",
     notice: str = "",
 ) -> int:
-    """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. The rest as in
-    `Replay`."""
+    """The same with a recording, from `start` on (seconds as in the recording). Returns the exit
+    code. The rest as in `Replay`."""
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 

@@ -1,4 +1,5 @@
-"""What the terminal in front of us can draw, from the environment it gives, and whether a shell is behind it."""
+"""What the terminal in front of us can draw, from the environment it gives, and whether a shell is
+behind it."""
 
 from __future__ import annotations
 
@@ -11,19 +12,22 @@ PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25",
 
 
 def has_job_control() -> bool:
-    """Whether a shell would continue this process after it was stopped: its process group is not orphaned
-    (POSIX.1-2017, 3.269)."""
+    """Whether a shell would continue this process after it was stopped: its process group is not
+    orphaned (POSIX.1-2017, 3.269)."""
     import psutil
 
     try:
-        others = [one.pid for one in psutil.Process().parents() if os.getpgid(one.pid) != os.getpgrp()]
+        own_group = os.getpgrp()
+        pids = [process.pid for process in psutil.Process().parents()]
+        others = [pid for pid in pids if os.getpgid(pid) != own_group]
         return bool(others) and os.getsid(others[0]) == os.getsid(0)
     except (OSError, psutil.Error):
         return False
 
 
 def wants_ascii(environment: Mapping[str, str]) -> bool:
-    """Whether this terminal can only be trusted with ASCII: a plain console, or a locale that is not UTF-8."""
+    """Whether this terminal can only be trusted with ASCII: a plain console, or a locale that is
+    not UTF-8."""
     if environment.get("TERM", "dumb") in PLAIN_TERMINALS:
         return True
     for name in ("LC_ALL", "LC_CTYPE", "LANG"):

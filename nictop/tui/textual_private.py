@@ -1,7 +1,8 @@
 """Everything of Textual that is used but not its public interface: no other module uses such names.
 
-Each is here because the public interface has no way to do it. Another version of Textual may lack them, so
-pyproject.toml has an upper bound, and `tests/tui/test_textual_private.py` lists them and looks for each.
+Each is here because the public interface has no way to do it. Another version of Textual may lack
+them, so pyproject.toml has an upper bound, and `tests/tui/test_textual_private.py` lists them and
+looks for each.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ InputParser = XTermParser
 
 COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
 if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
-    # Textual 8 caches this function, which does not use `self`, as a method: the cache keeps the last 1024 widgets that
-    # were closed with all that they have drawn, 0.2 MiB for each help screen.
+    # Textual 8 caches this function, which does not use `self`, as a method: the cache keeps the
+    # last 1024 widgets that were closed with all that they have drawn, 0.2 MiB for each help
+    # screen.
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
 
 
@@ -61,7 +63,8 @@ def attach_node(node: DOMNode, parent: DOMNode) -> None:
 
 
 def update_scroll_bars(view: ScrollView, size: Size) -> None:
-    """Textual looks at the scroll bars only when the view has another size, not when its content has."""
+    """Textual looks at the scroll bars only when the view has another size, not when its content
+    has."""
     view._scroll_update(size)
 
 
@@ -81,7 +84,8 @@ class PrivateApp(App[None]):
         return self._screen_stacks[mode]
 
     def handle_exception(self, error: Exception) -> None:
-        """End the application by a fault. Textual would print all local variables, host data among them."""
+        """End the application by a fault. Textual would print all local variables, host data among
+        them."""
         self._handle_exception(error)
 
     def _handle_exception(self, error: Exception) -> None:
@@ -106,7 +110,8 @@ class PrivateDriver(LinuxDriver):
             self._file = wrap(self._file)
 
     def end_writing(self, seconds: float) -> None:
-        """End the writing thread; it ends with the process if its terminal blocks longer than that."""
+        """End the writing thread; it ends with the process if its terminal blocks longer than
+        that."""
         writer = self._writer_thread
         if writer is not None:
             with suppress(Full):

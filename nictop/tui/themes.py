@@ -1,11 +1,13 @@
 """Themes: those of Textual and nictop's own, with colours that can be read.
 
-Text must have a contrast of 4.5:1 (WCAG 2.2, 1.4.3 level AA) on every background that a line can have; few of Textual's
-themes do. A theme is offered with its own colours, where they are enough, and else with lighter or darker ones. On a
-terminal with 256 colours, which most are over SSH, those count that it will draw.
+Text must have a contrast of 4.5:1 (WCAG 2.2, 1.4.3 level AA) on every background that a line can
+have; few of Textual's themes do. A theme is offered with its own colours, where they are enough,
+and else with lighter or darker ones. On a terminal with 256 colours, which most are over SSH, those
+count that it will draw.
 
-Severities have the same colours on all dark themes, and on all light ones: people with each kind of colour blindness
-tell them apart (simulated in tests/tui/test_themes.py). On every theme severities also differ by mark and word.
+Severities have the same colours on all dark themes, and on all light ones: people with each kind of
+colour blindness tell them apart (simulated in tests/tui/test_themes.py). On every theme severities
+also differ by mark and word.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ ANSI_TEXTS = {
         "text-secondary": "ansi_default",
     },
 }
-"""The terminal says what its 16 colours are: those that can be read on black, and on white, in the palettes of the
-Linux console (drivers/tty/vt/vt.c) and of xterm."""
+"""The terminal says what its 16 colours are: those that can be read on black, and on white, in the
+palettes of the Linux console (drivers/tty/vt/vt.c) and of xterm."""
 
 
 def terminal_colours() -> int:
@@ -80,11 +82,16 @@ def theme_names(*, ansi_only: bool) -> tuple[str, ...]:
     """The themes that can be chosen; `ansi_only`: on a terminal with 16 colours."""
     if ansi_only:
         return tuple(ANSI_TEXTS)
-    return DEFAULT_THEME, *(name for name, theme in BUILTIN_THEMES.items() if not theme.ansi or name in ANSI_TEXTS)
+    names = [DEFAULT_THEME]
+    for name, theme in BUILTIN_THEMES.items():
+        if not theme.ansi or name in ANSI_TEXTS:
+            names.append(name)
+    return tuple(names)
 
 
 def checked_theme(name: str, path: str) -> str:
-    """The theme of the configuration file at `path`; "": none. Raises NictopError for an unknown one."""
+    """The theme of the configuration file at `path`; "": none. Raises NictopError for an unknown
+    one."""
     known = theme_names(ansi_only=False)
     if name and name not in known:
         raise NictopError(f'{path}: unknown theme "{name}"', f"one of: {', '.join(known)}")
@@ -109,10 +116,16 @@ def readable_theme(name: str, colours: int = TRUE_COLOURS) -> Theme:
     drawn = _of_256 if colours <= 256 else _as_it_is
     extreme, opposite = (WHITE, BLACK) if theme.dark else (BLACK, WHITE)
 
-    background = _towards(Color.parse(given["background"]), opposite, (extreme,), MIN_BACKGROUND_CONTRAST, drawn)
-    given["primary-muted"] = background.blend(Color.parse(given["primary"]), CURSOR_SHARE, alpha=1).hex
+    background = _towards(
+        Color.parse(given["background"]), opposite, (extreme,), MIN_BACKGROUND_CONTRAST, drawn
+    )
+    given["primary-muted"] = background.blend(
+        Color.parse(given["primary"]), CURSOR_SHARE, alpha=1
+    ).hex
     backgrounds = {
-        key: _towards(Color.parse(given[key]), background, (extreme,), MIN_BACKGROUND_CONTRAST, drawn)
+        key: _towards(
+            Color.parse(given[key]), background, (extreme,), MIN_BACKGROUND_CONTRAST, drawn
+        )
         for key in BACKGROUNDS
     }
     drawn_backgrounds = tuple(map(drawn, backgrounds.values()))
@@ -120,7 +133,9 @@ def readable_theme(name: str, colours: int = TRUE_COLOURS) -> Theme:
     def text_like(colour: Color) -> Color:
         return _towards(colour, extreme, drawn_backgrounds, MIN_CONTRAST, drawn)
 
-    texts = {key: text_like(Color.parse(given[key])) for key in (*severities, *ACCENTS, "foreground")}
+    texts = {
+        key: text_like(Color.parse(given[key])) for key in (*severities, *ACCENTS, "foreground")
+    }
     variables = {key: colour.hex for key, colour in chain(backgrounds.items(), texts.items())}
     variables["text-muted"] = text_like(background.blend(extreme, MUTED_SHARE, alpha=1)).hex
     for key, source in SAME_COLOURS.items():
@@ -152,10 +167,14 @@ def _linear(channel: int) -> float:
 
 
 def _towards(
-    colour: Color, target: Color, others: Sequence[Color], wanted: float, drawn: Callable[[Color], Color]
+    colour: Color,
+    target: Color,
+    others: Sequence[Color],
+    wanted: float,
+    drawn: Callable[[Color], Color],
 ) -> Color:
-    """`colour`, or the first mixture with more and more of `target` that is `drawn` with enough contrast to all of
-    `others`, which are as drawn."""
+    """`colour`, or the first mixture with more and more of `target` that is `drawn` with enough
+    contrast to all of `others`, which are as drawn."""
     for step in range(BLEND_STEPS):
         mixed = colour.blend(target, step / BLEND_STEPS, alpha=1)
         if all(contrast(drawn(mixed), other) >= wanted for other in others):

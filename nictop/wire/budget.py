@@ -1,10 +1,11 @@
-"""Limits the CPU time that this process spends on the lines of one host, so that keyboard input and other hosts are
-served.
+"""Limits the CPU time that this process spends on the lines of one host, so that keyboard input and
+other hosts are served.
 
-Reads the CPU clock of the calling thread. A host that needs more than its share is overloaded: it is slowed down, and
-its channel is not read meanwhile. All hosts of one event loop wait in two queues, one for the overloaded hosts: after
-each slice of work the event loop is left idle for a while, so that it can handle keyboard input. Directly after input
-(`input_received`) no slice and no large line begins.
+Reads the CPU clock of the calling thread. A host that needs more than its share is overloaded: it
+is slowed down, and its channel is not read meanwhile. All hosts of one event loop wait in two
+queues, one for the overloaded hosts: after each slice of work the event loop is left idle for a
+while, so that it can handle keyboard input. Directly after input (`input_received`) no slice and no
+large line begins.
 """
 
 from __future__ import annotations
@@ -16,30 +17,35 @@ from weakref import WeakKeyDictionary
 from nictop.limits import MAX_SMALL_LINE_BYTES
 
 TOTAL_CPU_SHARE, MIN_CPU_SHARE = 0.5, 0.005
-"""CPU seconds per second: of all hosts together, and the minimum of each host however many there are. A host with 256
-CPUs, 4000 interrupts and 1024 VFs takes 0.3 at ten samples per second."""
+"""CPU seconds per second: of all hosts together, and the minimum of each host however many there
+are. A host with 256 CPUs, 4000 interrupts and 1024 VFs takes 0.3 at ten samples per second."""
 MAX_BURST_SECONDS, TOTAL_BURST_SECONDS, MIN_BURST_SECONDS = 0.25, 2.0, 0.05
-"""CPU seconds that a host may use at once (several of the largest inventories); all hosts together; and the minimum of
-each host however many there are."""
+"""CPU seconds that a host may use at once (several of the largest inventories); all hosts together;
+and the minimum of each host however many there are."""
 SLICE_SECONDS, FULL_SLICES = 0.01, 4
-"""CPU seconds of work after which a host waits for its turn; shorter with more hosts than `FULL_SLICES`: so much all of
-them together may do before a key is handled."""
+"""CPU seconds of work after which a host waits for its turn; shorter with more hosts than
+`FULL_SLICES`: so much all of them together may do before a key is handled."""
 PAUSE_FACTOR, OVERLOADED_PAUSE_FACTOR = 1.0, 3.0
-"""Length of the pause after a slice or a large line, as a multiple of the time it took: not only CPU time, so that on a
-busy machine the event loop has as much of it to itself. All overloaded hosts together thus use a quarter of a CPU."""
+"""Length of the pause after a slice or a large line, as a multiple of the time it took: not only
+CPU time, so that on a busy machine the event loop has as much of it to itself. All overloaded hosts
+together thus use a quarter of a CPU."""
 INPUT_SECONDS = 0.5
-"""Seconds after a key or a click in which no host that waits gets its turn: to handle it and to draw its effect. On a
-busy machine longer, by the time for which this thread waits for a CPU meanwhile."""
+"""Seconds after a key or a click in which no host that waits gets its turn: to handle it and to
+draw its effect. On a busy machine longer, by the time for which this thread waits for a CPU
+meanwhile."""
 MAX_INPUT_SECONDS, HOST_SECONDS = 2.0, 1.0
-"""Of a key that is held, or of fast typing: hosts wait for the first at most and are read in the second, in turn, so
-that no host counts as silent and no traffic run as hanging."""
+"""Of a key that is held, or of fast typing: hosts wait for the first at most and are read in the
+second, in turn, so that no host counts as silent and no traffic run as hanging."""
 MAX_PAUSE_WAITS = 3
-"""Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
+"""Number of times that a host waits for the pause of another one; without a limit it might wait
+forever."""
 PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
 """CPU seconds that the event loop needs for each part of a pipe and for each byte."""
 BACKLOG_SECONDS = 0.1
 """Seconds after which an overloaded host is looked at again, whose bytes wait."""
-OVERLOADED_MESSAGE = "overloaded: the host sends more data than nictop can process; values are delayed"
+OVERLOADED_MESSAGE = (
+    "overloaded: the host sends more data than nictop can process; values are delayed"
+)
 """State message of an overloaded host."""
 
 
@@ -50,9 +56,12 @@ class HostScheduler:
         self.host_count = 0
         """Number of hosts whose lines are processed at present."""
         self.quiet_until = 0.0
-        """No slice begins before this time: otherwise the two queues together would leave no idle time to the event
-        loop."""
-        self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
+        """No slice begins before this time: otherwise the two queues together would leave no idle
+        time to the event loop."""
+        self.normal, self.overloaded = (
+            _HostQueue(self, PAUSE_FACTOR),
+            _HostQueue(self, OVERLOADED_PAUSE_FACTOR),
+        )
         self._input: tuple[float, float] | None = None
         """CLOCK_MONOTONIC and `_seconds_without_cpu` at the last input."""
         self._input_limit = 0.0
@@ -121,7 +130,8 @@ def input_received() -> None:
 
 
 def _seconds_without_cpu() -> float:
-    """For which this thread was ready to run and had no CPU, since its start; 0.0: this kernel does not tell."""
+    """For which this thread was ready to run and had no CPU, since its start; 0.0: this kernel does
+    not tell."""
     try:
         with open("/proc/thread-self/schedstat", "rb") as file:
             return int(file.read().split()[1]) / 1e9
@@ -135,7 +145,8 @@ class HostBudget:
     def __init__(self) -> None:
         self.overloaded = False
         self.has_backlog = False
-        """Bytes that were received wait for a turn before they are handled: the host is not quiet."""
+        """Bytes that were received wait for a turn before they are handled: the host is not
+        quiet."""
         self._scheduler = HostScheduler()
         self._remaining = 0.0
         self._refilled_at = 0.0
@@ -171,8 +182,8 @@ class HostBudget:
         return self._remaining >= 0
 
     async def wait_for_turn(self, size: int) -> None:
-        """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns at once, so that the
-        state is reported first, and waits at the next call."""
+        """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns
+        at once, so that the state is reported first, and waits at the next call."""
         if self._slice_used < self.slice_seconds and size <= MAX_SMALL_LINE_BYTES:
             return
         self._refill()
@@ -186,8 +197,8 @@ class HostBudget:
         self._refilled_at = time.monotonic()  # no budget is gained while waiting in the queue
 
     def seconds_until_normal(self) -> float:
-        """To be called when all received lines are decoded. Returns how many seconds an overloaded host must send
-        nothing until it counts as normal again; 0.0: it is not overloaded."""
+        """To be called when all received lines are decoded. Returns how many seconds an overloaded
+        host must send nothing until it counts as normal again; 0.0: it is not overloaded."""
         self._scheduler.record_work(self._slice_elapsed)
         self._slice_used = self._slice_elapsed = 0.0
         if self.overloaded and self.has_backlog:
@@ -201,10 +212,14 @@ class HostBudget:
 
     @property
     def _burst(self) -> float:
-        return max(MIN_BURST_SECONDS, min(MAX_BURST_SECONDS, TOTAL_BURST_SECONDS / max(1, self._scheduler.host_count)))
+        return max(
+            MIN_BURST_SECONDS,
+            min(MAX_BURST_SECONDS, TOTAL_BURST_SECONDS / max(1, self._scheduler.host_count)),
+        )
 
     def _refill(self) -> float:
-        """Add the budget gained since the last call; returns the share of this host in CPU seconds per second."""
+        """Add the budget gained since the last call; returns the share of this host in CPU seconds
+        per second."""
         now = time.monotonic()
         share = max(TOTAL_CPU_SHARE / max(1, self._scheduler.host_count), MIN_CPU_SHARE)
         self._remaining = min(self._burst, self._remaining + (now - self._refilled_at) * share)

@@ -1,12 +1,15 @@
-"""Bytes ↔ records: one JSON line of the probe is decoded into a `Line`, type-checked against the record classes.
+"""Bytes ↔ records: one JSON line of the probe is decoded into a `Line`, type-checked against the
+record classes.
 
-Texts in a line are data and may contain control characters: the code that displays them removes these. A line that does
-not match the record classes is rejected as a whole; the error has the path of the invalid field.
+Texts in a line are data and may contain control characters: the code that displays them removes
+these. A line that does not match the record classes is rejected as a whole; the error has the path
+of the invalid field.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -17,7 +20,8 @@ from nictop.wire.record_limits import LimitError, check_line, limit_record, mark
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
 LONG_NUMBER = b"0" * 19
-"""As many digits as 2^63 has: a line without such a run of digits has no integer of more than 64 bits."""
+"""As many digits as 2^63 has: a line without such a run of digits has no integer of more than 64
+bits."""
 EXPONENT = re.compile(rb"\d[eE]\+?\d")
 
 _decoder = msgspec.json.Decoder(Line)
@@ -25,8 +29,8 @@ _encoder = msgspec.json.Encoder()
 
 
 class LineError(NictopError):
-    """A line is not a valid line of a probe: too long, not JSON, or a field has another type than in the record
-    class."""
+    """A line is not a valid line of a probe: too long, not JSON, or a field has another type than
+    in the record class."""
 
 
 class ProtocolMismatch(NictopError):
@@ -34,10 +38,12 @@ class ProtocolMismatch(NictopError):
 
 
 def decode(line: bytes | bytearray | memoryview) -> Line:
-    """The record in one line, with or without its line feed; raises LineError. A collection or text above its limit
-    (`nictop.limits`) is emptied and listed in `unreadable`, or the line is rejected.
+    """The record in one line, with or without its line feed; raises LineError. A collection or text
+    above its limit (`nictop.limits`) is emptied and listed in `unreadable`, or the line is
+    rejected.
 
-    Fields and records that this version does not know are ignored: an unknown record gives an empty `Line`.
+    Fields and records that this version does not know are ignored: an unknown record gives an empty
+    `Line`.
     """
     if len(line) > MAX_LINE_BYTES:
         raise LineError(f"line of {len(line)} bytes exceeds {MAX_LINE_BYTES}")
@@ -48,15 +54,14 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
         raise LineError(f"invalid line from the probe: {error.message}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LineError(f"invalid line from the probe: {error}") from None
-    if sum(part is not None for part in vars(record).values()) > 1:
+    parts = [part for part in vars(record).values() if part is not None]
+    if len(parts) > 1:
         raise LineError("invalid line from the probe: more than one record")
     text = bytes(line) if isinstance(line, memoryview) else line
-    if not _times_fit_64_bits(record) or not fits_64_bits(record, text, floats=record.inventory is not None):
-        raise LineError("invalid line from the probe: number of more than 64 bits")
+    _check_numbers(record, parts, text)
     try:
-        for part in vars(record).values():
-            if part is not None:
-                limit_record(part)
+        for part in parts:
+            limit_record(part)
         if record.inventory is not None:
             mark_unreadable(record.inventory, left_out)
     except LimitError as error:
@@ -64,11 +69,20 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
     return record
 
 
+def _check_numbers(record: Line, parts: Sequence[object], text: bytes | bytearray) -> None:
+    """Raises LineError if one of the numbers has more than 64 bits."""
+    has_small_times = all(map(_times_fit_64_bits, parts))
+    if not has_small_times or not fits_64_bits(record, text, floats=record.inventory is not None):
+        raise LineError("invalid line from the probe: number of more than 64 bits")
+
+
 def fits_64_bits(record: object, text: bytes | bytearray, *, floats: bool = True) -> bool:
-    """Whether all numbers in `record`, decoded from `text`, fit into 64 bits, signed or unsigned. Python's integers are
-    unbounded, but very long ones cannot be divided or converted to decimal; products of very large floats are infinite.
-    `floats`: also if they are written with an exponent."""
-    if LONG_NUMBER not in text.translate(DIGITS_TO_ZEROS) and not (floats and EXPONENT.search(text)):
+    """Whether all numbers in `record`, decoded from `text`, fit into 64 bits, signed or unsigned.
+    Python's integers are unbounded, but very long ones cannot be divided or converted to decimal;
+    products of very large floats are infinite. `floats`: also if they are written with an
+    exponent."""
+    has_exponent = floats and EXPONENT.search(text) is not None
+    if not has_exponent and LONG_NUMBER not in text.translate(DIGITS_TO_ZEROS):
         return True
     parts: list[object] = [record]
     while parts:
@@ -86,23 +100,26 @@ def fits_64_bits(record: object, text: bytes | bytearray, *, floats: bool = True
     return True
 
 
-def _times_fit_64_bits(record: Line) -> bool:
-    """Whether the floats of the record itself do; those of the records within are looked at only in an inventory."""
-    parts = (part for part in vars(record).values() if part is not None)
-    return all(
-        -(1 << 63) <= value < 1 << 64 for part in parts for value in vars(part).values() if isinstance(value, float)
-    )
+def _times_fit_64_bits(part: object) -> bool:
+    """Whether the floats of a record itself do; those of the records within are looked at only in
+    an inventory."""
+    for value in vars(part).values():
+        if isinstance(value, float) and not -(1 << 63) <= value < 1 << 64:
+            return False
+    return True
 
 
 def check_protocol(hello: Hello) -> None:
     """Raises ProtocolMismatch when the probe's protocol version differs from this one."""
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatch(
-            f"protocol version {hello.protocol} of the probe (nictop {hello.version}) is not {PROTOCOL}",
+            f"protocol version {hello.protocol} of the probe (nictop {hello.version}) is not "
+            f"{PROTOCOL}",
             "install the same version of nictop on both sides",
         )
 
 
 def encode_request(request: Request) -> bytes:
     """One line for the probe's stdin; fields that are None are left out."""
-    return _encoder.encode({name: value for name, value in vars(request).items() if value is not None}) + b"\n"
+    fields = {name: value for name, value in vars(request).items() if value is not None}
+    return _encoder.encode(fields) + b"\n"

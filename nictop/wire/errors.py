@@ -1,7 +1,7 @@
 """Errors of the connection to another machine, each with a message and a hint.
 
-Texts from the other side (banners, error messages, names) are untrusted and are printed on a terminal: only printable
-characters are kept, and the length is limited.
+Texts from the other side (banners, error messages, names) are untrusted and are printed on a
+terminal: only printable characters are kept, and the length is limited.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ class TransientError(HostUnreachable):
 
 
 def sanitize(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """`text` on one line, without control characters and invisible characters; truncated to `limit` characters."""
-    shown = "".join(
-        character if character == " " or unicodedata.category(character)[0] in "LNPSM" else " "
-        for character in text[: 4 * limit]
-    )
+    """`text` on one line, without control characters and invisible characters; truncated to `limit`
+    characters."""
+    shown = "".join(map(_printable, text[: 4 * limit]))
     shown = " ".join(shown.split())
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+    if len(shown) > limit:
+        shown = shown[: limit - 1] + "…"
+    return shown
+
+
+def _printable(character: str) -> str:
+    """A blank in place of what is neither a letter, number, mark, sign nor punctuation."""
+    return character if unicodedata.category(character)[0] in "LNPSM" else " "
 
 
 def internal_error_text(error: BaseException) -> str:
@@ -42,12 +47,16 @@ def internal_error_text(error: BaseException) -> str:
 
 def last_line(text: str) -> str:
     """The last line that is not empty: most programs write the reason of their failure there."""
-    lines = [line for line in map(sanitize, text.splitlines()[-50:]) if line]
-    return lines[-1] if lines else ""
+    for line in reversed(text.splitlines()[-50:]):
+        shown = sanitize(line)
+        if shown:
+            return shown
+    return ""
 
 
 def last_words(output: bytes) -> str:
-    """The last line with a letter or digit: a mark below an error, and the rest of a prompt, say nothing."""
+    """The last line with a letter or digit: a mark below an error, and the rest of a prompt, say
+    nothing."""
     lines = output.decode("utf-8", "replace").splitlines()
     return last_line("\n".join(line for line in lines[-50:] if any(map(str.isalnum, line))))
 
@@ -56,21 +65,30 @@ def unreachable_error(error: OSError, address: str) -> HostUnreachable:
     """The error for an OSError of connect(2) or the resolver. `address`: as the user wrote it."""
     if isinstance(error, socket.gaierror):
         return TransientError(
-            f"{address}: cannot resolve the host name: {sanitize(error.strerror or str(error))}", "check its spelling"
+            f"{address}: cannot resolve the host name: {sanitize(error.strerror or str(error))}",
+            "check its spelling",
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
         return TransientError(
-            f"{address}: connection timed out", "check that the host is up, its address, and firewalls"
+            f"{address}: connection timed out",
+            "check that the host is up, its address, and firewalls",
         )
     if isinstance(error, ConnectionRefusedError):
-        return TransientError(f"{address}: connection refused", "check that sshd listens on this port")
+        return TransientError(
+            f"{address}: connection refused", "check that sshd listens on this port"
+        )
     if isinstance(error, ConnectionResetError):
-        return TransientError(f"{address} closed the connection", "sshd may be restarting or overloaded (MaxStartups)")
+        return TransientError(
+            f"{address} closed the connection", "sshd may be restarting or overloaded (MaxStartups)"
+        )
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
         return TransientError(
-            f"{address} is unreachable: {os.strerror(error.errno)}", "check the routes of this machine (ip route)"
+            f"{address} is unreachable: {os.strerror(error.errno)}",
+            "check the routes of this machine (ip route)",
         )
-    return TransientError(f"cannot connect to {address}: {sanitize(error.strerror or str(error))}", "try ssh")
+    return TransientError(
+        f"cannot connect to {address}: {sanitize(error.strerror or str(error))}", "try ssh"
+    )
 
 
 def error_text(error: NictopError) -> str:

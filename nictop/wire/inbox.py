@@ -1,7 +1,7 @@
 """Queue between a probe and its consumer: bytes in, records out, one line at a time.
 
-Lines are decoded when they are taken, within the CPU budget of their host, so that neither decoded records nor the work
-for them accumulate. The producer must stop while `is_full`.
+Lines are decoded when they are taken, within the CPU budget of their host, so that neither decoded
+records nor the work for them accumulate. The producer must stop while `is_full`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ class Inbox:
         self._changed = asyncio.Event()
         self._closed = self._reported_overloaded = False
         self._taken_at: tuple[float, float] | None = None
-        """CPU time and CLOCK_MONOTONIC at which an item was returned; None once the event loop has run other tasks
-        since."""
+        """CPU time and CLOCK_MONOTONIC at which an item was returned; None once the event loop has
+        run other tasks since."""
         self._is_reset_scheduled = False
 
     def put(self, data: bytes, *, other_bytes: int = 0) -> None:
-        """Add bytes of the stream. `other_bytes`: bytes received outside the stream (stderr); they are not stored, but
-        count for the size. What it took to receive them is charged by the caller."""
+        """Add bytes of the stream. `other_bytes`: bytes received outside the stream (stderr); they
+        are not stored, but count for the size. What it took to receive them is charged by the
+        caller."""
         weight = max(MIN_PART_BYTES, len(data) + other_bytes)
         self._parts.append((time.monotonic(), data, weight))
         self.size += weight
@@ -62,8 +63,8 @@ class Inbox:
         self._changed.set()
 
     async def next(self) -> Line | SourceState | None:
-        """The next record or connection state; None at the end. Raises LineError or ProtocolMismatch when the probe has
-        to be given up."""
+        """The next record or connection state; None at the end. Raises LineError or
+        ProtocolMismatch when the probe has to be given up."""
         self._charge_consumer_time()
         while True:
             if self._is_load_new():
@@ -89,12 +90,13 @@ class Inbox:
                 await self._wait_for_bytes(self._budget.seconds_until_normal())
 
     def _is_load_new(self) -> bool:
-        """Whether it is overloaded has changed. Before its hello nothing is said about a host but how it ends."""
+        """Whether it is overloaded has changed. Before its hello nothing is said about a host but
+        how it ends."""
         return self._budget.overloaded != self._reported_overloaded and self.reader.line_count > 0
 
     async def _wait_for_bytes(self, seconds: float) -> None:
-        """Wait for more bytes, or `seconds`; 0.0: without a limit. Returns at once when the overload state has
-        changed."""
+        """Wait for more bytes, or `seconds`; 0.0: without a limit. Returns at once when the
+        overload state has changed."""
         if not self._is_load_new():
             self._changed.clear()
             if not seconds:

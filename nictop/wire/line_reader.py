@@ -1,7 +1,8 @@
 """Bytes of a probe → lines → records, with all limits that apply to an untrusted sender.
 
-Used for a local probe and a remote one. Up to `MAX_BAD_LINES` invalid lines in a row are reported and skipped. A line
-above the size limit, another protocol version, or output that is not from a probe ends the reader with an error.
+Used for a local probe and a remote one. Up to `MAX_BAD_LINES` invalid lines in a row are reported
+and skipped. A line above the size limit, another protocol version, or output that is not from a
+probe ends the reader with an error.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class LineReader:
         return len(self._lines[0]) if self._lines and self._next is None else 0
 
     def take(self) -> Line | SourceState | None:
-        """The item of one line; None: nothing to report. Raises LineError or ProtocolMismatch when the probe has to be
-        given up."""
+        """The item of one line; None: nothing to report. Raises LineError or ProtocolMismatch when
+        the probe has to be given up."""
         if self._next is not None:
             record, self._next = self._next, None
             return record

@@ -1,9 +1,10 @@
 """The probe of this machine: a child process that writes lines to a pipe.
 
-The child runs isolated (`-I -S`) with just the directories that hold nictop and jeepney, so that neither the
-user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
-whatever happens to this process. If it ends, hangs or writes what is no record, that is reported and it is started
-again, after growing delays. Its CLOCK_MONOTONIC is the one of this process: an exact estimate follows each hello.
+The child runs isolated (`-I -S`) with just the directories that hold nictop and jeepney, so that
+neither the user's environment nor a virtual environment's start-up code costs or changes anything.
+It ends when its stdin closes, whatever happens to this process. If it ends, hangs or writes what is
+no record, that is reported and it is started again, after growing delays. Its CLOCK_MONOTONIC is
+the one of this process: an exact estimate follows each hello.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ MAX_STDERR_BYTES = 2000
 class LocalSource(ReconnectingSource):
     """Lines of this machine.
 
-    `eager`: rates at once, over the first fifth of a second. `parts`: see `connect`. `allow_changes`: the probe may
-    change this machine when it is requested to. `python` runs the probe; `command` replaces the whole command line
-    (used by tests).
+    `eager`: rates at once, over the first fifth of a second. `parts`: see `connect`.
+    `allow_changes`: the probe may change this machine when it is requested to. `python` runs the
+    probe; `command` replaces the whole command line (used by tests).
     """
 
     def __init__(
@@ -65,7 +66,9 @@ class LocalSource(ReconnectingSource):
         silence_timeout: float = SILENCE_TIMEOUT,
     ) -> None:
         super().__init__(name or os.uname().nodename, interval, retry)
-        self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * allow_changes
+        self._options = (
+            ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * allow_changes
+        )
         self._python = python
         self._command = command
         self._silence_timeout = silence_timeout
@@ -82,7 +85,9 @@ class LocalSource(ReconnectingSource):
 
     async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
         try:
-            run = await _Run.start(self._command_line(), self._settings, self._silence_timeout, self._budget)
+            run = await _Run.start(
+                self._command_line(), self._settings, self._silence_timeout, self._budget
+            )
         except (OSError, ValueError) as error:
             raise PermanentError(f"cannot start the probe: {error}") from None
         self._run = run
@@ -115,7 +120,9 @@ class LocalSource(ReconnectingSource):
 class _Run:
     """One process of the probe, from its start to its end."""
 
-    def __init__(self, process: Process, settings: Request, silence_timeout: float, budget: HostBudget) -> None:
+    def __init__(
+        self, process: Process, settings: Request, silence_timeout: float, budget: HostBudget
+    ) -> None:
         self.process = process
         self._room = asyncio.Event()
         self.inbox, self._budget = Inbox(budget, self._room.set), budget
@@ -130,10 +137,15 @@ class _Run:
         self._reason = ""
         self._stderr = bytearray()
         self._ending: asyncio.Future[None] | None = None
-        self._readers = (asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_stderr()))
+        self._readers = (
+            asyncio.ensure_future(self._read_lines()),
+            asyncio.ensure_future(self._read_stderr()),
+        )
 
     @classmethod
-    async def start(cls, command: Sequence[str], settings: Request, silence_timeout: float, budget: HostBudget) -> _Run:
+    async def start(
+        cls, command: Sequence[str], settings: Request, silence_timeout: float, budget: HostBudget
+    ) -> _Run:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
@@ -144,7 +156,8 @@ class _Run:
             self.process.stdin.write(encode_request(request))
 
     async def end(self) -> None:
-        """End the process by the end of its stdin, SIGTERM, then SIGKILL; all callers wait for the same end."""
+        """End the process by the end of its stdin, SIGTERM, then SIGKILL; all callers wait for the
+        same end."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
         await asyncio.shield(self._ending)
@@ -157,7 +170,10 @@ class _Run:
         if self.process.stdin is not None:
             self.process.stdin.close()
         # asyncio reports the end only when the pipes have ended too: read what is left in them
-        drains = [asyncio.ensure_future(_drain(stream)) for stream in (self.process.stdout, self.process.stderr)]
+        drains = [
+            asyncio.ensure_future(_drain(stream))
+            for stream in (self.process.stdout, self.process.stderr)
+        ]
         for ending in (None, signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 if ending is not None:
@@ -184,7 +200,8 @@ class _Run:
         return item
 
     async def _read_lines(self) -> None:
-        """Into the inbox, while there is room: a probe that is not read drops counters by itself."""
+        """Into the inbox, while there is room: a probe that is not read drops counters by
+        itself."""
         stream = self.process.stdout
         assert stream is not None
         inbox = self.inbox
@@ -202,7 +219,9 @@ class _Run:
                     self._room.clear()
                     await self._room.wait()
         except asyncio.TimeoutError:
-            self._reason = "no more data from the probe" if inbox.reader.line_count else "no data from the probe"
+            self._reason = "no data from the probe"
+            if inbox.reader.line_count:
+                self._reason = "no more data from the probe"
         except OSError as error:
             self._reason = f"cannot read from the probe: {error}"
         inbox.close()
@@ -225,8 +244,11 @@ class _Run:
         if not reason:
             reason, hint = f"the probe {exit_text(code)}", _kill_hint(code)
         lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
-        message = f"{reason}: {lines[-1].strip()}" if lines else reason
-        return PermanentError(message) if self._fatal else TransientError(message, hint)
+        if lines:
+            reason += f": {lines[-1].strip()}"
+        if self._fatal:
+            return PermanentError(reason)
+        return TransientError(reason, hint)
 
 
 def _kill_hint(code: int | None) -> str:
@@ -251,7 +273,9 @@ def library_directories() -> list[str]:
     found: list[str] = []
     for library in LIBRARIES:
         specification = find_spec(library)
-        for place in (specification.submodule_search_locations or ()) if specification is not None else ():
+        if specification is None:
+            continue
+        for place in specification.submodule_search_locations or ():
             directory = str(Path(place).resolve().parent)
             if directory not in found:
                 found.append(directory)

@@ -1,4 +1,5 @@
-"""What the sources of live hosts have in common: one connection after another, with growing delays between them."""
+"""What the sources of live hosts have in common: one connection after another, with growing delays
+between them."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ class ReconnectingSource:
         self._closed = asyncio.Event()
 
     def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
-        """Items of one connection. Raises NictopError with the reason why it ended: PermanentError (or what is no
-        HostUnreachable) if another attempt cannot help."""
+        """Items of one connection. Raises NictopError with the reason why it ended: PermanentError
+        (or what is no HostUnreachable) if another attempt cannot help."""
         raise NotImplementedError
 
     def _send(self, request: Request) -> None:
@@ -52,16 +53,18 @@ class ReconnectingSource:
                 try:
                     async with aclosing(self._attempt()) as items:
                         async for item in items:
-                            received = received or isinstance(item, Line)
+                            if isinstance(item, Line):
+                                received = True
                             yield item
                 except NictopError as failure:
                     error = failure
                 if self._closed.is_set() or error is None:
                     return
-                if isinstance(error, PermanentError) or not isinstance(error, HostUnreachable):
+                if not _may_recover(error):
                     yield SourceState("failed", error_text(error))
                     return
-                failures = 1 if received and time.monotonic() - begin >= HEALTHY_SECONDS else failures + 1
+                was_healthy = received and time.monotonic() - begin >= HEALTHY_SECONDS
+                failures = 1 if was_healthy else failures + 1
                 delay = retry_delay(failures, *self._retry)
                 yield SourceState("lost", error_text(error), delay)
                 with contextlib.suppress(asyncio.TimeoutError):
@@ -73,8 +76,16 @@ class ReconnectingSource:
         self._send(request)
 
 
-def retry_delay(failures: int, shortest: float = MIN_RETRY_SECONDS, longest: float = MAX_RETRY_SECONDS) -> float:
-    """Seconds to wait after so many failures in a row (1 is the first): exponential backoff with jitter, so that many
-    nictops on one host, and many hosts behind one broken switch, do not reconnect at the same time."""
+def _may_recover(error: NictopError) -> bool:
+    """Whether another attempt can help."""
+    return isinstance(error, HostUnreachable) and not isinstance(error, PermanentError)
+
+
+def retry_delay(
+    failures: int, shortest: float = MIN_RETRY_SECONDS, longest: float = MAX_RETRY_SECONDS
+) -> float:
+    """Seconds to wait after so many failures in a row (1 is the first): exponential backoff with
+    jitter, so that many nictops on one host, and many hosts behind one broken switch, do not
+    reconnect at the same time."""
     ceiling: float = min(longest, shortest * 2.0 ** min(failures - 1, 30))
     return ceiling * random.uniform(0.75, 1.0)

@@ -1,13 +1,13 @@
 """Limits on decoded records: a line is checked before it is decoded, a record before it is used.
 
-Reads nothing. The limits are in `nictop.limits`. A field above its limit is emptied and listed in `unreadable` of its
-record; if the record has no such mapping, the line is rejected.
+Reads nothing. The limits are in `nictop.limits`. A field above its limit is emptied and listed in
+`unreadable` of its record; if the record has no such mapping, the line is rejected.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -70,37 +70,62 @@ class _InventorySize(msgspec.Struct, gc=False):
     configuration: list[msgspec.Raw] = []
     forwarding: list[msgspec.Raw] = []
     messages: list[msgspec.Raw] | None = None
+    guests: list[msgspec.Raw] | None = None
+    leases: list[msgspec.Raw] = []
 
 
 class _LineSize(msgspec.Struct, gc=False):
     inventory: _InventorySize | None = None
 
 
-_LEFT_OUT = ("interrupts", "threads", "configuration", "forwarding", "messages")
+_LEFT_OUT = (
+    *("interrupts", "threads", "configuration", "forwarding", "messages"),
+    *("guests", "leases"),
+)
 """Collections that are not decoded when they have too many entries."""
 
 _sizes = msgspec.json.Decoder(_LineSize)
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def check_line(line: bytes | bytearray | memoryview) -> tuple[bytes | bytearray | memoryview, dict[str, str]]:
-    """The line without those fields of an inventory that have too many entries, and what is wrong with each of them.
-    Raises LimitError for a line that would take too much time or memory to decode nevertheless, and msgspec's errors
-    for some that are not records. Costs a tenth of the decoding, and nothing for a small line."""
+def check_line(
+    line: bytes | bytearray | memoryview,
+) -> tuple[bytes | bytearray | memoryview, dict[str, str]]:
+    """The line without those fields of an inventory that have too many entries, and what is wrong
+    with each of them. Raises LimitError for a line that would take too much time or memory to
+    decode nevertheless, and msgspec's errors for some that are not records. Costs a tenth of the
+    decoding, and nothing for a small line."""
     if len(line) <= limits.MAX_SMALL_LINE_BYTES:
         return line, {}
     text = bytes(line) if isinstance(line, memoryview) else line
-    known = (found for beginning, found in limits.MAX_LINE_SIZES.items() if text.startswith(beginning))
-    max_bytes, max_values = next(known, (limits.MAX_OTHER_LINE_BYTES, limits.MAX_LINE_VALUES))
-    if len(line) > max_bytes:
-        raise LimitError(f"line of {len(line)} bytes exceeds {max_bytes}")
+    _check_size(text)
+    found = _sizes.decode(text).inventory
+    if found is None:
+        return line, {}
+    _check_needed(found)
+    wrong = _left_out(found)
+    if not wrong:
+        return line, {}
+    return _without(text, wrong), wrong
+
+
+def _check_size(text: bytes | bytearray) -> None:
+    """Raises LimitError for a line that is too large for what it begins with."""
+    max_bytes, max_values = limits.MAX_OTHER_LINE_BYTES, limits.MAX_LINE_VALUES
+    for beginning, sizes in limits.MAX_LINE_SIZES.items():
+        if text.startswith(beginning):
+            max_bytes, max_values = sizes
+            break
+    if len(text) > max_bytes:
+        raise LimitError(f"line of {len(text)} bytes exceeds {max_bytes}")
     if text.count(b"{") > limits.MAX_LINE_OBJECTS:
         raise LimitError(f"more than {limits.MAX_LINE_OBJECTS} records in one line")
     if text.count(b",") > max_values:
         raise LimitError(f"more than {max_values} values in one line")
-    found = _sizes.decode(text).inventory
-    if found is None:
-        return line, {}
+
+
+def _check_needed(found: _InventorySize) -> None:
+    """Raises LimitError for too many of what an inventory cannot be without."""
     manager = found.networkmanager or _NetworkManagerSize()
     for name, number, limit in (
         ("links", len(found.links), limits.MAX_LINKS),
@@ -110,6 +135,10 @@ def check_line(line: bytes | bytearray | memoryview) -> tuple[bytes | bytearray 
     ):
         if number > limit:
             raise LimitError(f"more than {limit} {name}")
+
+
+def _left_out(found: _InventorySize) -> dict[str, str]:
+    """Fields that are not decoded → what is wrong with them."""
     wrong = {}
     for name in _LEFT_OUT:
         limit = limits.MAX_ENTRIES[f"Inventory.{name}"]
@@ -117,7 +146,7 @@ def check_line(line: bytes | bytearray | memoryview) -> tuple[bytes | bytearray 
             wrong[name] = _more_than(limit, "entries")
     if bytes(found.settings).count(b":") > limits.MAX_SETTINGS_VALUES:
         wrong["settings"] = _more_than(limits.MAX_SETTINGS_VALUES, "values")
-    return (_without(text, wrong) if wrong else line), wrong
+    return wrong
 
 
 def _without(text: bytes | bytearray, names: Iterable[str]) -> bytes:
@@ -130,16 +159,21 @@ def _without(text: bytes | bytearray, names: Iterable[str]) -> bytes:
 
 
 def mark_unreadable(record: Inventory, wrong: dict[str, str]) -> None:
-    """List the fields that `check_line` has left out. Modifies `record`: call it before the record is shared."""
+    """List the fields that `check_line` has left out. Modifies `record`: call it before the record
+    is shared."""
     for name, reason in wrong.items():
         record.unreadable[name] = Unreadable("malformed", reason)
 
 
 def limit_record(record: Record) -> None:
-    """Empty the fields above their limit and list them in `unreadable`; raises LimitError where that is not possible.
-    Modifies `record`: call it before the record is shared. Every record of a `Line` has limits: those of its types."""
+    """Empty the fields above their limit and list them in `unreadable`; raises LimitError where
+    that is not possible. Modifies `record`: call it before the record is shared. Every record of a
+    `Line` has limits: those of its types."""
     kind: Any = type(record)
-    wrong = _limit_counters(record) if isinstance(record, Counters) else _record_check(kind)(record)
+    if isinstance(record, Counters):
+        wrong = _limit_counters(record)
+    else:
+        wrong = _record_check(kind)(record)
     if wrong:
         raise LimitError(wrong)
 
@@ -151,24 +185,40 @@ _COUNTERS = tuple(
 )
 
 
+def _texts_of_machine(interrupts: Iterable[Any]) -> Iterator[str]:
+    for interrupt in interrupts:
+        yield interrupt.label
+        yield interrupt.description
+
+
+def _names_of_queues(queues: Mapping[int, Iterable[Any]]) -> Iterator[str]:
+    for rows in queues.values():
+        for row in rows:
+            yield row[0]
+
+
 _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
-    "machine": lambda found: (text for one in found for text in (one.label, one.description)),
-    "queues": lambda found: (row[0] for rows in found.values() for row in rows),
+    "machine": _texts_of_machine,
+    "queues": _names_of_queues,
     "stack": iter,
 }
 """Field → the texts in it."""
 
 
 def _limit_counters(counters: Counters) -> str:
-    """Of the collections only their size and their texts are checked: their content is limited by the number of values
-    in a line."""
+    """Of the collections only their size and their texts are checked: their content is limited by
+    the number of values in a line."""
     found = vars(counters)
     wrong = {}
     for name, limit in _COUNTERS:
-        if found.get(name) and len(found[name]) > limit:
+        collection = found.get(name)
+        if collection and len(collection) > limit:
             wrong[name] = _more_than(limit, "entries")
     for name, texts in _COUNTER_TEXTS.items():
-        if found.get(name) and max(map(len, texts(found[name])), default=0) > limits.MAX_TEXT_CHARS:
+        collection = found.get(name)
+        if not collection:
+            continue
+        if max(map(len, texts(collection)), default=0) > limits.MAX_TEXT_CHARS:
             wrong.setdefault(name, _more_than(limits.MAX_TEXT_CHARS, "characters"))
     for name, reason in wrong.items():
         found[name] = None if name == "machine" else {}
@@ -183,14 +233,18 @@ def _more_than(limit: int, what: str) -> str:
 @cache
 def _record_check(record: Any) -> Check:
     """The check of a record class; it empties fields above their limit."""
-    hints, own = get_type_hints(record), fields(record)
-    checks = [(field, _check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
-    judged = [
-        (field.name, check, type(None) in get_args(hints[field.name])) for field, check in checks if check is not None
-    ]
-    has_reasons = get_origin(hints.get("unreadable")) is dict
-    kept = {"unreadable", *(field.name for field in own if _has_needed_fields(hints[field.name]))}
+    hints = get_type_hints(record)
+    judged = []
+    kept = {"unreadable"}
     """Fields that cannot be emptied."""
+    for field in fields(record):
+        hint = hints[field.name]
+        check = _check(hint, f"{record.__name__}.{field.name}")
+        if check is not None:
+            judged.append((field.name, check, type(None) in get_args(hint)))
+        if _has_needed_fields(hint):
+            kept.add(field.name)
+    has_reasons = get_origin(hints.get("unreadable")) is dict
 
     def check_record(value: Any) -> str:
         found = vars(value)
@@ -215,7 +269,8 @@ def _has_needed_fields(hint: Any) -> bool:
 
 
 def _emptied(value: Any, *, is_optional: bool) -> Any:
-    """The value that replaces one above its limit: a text is truncated, everything else is emptied."""
+    """The value that replaces one above its limit: a text is truncated, everything else is
+    emptied."""
     if isinstance(value, str):
         return value[: limits.MAX_TEXT_CHARS]
     return None if is_optional else type(value)()
@@ -225,23 +280,48 @@ def _check(hint: Any, path: str) -> Check | None:
     """The check of a value of this type at ``Record.field``; None: every value is valid."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is str:
-        limit = limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS)
-        return lambda value: _more_than(limit, "characters") if isinstance(value, str) and len(value) > limit else ""
+        return _text_check(path)
     if is_dataclass(hint) and isinstance(hint, type):
         return _record_check(hint)
     if origin in (Union, types.UnionType):
-        found = [check for check in (_check(part, path) for part in arguments) if check is not None]
-        check = found[0] if found else None
-        return None if check is None else lambda value: check(value) if value is not None else ""
+        return _optional_check(_first_check(arguments, path))
     if origin is dict:
         return _collection_check(dict.values, [_check(part, path) for part in arguments], path)
     if arguments == (str, ...):
         return _texts_check(path)
     if origin is tuple:
-        found = [check for check in (_check(part, path) for part in arguments if part is not ...) if check is not None]
-        return _collection_check(iter, [None, found[0] if found else None], path)
+        items = [part for part in arguments if part is not ...]
+        return _collection_check(iter, [None, _first_check(items, path)], path)
     assert origin is Literal or hint in (int, float, bool, type(None)), hint
     return None
+
+
+def _first_check(hints: Iterable[Any], path: str) -> Check | None:
+    """The check of the first of these types that needs one; no field has two that do."""
+    checks = [_check(hint, path) for hint in hints]  # of all: each must be known
+    return next(filter(None, checks), None)
+
+
+def _text_check(path: str) -> Check:
+    limit = limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS)
+
+    def check(value: Any) -> str:
+        if isinstance(value, str) and len(value) > limit:
+            return _more_than(limit, "characters")
+        return ""
+
+    return check
+
+
+def _optional_check(check: Check | None) -> Check | None:
+    """The check of a value that may be missing, too."""
+    if check is None:
+        return None
+
+    def check_present(value: Any) -> str:
+        return "" if value is None else check(value)
+
+    return check_present
 
 
 def _collection_check(values: Callable[[Any], Any], checks: list[Check | None], path: str) -> Check:
@@ -273,9 +353,15 @@ def _texts_check(path: str) -> Check:
     def check(value: Any) -> str:
         if len(value) > limit:
             return _more_than(limit, "entries")
-        return _more_than(max_chars, "characters") if max(map(len, value)) > max_chars else ""
+        if max(map(len, value)) > max_chars:
+            return _more_than(max_chars, "characters")
+        return ""
 
     return check
 
 
-_counters_unreadable: Check = _check(dict[str, Unreadable], "Counters.unreadable") or (lambda value: "")
+_counters_unreadable = _collection_check(
+    dict.values,
+    [_text_check("Counters.unreadable"), _record_check(Unreadable)],
+    "Counters.unreadable",
+)

@@ -9,8 +9,8 @@ from typing import Literal, Protocol
 from nictop.probe.records import Line, Request
 
 ConnectionStage = Literal["resolve", "connect", "host_key", "login", "probe"]
-"""What is done to connect: the name is resolved; TCP; the host key is exchanged and checked; authentication; the probe
-is started and sent, until its hello."""
+"""What is done to connect: the name is resolved; TCP; the host key is exchanged and checked;
+authentication; the probe is started and sent, until its hello."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class SourceState:
     """State of the connection to a host; yielded between its lines whenever it changes."""
 
     state: Literal["connecting", "live", "lost", "failed"]
-    """connecting: nothing was received yet. live: its hello was received. lost: ended; the next attempt is in
-    `retry_in` seconds. failed: another attempt cannot help; the source ends."""
+    """connecting: nothing was received yet. live: its hello was received. lost: ended; the next
+    attempt is in `retry_in` seconds. failed: another attempt cannot help; the source ends."""
     message: str = ""
     """The reason, in a sentence; "" if there is none."""
     retry_in: float | None = None
@@ -41,21 +41,24 @@ class Source(Protocol):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Processes on this machine that belong to the source; the status line shows what they cost."""
+        """Processes on this machine that belong to the source; the status line shows what they
+        cost."""
 
     def items(self) -> AsyncIterator[Line | SourceState]:
         """What is received, until the source is closed or has failed. To be iterated once."""
 
     async def request(self, request: Request) -> None:
-        """Send a request to the probe; its settings (`merge_settings`) are sent again after a reconnect."""
+        """Send a request to the probe; its settings (`merge_settings`) are sent again after a
+        reconnect."""
 
     async def close(self) -> None:
         """End the source and every process it has started; may be called more than once."""
 
 
 def merge_settings(settings: Request, request: Request) -> Request:
-    """The fields that stay in force until another request changes them: those of `request`, and those of `settings`
-    that it does not set. What is done once (inventory, ping, traffic, change) is left out."""
+    """The fields that stay in force until another request changes them: those of `request`, and
+    those of `settings` that it does not set. What is done once (inventory, ping, traffic, change)
+    is left out."""
     return Request(
         interval=settings.interval if request.interval is None else request.interval,
         watch=settings.watch if request.watch is None else request.watch,

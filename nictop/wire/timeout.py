@@ -1,7 +1,7 @@
 """Wait for a coroutine with a time limit, or until an event is set.
 
-Replaces `asyncio.wait_for`, which before Python 3.12 loses a cancellation that happens when the awaitable completes
-(CPython issue 86296), and `asyncio.timeout`, which Python 3.10 does not have.
+Replaces `asyncio.wait_for`, which before Python 3.12 loses a cancellation that happens when the
+awaitable completes (CPython issue 86296), and `asyncio.timeout`, which Python 3.10 does not have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 DELIVERY_ITERATIONS = 4
-"""Iterations of the event loop after which received bytes have reached the coroutine that reads them."""
+"""Iterations of the event loop after which received bytes have reached the coroutine that reads
+them."""
 
 
 class EventSetError(Exception):
@@ -21,8 +22,8 @@ class EventSetError(Exception):
 
 
 async def run_until(event: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Raises EventSetError if `event` is set before it is returned; `work` is cancelled then, as
-    it is when the caller is, and has ended when this returns."""
+    """The result of `work`. Raises EventSetError if `event` is set before it is returned; `work` is
+    cancelled then, as it is when the caller is, and has ended when this returns."""
     task, waiter = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
     try:
         await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
@@ -45,10 +46,11 @@ async def ends_within(process: Process, seconds: float) -> bool:
 
 
 async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Raises asyncio.TimeoutError if there is none after `seconds`; `work` is cancelled then, as
-    it is when the caller is, and has ended when this returns.
+    """The result of `work`. Raises asyncio.TimeoutError if there is none after `seconds`; `work` is
+    cancelled then, as it is when the caller is, and has ended when this returns.
 
-    Data received in time counts, even if this process got no CPU time, or was stopped, until the time was over.
+    Data received in time counts, even if this process got no CPU time, or was stopped, until the
+    time was over.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -64,4 +66,5 @@ async def with_timeout(seconds: float, work: Coroutine[Any, Any, Result]) -> Res
             task.cancel()
             await asyncio.wait({task})
         elif not task.cancelled():
-            task.exception()  # raised by `result`; after a cancellation it is not retrieved otherwise
+            # raised by `result`; after a cancellation it is not retrieved otherwise
+            task.exception()

@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks [--quick] [NAME…]``: speed and memory, compared with bounds.
 
-CPU time, not wall time, and medians; ratios are between figures of the same run. A new benchmark is one function that
-yields `Result`, and one line in `BENCHMARKS`. Exit status 1 when a bound is exceeded.
+CPU time, not wall time, and medians; ratios are between figures of the same run. A new benchmark is
+one function that yields `Result`, and one line in `BENCHMARKS`. Exit status 1 when a bound is
+exceeded.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import argparse
 import sys
 
 from tests.benchmarks import (
+    agents,
     connections,
     counters,
+    guests,
     heatmaps,
     histories,
     interrupts,
@@ -33,6 +36,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "connections": connections.connections,
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,
+    "guests": guests.guests_of_many_machines,
     "interrupts": interrupts.many_interrupts,
     "interrupts-memory": interrupts.memory_of_many_interrupts,
     "interrupts-peers": interrupts.compared_with_other_programs,
@@ -65,6 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,
     "ssh-probe": ssh.remote_probe_at_rest,
+    "guests-agent": agents.agent_channel,
     "tab": starts.tab,
     "traffic-built-in": traffic.built_in_compared_with_iperf3,
     "traffic-latency": traffic.latency_compared_with_sockperf,
@@ -77,13 +82,19 @@ BENCHMARKS: dict[str, Benchmark] = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Speed and memory.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of: {', '.join(BENCHMARKS)}")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description="Speed and memory."
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one or more of: {', '.join(BENCHMARKS)}"
+    )
     parser.add_argument("--quick", action="store_true", help="shorter runs, less certain figures")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:
-        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(BENCHMARKS)}")
+        parser.error(
+            f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(BENCHMARKS)}"
+        )
     reason = why_no_namespaces()
     if reason is not None:
         sys.exit(f"the benchmarks need network namespaces: {reason}")

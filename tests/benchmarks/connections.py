@@ -1,4 +1,5 @@
-"""One reading of 10,000 TCP connections compared with receiving the dump alone, and with ``ss -tni``."""
+"""One reading of 10,000 TCP connections compared with receiving the dump alone, and with ``ss
+-tni``."""
 
 from __future__ import annotations
 
@@ -60,11 +61,25 @@ def connections(quick: bool) -> Iterator[Result]:
     yield Result(f"{what}, none has moved", median["idle"] * 1e3, 50, "ms CPU")
     yield Result(f"{what}, all have moved", median["active"] * 1e3, 50, "ms CPU")
     yield Result(f"{what}, the first one", median["first"] * 1e3, None, "ms CPU")
-    yield Result(f"{what}, with a slice of the search for processes", median["owners"] * 1e3, None, "ms CPU")
+    yield Result(
+        f"{what}, with a slice of the search for processes", median["owners"] * 1e3, None, "ms CPU"
+    )
     yield Result(f"{what}: readings until the processes are known", searched, None, "readings")
-    yield Result(f"{what}, none has moved, against the dump alone", median["idle"] / median["bare"], 2.5, "times")
-    yield Result(f"{what}, all have moved, against the dump alone", median["active"] / median["bare"], 3.5, "times")
-    yield Result(f"{what}, all have moved, against ss", median["active"] / median["ss"], 1.0, "times")
+    yield Result(
+        f"{what}, none has moved, against the dump alone",
+        median["idle"] / median["bare"],
+        2.5,
+        "times",
+    )
+    yield Result(
+        f"{what}, all have moved, against the dump alone",
+        median["active"] / median["bare"],
+        3.5,
+        "times",
+    )
+    yield Result(
+        f"{what}, all have moved, against ss", median["active"] / median["ss"], 1.0, "times"
+    )
 
 
 CLIENTS = """
@@ -77,12 +92,14 @@ for _ in sys.stdin:
         one.send(b"x")
     print("sent", flush=True)
 """
-"""Each connection is from another address. A process of its own: one may have only some 20,000 sockets."""
+"""Each connection is from another address. A process of its own: one may have only some 20,000
+sockets."""
 
 
 @contextmanager
 def joined() -> Iterator[tuple[Namespace, int, Callable[[], object]]]:
-    """(namespace of a server, number of its connections from another namespace, a call that sends a byte on each)."""
+    """(namespace of a server, number of its connections from another namespace, a call that sends a
+    byte on each)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = min(CONNECTIONS, hard - SPARE_DESCRIPTORS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -97,7 +114,9 @@ def joined() -> Iterator[tuple[Namespace, int, Callable[[], object]]]:
         listener = server.call(lambda: socket.create_server((SERVER, 0), backlog=64))
         argv = ["ip", "netns", "exec", client.name, sys.executable, "-c", CLIENTS]
         argv += [*map(str, listener.getsockname()), str(number)]
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as clients:
+        with subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as clients:
             sockets = [listener.accept()[0] for _ in range(number)]
             listener.close()
             assert clients.stdin is not None and clients.stdout is not None
@@ -121,10 +140,15 @@ def receive_all(kernel: dump.SocketDump) -> None:
     """The two dumps of a reading, with as much work as it takes to find their ends."""
 
     def is_last(data: bytes, sequence: int) -> bool:
-        return netlink.HEADER.unpack_from(data)[1] == netlink.NLMSG_DONE or data[-20:-14] == b"\x14\0\0\0\x03\0"
+        return (
+            netlink.HEADER.unpack_from(data)[1] == netlink.NLMSG_DONE
+            or data[-20:-14] == b"\x14\0\0\0\x03\0"
+        )
 
     for family in dump.FAMILIES:
-        kernel.read(family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, is_last)
+        kernel.read(
+            family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, is_last
+        )
 
 
 def cpu_of_children(call: Callable[[], object]) -> float:
@@ -132,4 +156,6 @@ def cpu_of_children(call: Callable[[], object]) -> float:
     before = os.times()
     call()
     after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    return (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )

@@ -1,4 +1,5 @@
-"""Repaints of the queue × CPU heatmap: 64 queues, 128 CPUs, a tenth of the cells changes at each tick."""
+"""Repaints of the queue × CPU heatmap: 64 queues, 128 CPUs, a tenth of the cells changes at each
+tick."""
 
 from __future__ import annotations
 
@@ -22,12 +23,20 @@ QUEUES, CPUS = 64, 128
 
 def heatmap(quick: bool) -> Iterator[Result]:
     repaint, tick = asyncio.run(repainted(10 if quick else 60))
-    yield Result(f"picture of {QUEUES} queues × {CPUS} CPUs, a tenth changes: drawn anew", repaint * 1e3, 10, "ms CPU")
-    yield Result("… the whole tick, rates and the tables below it included", tick * 1e3, None, "ms CPU")
+    yield Result(
+        f"picture of {QUEUES} queues × {CPUS} CPUs, a tenth changes: drawn anew",
+        repaint * 1e3,
+        10,
+        "ms CPU",
+    )
+    yield Result(
+        "… the whole tick, rates and the tables below it included", tick * 1e3, None, "ms CPU"
+    )
 
 
 async def repainted(ticks: int) -> tuple[float, float]:
-    """Median CPU seconds (of drawing the visible part at 120×36, of everything that one counters record causes)."""
+    """Median CPU seconds (of drawing the visible part at 120×36, of everything that one counters
+    record causes)."""
     source = ScriptedSource()
     app = NictopApp(lambda host, ask: source)
     drawn, whole = [], []
@@ -60,11 +69,15 @@ def big_host() -> list[Line]:
     hello = next(line for line in lines if line.hello is not None)
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     interrupts = tuple(
-        Interrupt(1000 + number, (f"virtio2-input.{number}",), "0000:03:00.0", effective_cpus=str(number))
+        Interrupt(
+            1000 + number, (f"virtio2-input.{number}",), "0000:03:00.0", effective_cpus=str(number)
+        )
         for number in range(QUEUES)
     )
     links = tuple(
-        replace(link, queues=tuple(Queue("rx", number) for number in range(QUEUES))) if link.name == "ens256" else link
+        replace(link, queues=tuple(Queue("rx", number) for number in range(QUEUES)))
+        if link.name == "ens256"
+        else link
         for link in inventory.links
     )
     first = Counters(
@@ -85,13 +98,18 @@ def big_host() -> list[Line]:
 
 
 def moved(counters: Counters, chance: random.Random) -> Counters:
-    """Counters one second later: each vector continues at its rate, a tenth of the cells at another rate."""
+    """Counters one second later: each vector continues at its rate, a tenth of the cells at another
+    rate."""
     interrupts = {
         irq: {
-            cpu: count + (chance.randrange(5000) if chance.random() < 0.1 else 100 + (irq + cpu) % 7)
+            cpu: count
+            + (chance.randrange(5000) if chance.random() < 0.1 else 100 + (irq + cpu) % 7)
             for cpu, count in per_cpu.items()
         }
         for irq, per_cpu in counters.interrupts.items()
     }
-    cpus = {cpu: (times[0] + 30, *times[1:3], times[3] + 70, *times[4:]) for cpu, times in counters.cpus.items()}
+    cpus = {
+        cpu: (times[0] + 30, *times[1:3], times[3] + 70, *times[4:])
+        for cpu, times in counters.cpus.items()
+    }
     return replace(counters, time=counters.time + 1.0, interrupts=interrupts, cpus=cpus)

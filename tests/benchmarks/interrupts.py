@@ -1,9 +1,11 @@
-"""Cost of reading the interrupts of a large machine, compared with raw reads of the same file and other programs.
+"""Cost of reading the interrupts of a large machine, compared with raw reads of the same file and
+other programs.
 
-The machines are synthetic: a /proc/interrupts as the kernel prints it, and the files of /sys/kernel/irq for the NIC's
-vectors. Between two passes every vector of the NIC is counted on its CPU. "Read raw" is the unavoidable cost of reading
-that file in a real /proc: one page per read, as the kernel returns it (here from the page cache, which is faster than a
-kernel that formats numbers). "Parsing" is a pass without its raw reads.
+The machines are synthetic: a /proc/interrupts as the kernel prints it, and the files of
+/sys/kernel/irq for the NIC's vectors. Between two passes every vector of the NIC is counted on its
+CPU. "Read raw" is the unavoidable cost of reading that file in a real /proc: one page per read, as
+the kernel returns it (here from the page cache, which is faster than a kernel that formats
+numbers). "Parsing" is a pass without its raw reads.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ PAGE = 4096
 
 
 class Host:
-    """A machine with `vectors` NIC vectors among `lines` lines of /proc/interrupts; `tick` increments every vector."""
+    """A machine with `vectors` NIC vectors among `lines` lines of /proc/interrupts; `tick`
+    increments every vector."""
 
     def __init__(self, root: Path, cpus: int, lines: int, vectors: int) -> None:
         self.sys, self.proc, self.cpus = root / "sys", root / "proc", cpus
@@ -39,7 +42,9 @@ class Host:
         (self.sys / "devices/system/cpu").mkdir(parents=True)
         (self.sys / "devices/system/cpu/possible").write_text(f"0-{cpus - 1}\n")
         self.proc.mkdir()
-        text = bytearray((" " * 11 + "".join(f"CPU{cpu:<8}" for cpu in range(cpus)) + "\n").encode())
+        text = bytearray(
+            (" " * 11 + "".join(f"CPU{cpu:<8}" for cpu in range(cpus)) + "\n").encode()
+        )
         self._places = []
         self._count = 1_000_000
         for line in range(lines):
@@ -65,7 +70,9 @@ class Host:
 
     def check(self, found: dict[int, dict[int, int]]) -> None:
         """RuntimeError unless these are the current counts."""
-        if found != {number: {(number - FIRST) % self.cpus: self._count} for number in self.numbers}:
+        if found != {
+            number: {(number - FIRST) % self.cpus: self._count} for number in self.numbers
+        }:
             raise RuntimeError("wrong counts: the figures would be worthless")
 
     def _write_vectors(self) -> None:
@@ -91,21 +98,30 @@ def measured(cpus: int, lines: int, vectors: int, bound: float, quick: bool) -> 
     what = f"{cpus} CPUs × {lines} interrupt lines"
     with host(cpus, lines, vectors) as machine:
         raw, at_once, bare, by_file, by_table, whole, first = passes(machine, 7 if quick else 41)
-    yield Result(f"{what}: the file read raw ({machine.size / 1e6:.1f} MB)", raw * 1e3, None, "ms CPU")
+    yield Result(
+        f"{what}: the file read raw ({machine.size / 1e6:.1f} MB)", raw * 1e3, None, "ms CPU"
+    )
     yield Result("… read at once into a buffer that is there", at_once * 1e3, None, "ms CPU")
-    yield Result(f"… {vectors} NIC vectors, all counting, by their own files", by_file * 1e3, None, "ms CPU")
+    yield Result(
+        f"… {vectors} NIC vectors, all counting, by their own files", by_file * 1e3, None, "ms CPU"
+    )
     yield Result("… its parsing against the file read raw", (by_file - bare) / raw, bound, "times")
     yield Result("… all of it against the file read raw", by_file / raw, None, "times")
-    yield Result(f"… {vectors} NIC vectors by that file (old kernels)", by_table * 1e3, None, "ms CPU")
-    yield Result("… its parsing against the file read raw", (by_table - at_once) / raw, None, "times")
+    yield Result(
+        f"… {vectors} NIC vectors by that file (old kernels)", by_table * 1e3, None, "ms CPU"
+    )
+    yield Result(
+        "… its parsing against the file read raw", (by_table - at_once) / raw, None, "times"
+    )
     yield Result("… whole machine", whole * 1e3, None, "ms CPU")
     yield Result("… its parsing against the file read raw", (whole - at_once) / raw, None, "times")
     yield Result("… whole machine, the first time", first * 1e3, None, "ms CPU")
 
 
 def passes(machine: Host, rounds: int) -> list[float]:
-    """Median CPU seconds of: the file read raw, the file in one read, the vectors' files read raw, the vectors from
-    their files and from the table, the whole table; and of the first pass over the table."""
+    """Median CPU seconds of: the file read raw, the file in one read, the vectors' files read raw,
+    the vectors from their files and from the table, the whole table; and of the first pass over the
+    table."""
     files = OpenFileCache(len(machine.numbers))
     own = InterruptCounterReader(files, sys=str(machine.sys))
     fallback = InterruptCounterReader(files, sys="/nowhere", proc=str(machine.proc))
@@ -116,7 +132,9 @@ def passes(machine: Host, rounds: int) -> list[float]:
         whole = stack.enter_context((machine.proc / "interrupts").open("rb", buffering=0))
         folder = machine.sys / "kernel/irq"
         vector_files = [
-            stack.enter_context((folder / f"{number}/per_cpu_count").open("rb", buffering=0)).fileno()
+            stack.enter_context(
+                (folder / f"{number}/per_cpu_count").open("rb", buffering=0)
+            ).fileno()
             for number in machine.numbers
         ]
         first = cpu_seconds(table.read)
@@ -138,7 +156,9 @@ def passes(machine: Host, rounds: int) -> list[float]:
                 found.append(cpu_seconds(turn))
         machine.check(own.read(refuse))
         machine.check(fallback.read(refuse))
-        machine.check({int(line["label"]): line["counts"] for line in table.read()[: len(machine.numbers)]})
+        machine.check(
+            {int(line["label"]): line["counts"] for line in table.read()[: len(machine.numbers)]}
+        )
     return [*map(statistics.median, times), first]
 
 
@@ -150,7 +170,8 @@ def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
                 "from nictop.probe.counters.on_demand.interrupt_table import InterruptTable\n"
                 "def peak():\n"
                 "    lines = open('/proc/self/status').read().splitlines()\n"
-                "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM:'))\n"
+                "    return next(int(line.split()[1]) for line in lines if "
+                "line.startswith('VmHWM:'))\n"
                 f"before = peak()\ntable = InterruptTable({str(machine.proc)!r})\n"
                 f"for _ in range({repeated}): table.read()\n"
                 "print(peak() - before)"
@@ -161,7 +182,8 @@ def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
 
 
 def compared_with_other_programs(quick: bool) -> Iterator[Result]:
-    """CPU per refresh on this machine: all lines of /proc/interrupts in nictop, and in other programs."""
+    """CPU per refresh on this machine: all lines of /proc/interrupts in nictop, and in other
+    programs."""
     refreshes = 2 if quick else 4
     table = InterruptTable()
     table.read()
@@ -178,16 +200,26 @@ def compared_with_other_programs(quick: bool) -> Iterator[Result]:
 
 
 def other_programs(refreshes: int) -> dict[str, list[str]]:
-    """Commands of the other programs that are installed, each for `refreshes` refreshes. Two share a name."""
+    """Commands of the other programs that are installed, each for `refreshes` refreshes. Two share
+    a name."""
     found = {}
     for name in ("irqtop", "network-top"):
         for folder in os.get_exec_path():
             path = os.path.join(folder, name)
             if not os.access(path, os.X_OK):
                 continue
-            help_text = subprocess.run([path, "--help"], capture_output=True, text=True, check=False, timeout=60).stdout
+            help_text = subprocess.run(
+                [path, "--help"], capture_output=True, text=True, check=False, timeout=60
+            ).stdout
             if "--batch" in help_text:
-                found[f"{name} (util-linux)"] = [path, "--batch", "--iter", str(refreshes), "--delay", "1"]
+                found[f"{name} (util-linux)"] = [
+                    path,
+                    "--batch",
+                    "--iter",
+                    str(refreshes),
+                    "--delay",
+                    "1",
+                ]
             elif "--interrupts-file" in help_text:
                 arguments = ["-n", str(refreshes), "-i", "1", "--no-clear", "--no-color"]
                 found[f"{name} (netutils-linux)"] = [path, *arguments]
@@ -198,13 +230,22 @@ def children_cpu(command: list[str]) -> float:
     """CPU seconds of a command, its children included; its output is discarded."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "TERM": "xterm"}
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=60, env=environment)
+    subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+        timeout=60,
+        env=environment,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def run_python(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def read_raw(descriptor: int) -> int:

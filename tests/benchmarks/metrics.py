@@ -1,4 +1,5 @@
-"""CPU time of a scrape of `nictop metrics`: 16 hosts with 30 NICs of 8 queues, compared with prometheus-client."""
+"""CPU time of a scrape of `nictop metrics`: 16 hosts with 30 NICs of 8 queues, compared with
+prometheus-client."""
 
 from __future__ import annotations
 
@@ -18,7 +19,16 @@ from nictop.metrics.collector import HostCollector
 from nictop.metrics.exposition import exposition_text, gzip_body
 from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, Counters, Hello, Interrupt, Inventory, Line, PciFunction
+from nictop.probe.records import (
+    CPU_TIMES,
+    LINK_COUNTERS,
+    Counters,
+    Hello,
+    Interrupt,
+    Inventory,
+    Line,
+    PciFunction,
+)
 from tests.benchmarks.results import Result
 from tests.benchmarks.rules import PLATFORM, nic, numbered
 
@@ -29,14 +39,18 @@ BOUND = 50
 
 
 def scrape(quick: bool) -> Iterator[Result]:
-    """Every host has new values for every scrape; the first scrapes, and those after an inventory, are separate."""
+    """Every host has new values for every scrape; the first scrapes, and those after an inventory,
+    are separate."""
     rounds = 5 if quick else 20
-    hosts = [(HostCollector(f"host{number}"), large_host(f"host{number}")) for number in range(HOSTS)]
+    hosts = [
+        (HostCollector(f"host{number}"), large_host(f"host{number}")) for number in range(HOSTS)
+    ]
     first = once(hosts, 1)[0]
     costs = [once(hosts, second) for second in range(2, rounds + 2)]
     lines = costs[-1][1].count(b"\n")
     renewed = [
-        (collector, advance(snapshot, Line(inventory=inventory(snapshot.host)))) for collector, snapshot in hosts
+        (collector, advance(snapshot, Line(inventory=inventory(snapshot.host))))
+        for collector, snapshot in hosts
     ]
     after = once(renewed, rounds + 2)[0]
     registry = CollectorRegistry()
@@ -52,7 +66,10 @@ def scrape(quick: bool) -> Iterator[Result]:
     yield Result("… lines of it", lines, None, "lines")
     yield Result("… its size", len(costs[-1][1]) / 1e6, None, "MB")
     yield Result(
-        "… beside generate_latest of the same series, made before", ours / statistics.median(peer), 0.5, "times"
+        "… beside generate_latest of the same series, made before",
+        ours / statistics.median(peer),
+        0.5,
+        "times",
     )
     yield Result("… the first one", first * 1e3, None, "ms CPU")
     yield Result("… the one after new inventories of all hosts", after * 1e3, None, "ms CPU")
@@ -60,9 +77,14 @@ def scrape(quick: bool) -> Iterator[Result]:
 
 def once(hosts: list[tuple[HostCollector, Snapshot]], second: int) -> tuple[float, bytes]:
     """CPU seconds of one response including its compression, and the response."""
-    received = [(collector, advance(snapshot, Line(counters=counters(second)))) for collector, snapshot in hosts]
+    received = [
+        (collector, advance(snapshot, Line(counters=counters(second))))
+        for collector, snapshot in hosts
+    ]
     start = time.process_time()
-    samples_of_all = (sample for collector, snapshot in received for sample in collector.samples(snapshot, 0.5))
+    samples_of_all = (
+        sample for collector, snapshot in received for sample in collector.samples(snapshot, 0.5)
+    )
     answer = exposition_text(samples_of_all, openmetrics=True)
     gzip_body(answer)
     return time.process_time() - start, answer
@@ -74,7 +96,8 @@ def samples(hosts: list[tuple[HostCollector, Snapshot]], second: int) -> Iterato
 
 
 class SameSeries(Collector):
-    """The same samples as families of prometheus-client, prepared in advance: only its text output is measured."""
+    """The same samples as families of prometheus-client, prepared in advance: only its text output
+    is measured."""
 
     def __init__(self, wanted: list[Sample]) -> None:
         self._families = [Metric(one.name, one.help, one.kind, one.unit) for one in METRICS]
@@ -97,7 +120,17 @@ def inventory(name: str) -> Inventory:
     one = replace(first, queues=tuple(queue for queue in first.queues if queue.number < QUEUES))
     links = tuple(numbered(one, ifindex) for ifindex in range(2, NICS + 2))
     functions = tuple(
-        PciFunction(str(link.pci_address), 0x020000, 0x8086, 0x159B, None, None, 2, driver="ice", enabled=True)
+        PciFunction(
+            str(link.pci_address),
+            0x020000,
+            0x8086,
+            0x159B,
+            None,
+            None,
+            2,
+            driver="ice",
+            enabled=True,
+        )
         for link in links
     )
     interrupts = tuple(
@@ -105,7 +138,9 @@ def inventory(name: str) -> Inventory:
         for link in links
         for queue in range(QUEUES)
     )
-    return Inventory(3600.0, 0.0, 0.1, "start", replace(PLATFORM, hypervisor=name), functions, links, interrupts)
+    return Inventory(
+        3600.0, 0.0, 0.1, "start", replace(PLATFORM, hypervisor=name), functions, links, interrupts
+    )
 
 
 def counters(second: int) -> Counters:
@@ -119,7 +154,9 @@ def counters(second: int) -> Counters:
         cpus={cpu: tuple(1000 * second + cpu for _ in CPU_TIMES) for cpu in range(CPUS)},
         queues=dict.fromkeys(ifindexes, queues),
         interrupts={
-            100 * ifindex + number: {number: 900 * second} for ifindex in ifindexes for number in range(QUEUES)
+            100 * ifindex + number: {number: 900 * second}
+            for ifindex in ifindexes
+            for number in range(QUEUES)
         },
         softirqs=dict.fromkeys(range(CPUS), (10 * second, 900 * second)),
         softnet=dict.fromkeys(range(CPUS), (3000 * second, 0, 0, 0, 0)),

@@ -1,8 +1,9 @@
-"""Recordings: their size, the cost of writing, and the time to the first frame from one of a whole day.
+"""Recordings: their size, the cost of writing, and the time to the first frame from one of a whole
+day.
 
-A host with 10 NICs of 8 queues each and 16 CPUs, with realistic rates: one NIC carries 100,000 packets per second in
-each direction, two carry little, seven receive occasional broadcasts. The selected NIC is watched, as on the screen;
-`all` are watched by ``nictop record``.
+A host with 10 NICs of 8 queues each and 16 CPUs, with realistic rates: one NIC carries 100,000
+packets per second in each direction, two carry little, seven receive occasional broadcasts. The
+selected NIC is watched, as on the screen; `all` are watched by ``nictop record``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class Host:
 
     def bytes_of(self, packets: int, size: int, *key: object) -> int:
         known = self._values.setdefault(key, self._random.randrange(10**9))
-        self._values[key] = known + int(packets * size * (self._random.gauss(1, 0.02) if packets > 50 else 1))
+        self._values[key] = known + int(
+            packets * size * (self._random.gauss(1, 0.02) if packets > 50 else 1)
+        )
         return self._values[key]
 
     def counters(self, second: int) -> Counters:
@@ -70,17 +73,27 @@ class Host:
                 queues[ifindex] = rows
             for queue, load in enumerate(loads):
                 hot = (number + queue) % CPUS
-                interrupts[10 * ifindex + queue] = {hot: self.more(min(load, 8000.0) / 2, "irq", ifindex, queue)}
+                interrupts[10 * ifindex + queue] = {
+                    hot: self.more(min(load, 8000.0) / 2, "irq", ifindex, queue)
+                }
         busy = self._loads[0][0]
         ticks = (3.0, 0.0, 4.0, 80.0, 0.0, 0.0, 6.0, 1.0, 0.0, 0.0)
         return Counters(
             time=round(1000.0 + second + self._random.random() * 2e-3, 9),
             links=links,
-            cpus={cpu: tuple(self.more(rate, "cpu", cpu, n) for n, rate in enumerate(ticks)) for cpu in range(CPUS)},
+            cpus={
+                cpu: tuple(self.more(rate, "cpu", cpu, n) for n, rate in enumerate(ticks))
+                for cpu in range(CPUS)
+            },
             queues=queues,
             interrupts=interrupts,
-            softirqs={cpu: (self.more(0.3, "tx", cpu), self.more(900.0, "rx", cpu)) for cpu in range(CPUS)},
-            softnet={cpu: (self.more(busy, "net", cpu), 0, self.more(0.2, "late", cpu), 0, 0) for cpu in range(CPUS)},
+            softirqs={
+                cpu: (self.more(0.3, "tx", cpu), self.more(900.0, "rx", cpu)) for cpu in range(CPUS)
+            },
+            softnet={
+                cpu: (self.more(busy, "net", cpu), 0, self.more(0.2, "late", cpu), 0, 0)
+                for cpu in range(CPUS)
+            },
         )
 
     def _nic(
@@ -92,16 +105,22 @@ class Host:
             for queue, load in enumerate(loads):
                 before = self._values.get((way, ifindex, queue))
                 packets = self.more(load, way, ifindex, queue)
-                data = self.bytes_of(packets - (before or packets), size, way, ifindex, queue, "bytes")
+                data = self.bytes_of(
+                    packets - (before or packets), size, way, ifindex, queue, "bytes"
+                )
                 sums[f"{way}_packets"] += packets
                 sums[f"{way}_bytes"] += data
                 numbers = (packets, data, None, None, 0, None)
-                rows.append((way, queue, numbers if way == "rx" else (None, None, packets, data, None, 0)))
+                rows.append(
+                    (way, queue, numbers if way == "rx" else (None, None, packets, data, None, 0))
+                )
         return tuple(sums.values()), tuple(rows)
 
 
 @lru_cache(maxsize=4)
-def generated_counters(watched: int, busy: bool = False, seconds: int = GENERATED_SECONDS) -> tuple[Counters, ...]:
+def generated_counters(
+    watched: int, busy: bool = False, seconds: int = GENERATED_SECONDS
+) -> tuple[Counters, ...]:
     host = Host(watched, busy)
     return tuple(host.counters(second) for second in range(seconds))
 
@@ -113,7 +132,11 @@ def make_inventory() -> Line:
     links: list[Link] = []
     for number in range(NICS):
         one = nic(f"0000:{number + 1:02x}:00.0")
-        links.append(replace(one, ifindex=number + 2, name=f"ens{number + 1}", queues=one.queues[: 2 * QUEUES]))
+        links.append(
+            replace(
+                one, ifindex=number + 2, name=f"ens{number + 1}", queues=one.queues[: 2 * QUEUES]
+            )
+        )
     return Line(inventory=replace(made, links=tuple(links)))
 
 
@@ -121,7 +144,13 @@ def size(watched: int, busy: bool = False) -> float:
     """MB per hour at 1 Hz, including key frames and an inventory every five minutes."""
     frames, written, inventory_line = HostFrames(1, "a"), 0, make_inventory()
     for second in range(HOUR):
-        items = [hello(), inventory_line] if second == 0 else [inventory_line] if second % 300 == 0 else []
+        items = (
+            [hello(), inventory_line]
+            if second == 0
+            else [inventory_line]
+            if second % 300 == 0
+            else []
+        )
         record = generated_counters(watched, busy)[second % GENERATED_SECONDS]
         moved = replace(record, time=record.time + second // GENERATED_SECONDS * GENERATED_SECONDS)
         for item in (*items, Line(counters=moved)):
@@ -135,7 +164,9 @@ def recording_size(quick: bool) -> Iterator[Result]:
     yield Result("recording: one NIC of ten watched, an hour at 1 Hz", size(1), 2.0, "MB")
     yield Result("recording: all ten watched (nictop record)", size(NICS), 2.0, "MB")
     if not quick:
-        yield Result("recording: all ten watched and all of them busy", size(NICS, busy=True), None, "MB")
+        yield Result(
+            "recording: all ten watched and all of them busy", size(NICS, busy=True), None, "MB"
+        )
 
 
 def recording_cost(quick: bool) -> Iterator[Result]:
@@ -151,7 +182,9 @@ def recording_cost(quick: bool) -> Iterator[Result]:
         yield Result(f"recording: ten NICs watched at {rate} Hz: CPU", share, bound, "% of a core")
 
 
-async def written(path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int) -> None:
+async def written(
+    path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int
+) -> None:
     recorder = Recorder(path)
     recorder.record("a", hello(), 1000.0)
     recorder.record("a", inventory_line, 1000.0)
@@ -163,7 +196,8 @@ async def written(path: str, inventory_line: Line, records: tuple[Counters, ...]
 
 
 def recording_day(quick: bool) -> Iterator[Result]:
-    """Opening, seeking and memory for a file of one day (quick: three hours), without and with the screens."""
+    """Opening, seeking and memory for a file of one day (quick: three hours), without and with the
+    screens."""
     hours = 3 if quick else 24
     with tempfile.TemporaryDirectory() as folder:
         whole, cut = os.path.join(folder, "r"), os.path.join(folder, "cut")
@@ -176,7 +210,10 @@ def recording_day(quick: bool) -> Iterator[Result]:
             with Recording.open(path) as recording:
                 read_window(recording, recording.begin + HISTORY_SECONDS)
             yield Result(
-                f"recording of {hours} h, {which}: to the first picture", time.perf_counter() - begin, 1.0, "s"
+                f"recording of {hours} h, {which}: to the first picture",
+                time.perf_counter() - begin,
+                1.0,
+                "s",
             )
         yield from seeks(whole, hours)
         yield from replay_screens(whole, hours, quick)

@@ -1,5 +1,5 @@
-"""The screens with a recording: time to the first frame, cost of a seek from the key to the frame, and the memory of
-the whole program."""
+"""The screens with a recording: time to the first frame, cost of a seek from the key to the frame,
+and the memory of the whole program."""
 
 from __future__ import annotations
 
@@ -31,15 +31,24 @@ def replay_screens(path: str, hours: int, quick: bool) -> Iterator[Result]:
     yield Result(f"{what}: CPU to the first picture", used, 1.0, "s")
     yield Result(f"{what}: from start to the first picture", took, None, "s")
     costs, times, whole = asyncio.run(seeks_on_the_screen(path, 7 if quick else SEEKS))
-    yield Result(f"{what}: CPU of a jump until it is drawn, median", statistics.median(costs), 0.2, "s")
+    yield Result(
+        f"{what}: CPU of a jump until it is drawn, median", statistics.median(costs), 0.2, "s"
+    )
     yield Result(f"{what}: CPU of a jump until it is drawn, most", max(costs), 0.4, "s")
-    yield Result(f"{what}: from the key until it is drawn, median", statistics.median(times), None, "s")
-    yield Result(f"{what}: CPU until charts and findings are, median", statistics.median(whole), None, "s")
-    yield Result(f"{what}: most memory of the program while seeking", memory_while_seeking(path), 150.0, "MB")
+    yield Result(
+        f"{what}: from the key until it is drawn, median", statistics.median(times), None, "s"
+    )
+    yield Result(
+        f"{what}: CPU until charts and findings are, median", statistics.median(whole), None, "s"
+    )
+    yield Result(
+        f"{what}: most memory of the program while seeking", memory_while_seeking(path), 150.0, "MB"
+    )
 
 
 def first_frames(path: str, runs: int) -> tuple[float, float]:
-    """Median seconds from the start of the process to the first NIC on the terminal: elapsed time, and CPU time."""
+    """Median seconds from the start of the process to the first NIC on the terminal: elapsed time,
+    and CPU time."""
     times, used = [], []
     for _ in range(runs):
         with Terminal([sys.executable, "-m", "nictop", "replay", path]) as terminal:
@@ -51,14 +60,18 @@ def first_frames(path: str, runs: int) -> tuple[float, float]:
     return statistics.median(times), statistics.median(used)
 
 
-async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[float], list[float]]:
-    """Seconds after the key that seeks back by a minute, from random positions: CPU and elapsed time until the counters
-    are drawn, CPU time until charts and findings are drawn."""
+async def seeks_on_the_screen(
+    path: str, count: int
+) -> tuple[list[float], list[float], list[float]]:
+    """Seconds after the key that seeks back by a minute, from random positions: CPU and elapsed
+    time until the counters are drawn, CPU time until charts and findings are drawn."""
     costs, times, whole, random = [], [], [], Random(2)
     async with screen_with_replay(path) as screen:
         recording, replay = screen.replay.playback.recording, screen.replay
         for _ in range(count):
-            await screen.seek(recording.begin + 120 + random.random() * (recording.end - recording.begin - 120))
+            await screen.seek(
+                recording.begin + 120 + random.random() * (recording.end - recording.begin - 120)
+            )
             used, begin = time.process_time(), time.perf_counter()
             screen.app.simulate_key("left_parenthesis")
             await until_drawn(screen, lambda: not replay.settled.is_set(), replay.numbered)
@@ -69,7 +82,9 @@ async def seeks_on_the_screen(path: str, count: int) -> tuple[list[float], list[
     return costs, times, whole
 
 
-async def until_drawn(screen: ScreenWithReplay, begun: Callable[[], bool], event: asyncio.Event) -> None:
+async def until_drawn(
+    screen: ScreenWithReplay, begun: Callable[[], bool], event: asyncio.Event
+) -> None:
     """Wait until `begun` is true, `event` is set, and the screen is drawn."""
     while not begun():  # noqa: ASYNC110  (until the key is handled)
         await asyncio.sleep(0)

@@ -31,7 +31,10 @@ def line(result: Result) -> str:
     """One row of the table with the heading `HEAD`."""
     bound = f"{result.bound:>10.4g}" if result.bound is not None else f"{'':>10}"
     ratio = f"{result.measured / result.bound:>7.2f}" if result.bound else f"{'':>7}"
-    return f"{result.what:<62}{result.measured:>10.4g}{bound} {result.unit:<12}{ratio}  {result.verdict}"
+    return (
+        f"{result.what:<62}{result.measured:>10.4g}{bound} {result.unit:<12}{ratio}  "
+        f"{result.verdict}"
+    )
 
 
 HEAD = f"{'what':<62}{'measured':>10}{'bound':>10} {'unit':<12}{'ratio':>7}"

@@ -1,5 +1,6 @@
-"""All rules over large hosts: 200 links and a minute of rates. One has a NIC with 64 queues and the ends of 199
-containers; the other 200 NICs, the first with 64 queues, each with its profile in NetworkManager."""
+"""All rules over large hosts: 200 links and a minute of rates. One has a NIC with 64 queues and the
+ends of 199 containers; the other 200 NICs, the first with 64 queues, each with its profile in
+NetworkManager."""
 
 from __future__ import annotations
 
@@ -46,7 +47,13 @@ from tests.benchmarks.results import Result
 LINKS, QUEUES, CPUS, SECONDS = 200, 64, 64, 60
 BOUND = 10
 """Milliseconds."""
-FEATURES = ("rx-checksum", "tx-checksum-ip-generic", "tx-scatter-gather", "tx-tcp-segmentation", "rx-gro")
+FEATURES = (
+    "rx-checksum",
+    "tx-checksum-ip-generic",
+    "tx-scatter-gather",
+    "tx-tcp-segmentation",
+    "rx-gro",
+)
 
 
 def all_rules(quick: bool) -> Iterator[Result]:
@@ -59,9 +66,14 @@ def all_rules(quick: bool) -> Iterator[Result]:
     for kind, host in hosts.items():
         findings = diagnose([host]).findings
         if findings:
-            raise RuntimeError(f"the host is healthy, and nictop says: {[(one.rule, one.subject) for one in findings]}")
+            raise RuntimeError(
+                f"the host is healthy, and nictop says: "
+                f"{[(one.rule, one.subject) for one in findings]}"
+            )
         seconds = [cpu_seconds(host) for _ in range(rounds)]
-        what = f"all {len(RULES)} rules, {LINKS} links ({kind}), {QUEUES} queues, {SECONDS} s of rates"
+        what = (
+            f"all {len(RULES)} rules, {LINKS} links ({kind}), {QUEUES} queues, {SECONDS} s of rates"
+        )
         yield Result(what, statistics.median(seconds) * 1e3, BOUND, "ms CPU")
     seconds = [log_seconds(host.inventory) for _ in range(rounds)]
     yield Result(
@@ -78,7 +90,8 @@ def all_rules(quick: bool) -> Iterator[Result]:
 
 
 def cpu_seconds(host: HostFacts, rule: str | None = None) -> float:
-    """CPU seconds of one diagnosis; cached derivations are computed again, as for every new snapshot."""
+    """CPU seconds of one diagnosis; cached derivations are computed again, as for every new
+    snapshot."""
     fresh = HostFacts(host.snapshot, host.window)
     begin = time.process_time()
     diagnose([fresh], None if rule is None else [RULES[rule]])
@@ -95,7 +108,9 @@ def log_seconds(inventory: Inventory) -> float:
 def with_messages(inventory: Inventory) -> Inventory:
     """As many messages as a probe keeps: each NIC was renamed."""
     messages = [
-        KernelMessage(float(number), 6, f"igb {link.pci_address} {link.name}: renamed from eth{number}")
+        KernelMessage(
+            float(number), 6, f"igb {link.pci_address} {link.name}: renamed from eth{number}"
+        )
         for number, link in enumerate(inventory.links)
         if link.pci_address is not None
     ]
@@ -114,20 +129,28 @@ def large_host(inventory: Inventory) -> HostFacts:
     return HostFacts(snapshot, tuple(window))
 
 
-PLATFORM = Platform(None, "Dell Inc.", "PowerEdge", "Debian 12", "debian", f"0-{CPUS - 1}", f"0-{CPUS - 1}", "0", 90)
+PLATFORM = Platform(
+    None, "Dell Inc.", "PowerEdge", "Debian 12", "debian", f"0-{CPUS - 1}", f"0-{CPUS - 1}", "0", 90
+)
 
 
 def vectors(address: str) -> tuple[Interrupt, ...]:
     return tuple(
-        Interrupt(100 + number, (f"ice-ens1-TxRx-{number}",), address, None, str(number), str(number))
+        Interrupt(
+            100 + number, (f"ice-ens1-TxRx-{number}",), address, None, str(number), str(number)
+        )
         for number in range(QUEUES)
     )
 
 
 def container_host() -> Inventory:
-    function = PciFunction("0000:3b:00.0", 0x020000, 0x8086, 0x159B, None, None, 2, driver="ice", enabled=True)
+    function = PciFunction(
+        "0000:3b:00.0", 0x020000, 0x8086, 0x159B, None, None, 2, driver="ice", enabled=True
+    )
     links = (nic(function.address), *(container_end(number) for number in range(3, LINKS + 2)))
-    return Inventory(3600.0, 0.0, 0.1, "start", PLATFORM, (function,), links, vectors(function.address))
+    return Inventory(
+        3600.0, 0.0, 0.1, "start", PLATFORM, (function,), links, vectors(function.address)
+    )
 
 
 def nic_host() -> Inventory:
@@ -135,11 +158,23 @@ def nic_host() -> Inventory:
     few = replace(
         first,
         queues=tuple(queue for queue in first.queues if queue.number == 0),
-        ethtool=replace(first.ethtool, channels=Channels(None, None, None, 1, None, None, None, 1), rss=None),
+        ethtool=replace(
+            first.ethtool, channels=Channels(None, None, None, 1, None, None, None, 1), rss=None
+        ),
     )
     links = (first, *(numbered(few, number) for number in range(3, LINKS + 2)))
     functions = tuple(
-        PciFunction(str(link.pci_address), 0x020000, 0x8086, 0x159B, None, None, 2, driver="ice", enabled=True)
+        PciFunction(
+            str(link.pci_address),
+            0x020000,
+            0x8086,
+            0x159B,
+            None,
+            None,
+            2,
+            driver="ice",
+            enabled=True,
+        )
         for link in links
     )
     manager = NetworkManager(
@@ -164,10 +199,17 @@ def routing(links: tuple[Link, ...]) -> Routing:
         routes.append(TableRoute("ipv4", f"{subnet}.0/24", "unicast", 254, 2, ifindex=link.ifindex))
         if number % 10 == 0:
             wide = f"10.{link.ifindex}.0.0/16"
-            routes.append(TableRoute("ipv4", wide, "unicast", 254, 4, 0, link.ifindex, f"{subnet}.254"))
+            routes.append(
+                TableRoute("ipv4", wide, "unicast", 254, 4, 0, link.ifindex, f"{subnet}.254")
+            )
         states = ("reachable", "stale", "failed")
         neighbours += [
-            Neighbour(link.ifindex, f"{subnet}.{last}", state, None if state == "failed" else f"02:01:00:00:00:{last}")
+            Neighbour(
+                link.ifindex,
+                f"{subnet}.{last}",
+                state,
+                None if state == "failed" else f"02:01:00:00:00:{last}",
+            )
             for last, state in enumerate(states, 10)
         ]
     return Routing(tuple(neighbours), tuple(routes), name_servers=("192.0.2.53",))
@@ -192,7 +234,9 @@ def uuid(link: Link) -> str:
 
 
 def device(link: Link) -> ManagedDevice:
-    return ManagedDevice(link.name, 1, 100, 0, True, True, uuid(link), 2, (uuid(link),), link.permanent_address)
+    return ManagedDevice(
+        link.name, 1, 100, 0, True, True, uuid(link), 2, (uuid(link),), link.permanent_address
+    )
 
 
 def profile(link: Link) -> Profile:
@@ -238,7 +282,9 @@ def nic(pci_address: str) -> Link:
             settings=LinkSettings(25000, "full", False, "da", "internal"),
             channels=Channels(None, None, None, QUEUES, None, None, None, QUEUES),
             rings=Rings(2048, None, None, 2048, 8160, None, None, 8160),
-            features=tuple(Feature(name, active=True, wanted=True, fixed=False) for name in FEATURES),
+            features=tuple(
+                Feature(name, active=True, wanted=True, fixed=False) for name in FEATURES
+            ),
             rss=Rss(tuple(number % QUEUES for number in range(512)), "toeplitz", 52),
         ),
     )
@@ -250,13 +296,20 @@ def container_end(ifindex: int) -> Link:
         Link(ifindex, f"veth{ifindex}", 1, 0x11043, "up", True, 1500, kind="veth"),
         address=f"02:00:00:00:{ifindex >> 8:02x}:{ifindex & 255:02x}",
         queues=(Queue("rx", 0, rps_cpus="0"), Queue("tx", 0)),
-        ethtool=Ethtool(driver=driver, settings=LinkSettings(10000, "full", False, "tp", "internal")),
+        ethtool=Ethtool(
+            driver=driver, settings=LinkSettings(10000, "full", False, "tp", "internal")
+        ),
     )
 
 
 def counters(second: int) -> Counters:
     """Under load: the NIC carries 200,000 packets per second over all of its queues."""
-    traffic = {"rx_packets": 100_000, "tx_packets": 100_000, "rx_bytes": 100_000_000, "tx_bytes": 100_000_000}
+    traffic = {
+        "rx_packets": 100_000,
+        "tx_packets": 100_000,
+        "rx_bytes": 100_000_000,
+        "tx_bytes": 100_000_000,
+    }
     busy = tuple(traffic.get(name, 0) * second for name in LINK_COUNTERS)
     quiet = tuple(value // 1000 for value in busy)
     times = {"user": 20, "system": 5, "softirq": 10, "idle": 65}

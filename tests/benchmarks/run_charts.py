@@ -13,15 +13,14 @@ from textual.app import App, ComposeResult
 from nictop.probe.records import Counters, Hello, Line
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.run.events import IntervalMeasured
-from nictop.traffic.run.host import RunHost
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
 from tests.benchmarks.results import Result
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN
+from tests.traffic.watched import Watched
 
 SECONDS, FRAMES_PER_SECOND, INTERVAL = 600, 5, 0.5
 HOSTS = ("a", "b", "c", "d")
@@ -44,14 +43,17 @@ class Charts(App[None]):
 
 
 class LongRun:
-    """A run in which every interval and every second has another value. Its axis begins at 0 of all clocks."""
+    """A run in which every interval and every second has another value. Its axis begins at 0 of all
+    clocks."""
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan, self.now = plan, 0.0
-        self.hosts = {name: RunHost(session_of(ScriptedSource(name), window=False)) for name in HOSTS}
+        self.hosts = {
+            name: RunHost(session_of(ScriptedSource(name), window=False)) for name in HOSTS
+        }
         for one in self.hosts.values():
             one.session.process(Line(hello=HELLO), 0.0)
-        self.watching = LiveRun(plan, self.hosts)
+        self.watched = Watched(plan, self.hosts, axis=0.0)
 
     def advance(self) -> None:
         """Process the events of a fifth of a second."""
@@ -60,14 +62,16 @@ class LongRun:
             one.session.process(Line(counters=self._counters(number)), self.now)
         end = self.now // INTERVAL * INTERVAL
         if end > before:
-            ends: tuple[tuple[str, Side, bool], ...] = (("b", "server", False), ("a", "client", True))
-            for end_of_run, side, sends in ends:
+            ends: tuple[tuple[Side, bool], ...] = (("server", False), ("client", True))
+            for side, sends in ends:
                 rate = 8e9 + 1e9 * ((7 * end) % 1)
-                interval = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
-                self.watching.process(IntervalMeasured(end_of_run, self.now, interval, side), now=self.now)
+                interval = Interval(
+                    end - INTERVAL, end, rate, sends, retransmits=3 if sends else None
+                )
+                self.watched.report(side, interval)
                 if self.plan.direction == "bidirectional":
                     back = replace(interval, sends=not sends)
-                    self.watching.process(IntervalMeasured(end_of_run, self.now, back, side), now=self.now)
+                    self.watched.report(side, back)
 
     def _counters(self, number: int) -> Counters:
         ticks = round(self.now * 100)
@@ -75,7 +79,9 @@ class LongRun:
         times: tuple[int, ...] = (busy // 2, 0, busy // 4, ticks - busy, 0, 0, busy // 4, 0, 0, 0)
         packets = round(8e5 * self.now)
         return Counters(
-            time=self.now, links={4: (packets,) * 25, 5: (packets,) * 25}, cpus=dict.fromkeys(range(CPUS), times)
+            time=self.now,
+            links={4: (packets,) * 25, 5: (packets,) * 25},
+            cpus=dict.fromkeys(range(CPUS), times),
         )
 
 
@@ -101,7 +107,7 @@ async def repainted(run: LongRun, seconds: int) -> tuple[float, float]:
             for _ in range(FRAMES_PER_SECOND):
                 run.advance()
                 begin = time.process_time()
-                chart.show(run.watching.view(run.now))
+                chart.show(run.watched.view(run.now))
                 hosts.show(chart.shown, chart.time)
                 await pilot.pause()
                 spent.append(time.process_time() - begin)

@@ -1,5 +1,6 @@
-"""Complete runs of `nictop.traffic.run.run` over two real sshds: goodput compared with the same iperf3 started without
-nictop, CPU cost on each host, time to the first byte, and time until all processes have ended."""
+"""Complete runs of `nictop.traffic.run.run` over two real sshds: goodput compared with the same
+iperf3 started without nictop, CPU cost on each host, time to the first byte, and time until all
+processes have ended."""
 
 from __future__ import annotations
 
@@ -16,14 +17,22 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
-from nictop.traffic.run.events import IntervalMeasured, RunFinished
-from nictop.traffic.run.run import Run
+from nictop.traffic.record.log import IntervalMeasured
+from nictop.traffic.run.events import RunFinished
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
 from tests.benchmarks.traffic import CONTROL, interval
 from tests.support.sshd import Sshd, command_line, why_no_sshd
-from tests.traffic.pair import WIRE, Pair, missing_requirement, namespaces, pair_over_ssh, ssh_servers
+from tests.traffic.emitted import Run
+from tests.traffic.pair import (
+    WIRE,
+    Pair,
+    missing_requirement,
+    namespaces,
+    pair_over_ssh,
+    ssh_servers,
+)
 
 Doors = dict[str, Sshd]
 PORT = 5999
@@ -44,7 +53,21 @@ def skip_where_impossible() -> None:
     os.environ.pop("SSH_AUTH_SOCK", None)
 
 
-WIRE_10G = ["tc", "qdisc", "replace", "dev", WIRE, "root", "tbf", "rate", "10gbit", "burst", "4m", "latency", "5ms"]
+WIRE_10G = [
+    "tc",
+    "qdisc",
+    "replace",
+    "dev",
+    WIRE,
+    "root",
+    "tbf",
+    "rate",
+    "10gbit",
+    "burst",
+    "4m",
+    "latency",
+    "5ms",
+]
 PACKET_BY_PACKET = ["ethtool", "-K", WIRE, "tso", "off", "gso", "off", "gro", "off"]
 
 
@@ -57,10 +80,12 @@ class Processor(Enum):
 
 
 def compared_with_bare_iperf3(quick: bool) -> Iterator[Result]:
-    """Over a link limited to 10 Gb/s; with both ends on one CPU that is saturated by packets without offloads; and with
-    all processes of both hosts on that CPU, where other work reduces goodput twice as much as with a CPU per host.
+    """Over a link limited to 10 Gb/s; with both ends on one CPU that is saturated by packets
+    without offloads; and with all processes of both hosts on that CPU, where other work reduces
+    goodput twice as much as with a CPU per host.
 
-    An unlimited veth on two CPUs proves nothing: successive runs of iperf3 alone differ by up to a factor of three.
+    An unlimited veth on two CPUs proves nothing: successive runs of iperf3 alone differ by up to a
+    factor of three.
     """
     pairs, seconds = (3, 1) if quick else (15, 3)
     most = 1 / 0.99
@@ -75,10 +100,14 @@ def compared_with_bare_iperf3(quick: bool) -> Iterator[Result]:
         yield from with_interval(f"{name} itself", noise, None, "times")
         for side, words in (("a", "client"), ("b", "server")):
             shares = [one[side] * 100 for one in costs]
-            yield from with_interval(f"run, {what}: probe and sshd of the {words}, 5 Hz", shares, 1.5, "% of a core")
+            yield from with_interval(
+                f"run, {what}: probe and sshd of the {words}, 5 Hz", shares, 1.5, "% of a core"
+            )
 
 
-def with_interval(what: str, found: list[float], bound: float | None, unit: str) -> Iterator[Result]:
+def with_interval(
+    what: str, found: list[float], bound: float | None, unit: str
+) -> Iterator[Result]:
     """The median of `found` and its 95 % confidence interval."""
     low, high = interval(found)
     yield Result(what, statistics.median(found), bound, unit)
@@ -89,8 +118,8 @@ def with_interval(what: str, found: list[float], bound: float | None, unit: str)
 async def alternating_runs(
     pairs: int, seconds: int, set_up: list[str], processor: Processor
 ) -> tuple[list[float], list[float], list[dict[str, float]]]:
-    """For each pair: ratio of goodput bare to ours, bare to bare, and host → share of a core used by nictop. The order
-    rotates from pair to pair."""
+    """For each pair: ratio of goodput bare to ours, bare to bare, and host → share of a core used
+    by nictop. The order rotates from pair to pair."""
     ratios, noise, costs = [], [], []
     processors = os.sched_getaffinity(0)
     shared = None if processor is Processor.ANY else min(processors)
@@ -122,8 +151,11 @@ async def alternating_runs(
     return ratios, noise, costs
 
 
-async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tuple[float, dict[str, float]]:
-    """A run by nictop: goodput in bits per second, and host → share of a core from the first to the last interval."""
+async def watched(
+    both: Pair, doors: Doors, seconds: int, cpu: int | None
+) -> tuple[float, dict[str, float]]:
+    """A run by nictop: goodput in bits per second, and host → share of a core from the first to the
+    last interval."""
     begin: tuple[float, dict[str, float]] | None = None
     shares: dict[str, float] = {}
     plan = both.plan(time=seconds, congestion=CONTROL, port=PORT, client_cpu=cpu, server_cpu=cpu)
@@ -135,7 +167,9 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
             elif now > begin[0]:
                 shares = {name: (used[name] - begin[1][name]) / (now - begin[0]) for name in doors}
         if isinstance(event, RunFinished):
-            assert event.result.failure is None and event.result.goodput is not None, event.result.failure
+            assert event.result.failure is None and event.result.goodput is not None, (
+                event.result.failure
+            )
             return event.result.goodput, shares
     raise AssertionError("a run without an end")
 
@@ -157,11 +191,38 @@ def bare(both: Pair, seconds: int, cpu: int | None) -> float:
     address, port = both.endpoint("b").address, str(PORT)
     pinned = [] if cpu is None else ["-A", str(cpu)]
     inside = ["ip", "netns", "exec", both.server.name]
-    command = [*inside, "iperf3", "-s", "-1", "-p", port, "-B", address, "--forceflush", "-i", "0.2", *pinned]
+    command = [
+        *inside,
+        "iperf3",
+        "-s",
+        "-1",
+        "-p",
+        port,
+        "-B",
+        address,
+        "--forceflush",
+        "-i",
+        "0.2",
+        *pinned,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as server:
         while f":{PORT:04X} 00000000:0000 0A" not in both.server.run(["cat", "/proc/net/tcp"]):
             pass
-        words = ["iperf3", "-c", address, "-p", port, "-t", str(seconds), "-C", CONTROL, "-i", "0.2", "-J", *pinned]
+        words = [
+            "iperf3",
+            "-c",
+            address,
+            "-p",
+            port,
+            "-t",
+            str(seconds),
+            "-C",
+            CONTROL,
+            "-i",
+            "0.2",
+            "-J",
+            *pinned,
+        ]
         report = json.loads(both.client.run(["setsid", "-w", *words]))
         server.communicate()
     return float(report["end"]["sum_received"]["bits_per_second"])
@@ -208,7 +269,12 @@ def whole_screen(quick: bool) -> Iterator[Result]:
             used, elapsed = cpu_seconds(terminal.pid) - before, time.monotonic() - start
             if b"arrived at" in terminal.output:
                 raise RuntimeError("the run ended before it was measured to the end")
-        yield Result("run: nictop itself while it draws one, 120×36", 100 * used / elapsed, 3.0, "% of a core")
+        yield Result(
+            "run: nictop itself while it draws one, 120×36",
+            100 * used / elapsed,
+            3.0,
+            "% of a core",
+        )
 
 
 def wait_for_output(terminal: Terminal, expected: bytes) -> None:
@@ -221,14 +287,22 @@ def wait_for_output(terminal: Terminal, expected: bytes) -> None:
 def start_and_stop_times(quick: bool) -> Iterator[Result]:
     for generator in ("iperf3", "builtin"):
         begun, ended = asyncio.run(begins_and_ends(generator, 3 if quick else 15))
-        yield Result(f"run: {generator}, from the request to the first byte", statistics.median(begun), 1.0, "s")
+        yield Result(
+            f"run: {generator}, from the request to the first byte",
+            statistics.median(begun),
+            1.0,
+            "s",
+        )
         yield Result("run: … the slowest", max(begun), None, "s")
-        yield Result(f"run: {generator}, from stop to the end of both", statistics.median(ended), 0.5, "s")
+        yield Result(
+            f"run: {generator}, from stop to the end of both", statistics.median(ended), 0.5, "s"
+        )
         yield Result("run: … the slowest", max(ended), None, "s")
 
 
 async def begins_and_ends(generator: str, times: int) -> tuple[list[float], list[float]]:
-    """Seconds until the begin of the first interval, and seconds to end the children after the iterator is closed."""
+    """Seconds until the begin of the first interval, and seconds to end the children after the
+    iterator is closed."""
     begun, ended = [], []
     async with both_hosts() as (both, _):
         for _ in range(times):

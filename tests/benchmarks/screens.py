@@ -1,5 +1,5 @@
-"""The whole program in a pseudo-terminal: first paint, first rates, CPU with traffic on all of 30 NICs, compared with
-other programs."""
+"""The whole program in a pseudo-terminal: first paint, first rates, CPU with traffic on all of 30
+NICs, compared with other programs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def nictop(interval: float = 1.0) -> list[str]:
 
 
 def first_paint(quick: bool) -> Iterator[Result]:
-    """From the start of the process to a full frame, and to the first rates, compared with an empty application."""
+    """From the start of the process to a full frame, and to the first rates, compared with an empty
+    application."""
     runs = 3 if quick else 11
     empty = painted([sys.executable, "-c", EMPTY_APP], runs, PAINTED)
     ours = painted(nictop(), runs, PAINTED)
@@ -74,12 +75,16 @@ def painted(argv: Sequence[str], runs: int, until: bytes) -> float:
 
 
 def devices_view(quick: bool) -> Iterator[Result]:
-    """One reading of 30 NICs that all move, from its line to the drawn screen, without a terminal."""
+    """One reading of 30 NICs that all move, from its line to the drawn screen, without a
+    terminal."""
     readings = 20 if quick else 100
     for width, height in ((80, 24), (120, 36), (200, 50)):
         seconds = asyncio.run(devices_reading((width, height), readings))
         yield Result(
-            f"Devices with {LINKS} NICs that move, {width}×{height}: one reading", seconds * 1e3, None, "ms CPU"
+            f"Devices with {LINKS} NICs that move, {width}×{height}: one reading",
+            seconds * 1e3,
+            None,
+            "ms CPU",
         )
 
 
@@ -87,11 +92,14 @@ async def devices_reading(size: tuple[int, int], readings: int) -> float:
     """Median CPU seconds of one reading, once 60 s are in the history."""
     numbers = range(2, LINKS + 2)
     async with live_screen(size) as screen:
-        await screen.receive(hello(), inventory(*(link(number, f"ens{number}", bus="pci") for number in numbers)))
+        await screen.receive(
+            hello(), inventory(*(link(number, f"ens{number}", bus="pci") for number in numbers))
+        )
         spent = []
         for moment in range(60 + readings):
             moved = {
-                number: (moment * 10_000 * number + (moment % 7) * number, moment * 999 * number) for number in numbers
+                number: (moment * 10_000 * number + (moment % 7) * number, moment * 999 * number)
+                for number in numbers
             }
             cpus = [(moment * 31, 0, moment * 7, moment * 50, 0, 0, moment * 12, 0, 0, 0)] * 4
             begin = time.process_time()
@@ -101,20 +109,27 @@ async def devices_reading(size: tuple[int, int], readings: int) -> float:
 
 
 def whole_program(quick: bool) -> Iterator[Result]:
-    """nictop with its probe, and comparable programs, all in the same namespace with the same traffic."""
+    """nictop with its probe, and comparable programs, all in the same namespace with the same
+    traffic."""
     seconds = 8.0 if quick else 30.0
     with veth_namespace(LINKS) as namespace, traffic(namespace):
         for interval, bound in ((1.0, 3.0), (0.1, 15.0)):
             share = share_of_a_core(namespace, nictop(interval), seconds)
             yield Result(
-                f"nictop at {1 / interval:g} Hz, {LINKS} NICs that move, 120×36: CPU", share, bound, "% of a core"
+                f"nictop at {1 / interval:g} Hz, {LINKS} NICs that move, 120×36: CPU",
+                share,
+                bound,
+                "% of a core",
             )
         for name, argv in other_programs().items():
-            yield Result(f"{name}: CPU", share_of_a_core(namespace, argv, seconds), None, "% of a core")
+            yield Result(
+                f"{name}: CPU", share_of_a_core(namespace, argv, seconds), None, "% of a core"
+            )
 
 
 def other_programs() -> dict[str, list[str]]:
-    """Comparable programs that are installed here, each at one refresh per second (btop: its default of 2 s)."""
+    """Comparable programs that are installed here, each at one refresh per second (btop: its
+    default of 2 s)."""
     known = {
         "btop, every 2 s": ["btop"],
         "bmon, every second": ["bmon", "-r", "1", "-o", "curses"],
@@ -124,7 +139,8 @@ def other_programs() -> dict[str, list[str]]:
 
 
 def share_of_a_core(namespace: Namespace, argv: Sequence[str], seconds: float) -> float:
-    """CPU of a program and its children in a 120×36 terminal, in per cent of one core, after start-up."""
+    """CPU of a program and its children in a 120×36 terminal, in per cent of one core, after
+    start-up."""
     with Terminal(["ip", "netns", "exec", namespace.name, *argv]) as terminal:
         terminal.read(SETTLE)
         before, start = cpu_seconds(terminal.pid), time.monotonic()
@@ -138,7 +154,16 @@ def share_of_a_core(namespace: Namespace, argv: Sequence[str], seconds: float) -
 @contextmanager
 def traffic(namespace: Namespace) -> Iterator[None]:
     """Frames of 500 bytes over every pair, 20 to 140 per second, while the context is active."""
-    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", TRAFFIC, str(LINKS // 2)]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        namespace.name,
+        sys.executable,
+        "-c",
+        TRAFFIC,
+        str(LINKS // 2),
+    ]
     sender = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT)
     try:
         yield

@@ -1,4 +1,5 @@
-"""Over a real sshd on loopback: time to the first counters of a remote host, and the cost of watching many hosts."""
+"""Over a real sshd on loopback: time to the first counters of a remote host, and the cost of
+watching many hosts."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def sshd() -> Iterator[Sshd]:
 
 def first_counters(quick: bool) -> Iterator[Result]:
     bundle()
-    yield Result("ssh: bytes sent ahead of the first counters", len(bundle().first), 10_000, "bytes")
+    yield Result(
+        "ssh: bytes sent ahead of the first counters", len(bundle().first), 10_000, "bytes"
+    )
     with sshd() as server:
         ours, theirs, inventories = asyncio.run(alternating(server, 4 if quick else 15))
     yield Result("ssh: asyncssh connect and `true`, 1 host", theirs * 1e3, None, "ms")
@@ -56,7 +59,8 @@ def first_counters(quick: bool) -> Iterator[Result]:
 
 
 async def alternating(server: Sshd, rounds: int) -> tuple[float, float, float]:
-    """Median seconds: to our first counters, for connecting and running `true`, and from counters to inventory."""
+    """Median seconds: to our first counters, for connecting and running `true`, and from counters
+    to inventory."""
     ours, theirs, inventories = [], [], []
     for number in range(rounds + 1):
         begin = time.monotonic()
@@ -101,20 +105,43 @@ def many_at_once(quick: bool) -> Iterator[Result]:
     with sshd() as server:
         asyncio.run(arrivals(SshSource(server.target(), 1.0)))  # imports
         single = statistics.median(plain_ssh(server) for _ in range(rounds))
-        firsts, inventories = zip(*(asyncio.run(connect_all(server)) for _ in range(rounds)), strict=True)
-    yield Result(f"ssh: first counters of all of {HOSTS} hosts", statistics.median(firsts), 1.2, "s")
+        firsts, inventories = zip(
+            *(asyncio.run(connect_all(server)) for _ in range(rounds)), strict=True
+        )
     yield Result(
-        f"ssh: the same beside {HOSTS} × `ssh host true`", statistics.median(firsts) / (HOSTS * single), 1, "times"
+        f"ssh: first counters of all of {HOSTS} hosts", statistics.median(firsts), 1.2, "s"
     )
-    yield Result(f"ssh: inventories of all of {HOSTS} hosts", statistics.median(inventories), None, "s")
+    yield Result(
+        f"ssh: the same beside {HOSTS} × `ssh host true`",
+        statistics.median(firsts) / (HOSTS * single),
+        1,
+        "times",
+    )
+    yield Result(
+        f"ssh: inventories of all of {HOSTS} hosts", statistics.median(inventories), None, "s"
+    )
 
 
 def plain_ssh(server: Sshd) -> float:
     """Elapsed seconds of OpenSSH's client for `true`."""
     known = f"UserKnownHostsFile={server.known_hosts}"
-    command = ["ssh", "-F", "none", "-i", str(server.key), "-p", str(server.port), "-o", known, "-o", "BatchMode=yes"]
+    command = [
+        "ssh",
+        "-F",
+        "none",
+        "-i",
+        str(server.key),
+        "-p",
+        str(server.port),
+        "-o",
+        known,
+        "-o",
+        "BatchMode=yes",
+    ]
     begin = time.monotonic()
-    subprocess.run([*command, f"{server.user}@{server.address}", "true"], check=True, capture_output=True)
+    subprocess.run(
+        [*command, f"{server.user}@{server.address}", "true"], check=True, capture_output=True
+    )
     return time.monotonic() - begin
 
 
@@ -129,16 +156,34 @@ def watching_many(quick: bool) -> Iterator[Result]:
     seconds = 5.0 if quick else 20.0
     with sshd() as server:
         share, lines = asyncio.run(watched(server, HOSTS, 0.1, seconds))
-        yield Result(f"ssh: {HOSTS} hosts at 10 Hz: CPU of the watching side", 100 * share, 12, "% of a core")
-        yield Result(f"ssh: {HOSTS} hosts at 10 Hz: counters heard per second", lines / seconds, None, "lines")
+        yield Result(
+            f"ssh: {HOSTS} hosts at 10 Hz: CPU of the watching side", 100 * share, 12, "% of a core"
+        )
+        yield Result(
+            f"ssh: {HOSTS} hosts at 10 Hz: counters heard per second",
+            lines / seconds,
+            None,
+            "lines",
+        )
         few, _ = asyncio.run(watched(server, HOSTS, 1.0, seconds))
         many, _ = asyncio.run(watched(server, 4 * HOSTS, 1.0, seconds))
-        yield Result(f"ssh: {4 * HOSTS} hosts at 1 Hz: CPU of the watching side", 100 * many, None, "% of a core")
-        yield Result(f"ssh: cost per host, {4 * HOSTS} beside {HOSTS} at 1 Hz", many / (4 * few), None, "times")
+        yield Result(
+            f"ssh: {4 * HOSTS} hosts at 1 Hz: CPU of the watching side",
+            100 * many,
+            None,
+            "% of a core",
+        )
+        yield Result(
+            f"ssh: cost per host, {4 * HOSTS} beside {HOSTS} at 1 Hz",
+            many / (4 * few),
+            None,
+            "times",
+        )
 
 
 async def watched(server: Sshd, hosts: int, interval: float, seconds: float) -> tuple[float, int]:
-    """CPU seconds of this process per second, decoding included, and the number of counters records received."""
+    """CPU seconds of this process per second, decoding included, and the number of counters records
+    received."""
     async with follow_all(server, hosts, interval) as received:
         before, received[0], begin = time.process_time(), 0, time.monotonic()
         await asyncio.sleep(seconds)
@@ -190,18 +235,33 @@ async def probe_usage(server: Sshd, seconds: float) -> tuple[float, float]:
 def resident(pid: int) -> float:
     """MB. /proc/PID/status."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) * 1024 / 1e6
+    return (
+        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+        * 1024
+        / 1e6
+    )
 
 
 def probe_ends(quick: bool) -> Iterator[Result]:
-    """Seconds until the probes have ended after their client is killed, and after its sessions are killed."""
+    """Seconds until the probes have ended after their client is killed, and after its sessions are
+    killed."""
     with sshd() as server:
         server.set_python(sys.executable)
         rounds = 3 if quick else 9
         client = [seconds_to_end(server, lambda follower: follower.kill()) for _ in range(rounds)]
         session = [seconds_to_end(server, lambda _: kill_sessions(server)) for _ in range(rounds)]
-    yield Result("ssh: from SIGKILL of the client to the end of its probes", statistics.median(client), 1.0, "s")
-    yield Result("ssh: from SIGKILL of sshd's sessions to the end of the probes", statistics.median(session), 1.0, "s")
+    yield Result(
+        "ssh: from SIGKILL of the client to the end of its probes",
+        statistics.median(client),
+        1.0,
+        "s",
+    )
+    yield Result(
+        "ssh: from SIGKILL of sshd's sessions to the end of the probes",
+        statistics.median(session),
+        1.0,
+        "s",
+    )
 
 
 def seconds_to_end(server: Sshd, kill: Callable[[Follower], object]) -> float:

@@ -1,4 +1,5 @@
-"""Start of the offline file of ``make dist``, compared with that of the installed program, and one Tab in a shell."""
+"""Start of the offline file of ``make dist``, compared with that of the installed program, and one
+Tab in a shell."""
 
 from __future__ import annotations
 
@@ -23,19 +24,33 @@ def offline_file(quick: bool) -> Iterator[Result]:
         with tempfile.TemporaryDirectory() as home:
             environment = {"HOME": home, "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": ""}
             yield Result(
-                "offline file: first start", 1000 * cpu([sys.executable, str(path), "demo"], environment), None, "ms"
+                "offline file: first start",
+                1000 * cpu([sys.executable, str(path), "demo"], environment),
+                None,
+                "ms",
             )
             for command in COMMANDS:
                 offline = [sys.executable, str(path), *command]
                 installed = [sys.executable, "-m", "nictop", *command]
                 cpu(offline, environment)  # writes byte code
-                pairs = [(cpu(offline, environment), cpu(installed, environment)) for _ in range(7 if quick else 31)]
-                ratio = statistics.median(one for one, _ in pairs) / statistics.median(other for _, other in pairs)
-                yield Result(f"offline file: later start, nictop {' '.join(command)}", ratio, 1.5, "× installed")
+                pairs = [
+                    (cpu(offline, environment), cpu(installed, environment))
+                    for _ in range(7 if quick else 31)
+                ]
+                ratio = statistics.median(one for one, _ in pairs) / statistics.median(
+                    other for _, other in pairs
+                )
+                yield Result(
+                    f"offline file: later start, nictop {' '.join(command)}",
+                    ratio,
+                    1.5,
+                    "× installed",
+                )
 
 
 def tab(quick: bool) -> Iterator[Result]:
-    """What a shell runs when Tab is pressed where a host is expected; everything else is in its script."""
+    """What a shell runs when Tab is pressed where a host is expected; everything else is in its
+    script."""
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home, ".ssh")
         folder.mkdir()
@@ -44,14 +59,17 @@ def tab(quick: bool) -> Iterator[Result]:
         for what in ("hosts", "results"):
             command = [sys.executable, "-m", "nictop", "completion", what]
             times = [cpu(command, environment) for _ in range(7 if quick else 31)]
-            yield Result(f"completion of {what}: CPU of one Tab", 1000 * statistics.median(times), 150, "ms")
+            yield Result(
+                f"completion of {what}: CPU of one Tab", 1000 * statistics.median(times), 150, "ms"
+            )
 
 
 def cpu(command: Sequence[str], environment: dict[str, str]) -> float:
     """CPU seconds of a command, whatever its exit code."""
     process = subprocess.Popen(
         command,
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment, cwd=ROOT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=environment, cwd=ROOT,
     )  # fmt: skip
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,5 @@
-"""A program in a pseudo-terminal: its output, the time of it, and the CPU time of the program and its children."""
+"""A program in a pseudo-terminal: its output, the time of it, and the CPU time of the program and
+its children."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process, its live descendants, and children they have waited for. /proc/PID/stat."""
+    """User and system time of a process, its live descendants, and children they have waited for.
+    /proc/PID/stat."""
     total, waiting = 0.0, [pid]
     while waiting:
         current = waiting.pop()
@@ -33,12 +35,17 @@ def cpu_seconds(pid: int) -> float:
 class Terminal:
     """`argv` in a pty of `columns` × `rows`; a context manager that ends the program by its pid."""
 
-    def __init__(self, argv: Sequence[str], *, columns: int = 120, rows: int = 36, **environment: str) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, columns: int = 120, rows: int = 36, **environment: str
+    ) -> None:
         self.started = time.monotonic()
         self.output = b""
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | environment)
+            os.environ.update(
+                {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+                | environment
+            )
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             try:
                 os.execvp(argv[0], list(argv))
@@ -46,7 +53,8 @@ class Terminal:
                 os._exit(127)
 
     def read(self, seconds: float, until: Callable[[bytes], bool] | None = None) -> float | None:
-        """Read for `seconds` or until `until(all output)`; seconds since the start at that time, None: never true."""
+        """Read for `seconds` or until `until(all output)`; seconds since the start at that time,
+        None: never true."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             if select.select([self._fd], [], [], left)[0]:

@@ -1,5 +1,5 @@
-"""Traffic over veth: the built-in generator compared with iperf3, with sockperf and with the requested rate, iperf3
-through nictop compared with iperf3 alone, and start and stop times."""
+"""Traffic over veth: the built-in generator compared with iperf3, with sockperf and with the
+requested rate, iperf3 through nictop compared with iperf3 alone, and start and stop times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ from tests.support.traffic import (
 
 GIGABIT = 1e9
 CONTROL = "reno"
-"""Congestion control of all runs: cubic loses throughput on veth, differently for the two generators."""
+"""Congestion control of all runs: cubic loses throughput on veth, differently for the two
+generators."""
 
 
 @contextmanager
@@ -65,7 +66,9 @@ def built_in_compared_with_iperf3(quick: bool) -> Iterator[Result]:
     yield Result("traffic: … 95 % interval, lower end", low, None, "times")
     yield Result("traffic: … 95 % interval, upper end", high, None, "times")
     low, high = interval(costs)
-    yield Result("traffic: CPU per Gbit, built-in beside iperf3", statistics.median(costs), 1.0, "times")
+    yield Result(
+        "traffic: CPU per Gbit, built-in beside iperf3", statistics.median(costs), 1.0, "times"
+    )
     yield Result("traffic: … 95 % interval, lower end", low, None, "times")
     yield Result("traffic: … 95 % interval, upper end", high, None, "times")
 
@@ -86,7 +89,12 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
         moved, took = end["sum_received"]["bytes"], end["sum_received"]["seconds"]
     else:
         ends = [
-            next(event for line in reversed(lines) if line.kind == "output" for event in [json.loads(line.text)])
+            next(
+                event
+                for line in reversed(lines)
+                if line.kind == "output"
+                for event in [json.loads(line.text)]
+            )
             for lines in (mine, theirs)
         ]
         used = sum(one["cpu_user"] + one["cpu_system"] for one in ends)
@@ -95,7 +103,8 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
 
 
 def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
-    """Median latency of requests and responses of 64 bytes, alternating with ``sockperf ping-pong``."""
+    """Median latency of requests and responses of 64 bytes, alternating with ``sockperf
+    ping-pong``."""
     sockperf = shutil.which("sockperf")
     if sockperf is None:
         sys.exit("this benchmark needs sockperf")
@@ -107,7 +116,9 @@ def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
                 found = {}
                 for way in ("ours", "sockperf") if number % 2 else ("sockperf", "ours"):
                     if way == "ours":
-                        found[way] = median_latency(client, server, ["--udp"] if protocol == "UDP" else [])
+                        found[way] = median_latency(
+                            client, server, ["--udp"] if protocol == "UDP" else []
+                        )
                     else:
                         found[way] = sockperf_median(sockperf, wire, options)
                 ratios.append(found["ours"] / found["sockperf"])
@@ -119,8 +130,8 @@ def latency_compared_with_sockperf(quick: bool) -> Iterator[Result]:
 
 
 def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
-    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it lets one pass every 1
-    or 10 ms."""
+    """Median latency of datagrams beside the time that a shaper of the kernel takes for each: it
+    lets one pass every 1 or 10 ms."""
     frame = 8 * (64 + 8 + 20 + 14)
     with two_probes("--interval", "60") as (wire, client, server):
         for milliseconds in (1, 10):
@@ -129,7 +140,12 @@ def latency_of_a_shaper(quick: bool) -> Iterator[Result]:
             wire.left.run(["tc", "qdisc", "replace", "dev", "wire", "root", *shaper])
             more = ["--udp", "--omit", "1", "--time", "2" if quick else "8"]
             ratio = median_latency(client, server, more) * 1e3 / milliseconds
-            yield Result(f"traffic: median latency beside {milliseconds} ms of a shaper", ratio, 1.03, "times")
+            yield Result(
+                f"traffic: median latency beside {milliseconds} ms of a shaper",
+                ratio,
+                1.03,
+                "times",
+            )
             yield Result("traffic: … the inverse", 1 / ratio, 1.03, "times")
 
 
@@ -141,7 +157,9 @@ def median_latency(client: Probe, server: Probe, options: list[str]) -> float:
     client.send(start_request("client", "builtin", *arguments, address=IPV4[1]))
     report = ended(lines_until_exit(client, "client"))
     lines_until(server, "server", "exit")
-    counts = LatencyHistogram(unpacked_counts(report["latency"]["buckets"]), report["latency"]["sum"])
+    counts = LatencyHistogram(
+        unpacked_counts(report["latency"]["buckets"]), report["latency"]["sum"]
+    )
     return counts.quantiles([0.5])[0]
 
 
@@ -162,7 +180,8 @@ def sockperf_median(sockperf: str, wire: VethPair, options: list[str]) -> float:
 
 
 def requested_rate(quick: bool) -> Iterator[Result]:
-    """The requested rate compared with the rate that the built-in generator sends: needs an otherwise idle host."""
+    """The requested rate compared with the rate that the built-in generator sends: needs an
+    otherwise idle host."""
     for name, words, rate in (("UDP", ["--udp"], "40M"), ("TCP", [], "80M")):
         ratios, shares = [], []
         with two_probes("--interval", "60") as (_, client, server):
@@ -171,11 +190,24 @@ def requested_rate(quick: bool) -> Iterator[Result]:
                 server.send(start_request("server", "builtin", *arguments, address=IPV4[1]))
                 next_line(server, "listening")
                 client.send(start_request("client", "builtin", *arguments, address=IPV4[1]))
-                mine, theirs = ended(lines_until_exit(client, "client")), ended(lines_until(server, "server", "exit"))
+                mine, theirs = (
+                    ended(lines_until_exit(client, "client")),
+                    ended(lines_until(server, "server", "exit")),
+                )
                 ratios.append(float(rate.rstrip("M")) * 1e6 * mine["seconds"] / 8 / mine["bytes"])
                 shares.append(theirs["bytes"] / mine["bytes"])
-        yield Result(f"traffic: built-in {name}, rate asked for beside sent", statistics.median(ratios), 1.15, "times")
-        yield Result(f"traffic: built-in {name}, sent beside received", 1 / statistics.median(shares), 1.05, "times")
+        yield Result(
+            f"traffic: built-in {name}, rate asked for beside sent",
+            statistics.median(ratios),
+            1.15,
+            "times",
+        )
+        yield Result(
+            f"traffic: built-in {name}, sent beside received",
+            1 / statistics.median(shares),
+            1.05,
+            "times",
+        )
 
 
 def ended(lines: Sequence[TrafficLine]) -> dict[str, Any]:
@@ -186,7 +218,8 @@ def ended(lines: Sequence[TrafficLine]) -> dict[str, Any]:
 
 
 def through_nictop(quick: bool) -> Iterator[Result]:
-    """The same iperf3, started alone and by probes that read its sockets and all counters five times a second."""
+    """The same iperf3, started alone and by probes that read its sockets and all counters five
+    times a second."""
     pairs, seconds = (3, 1) if quick else (12, 2)
     ratios, costs = [], []
     with two_probes("--interval", "0.2") as (wire, client, server):
@@ -201,16 +234,37 @@ def through_nictop(quick: bool) -> Iterator[Result]:
                 costs.append((on_cpu(client.process.pid) - cpu) / (time.monotonic() - begin))
             ratios.append(found["bare"] / found["ours"])
     low, high = interval(ratios)
-    yield Result(f"traffic: bare iperf3 beside ours, goodput, {pairs} pairs", statistics.median(ratios), 1.01, "times")
+    yield Result(
+        f"traffic: bare iperf3 beside ours, goodput, {pairs} pairs",
+        statistics.median(ratios),
+        1.01,
+        "times",
+    )
     yield Result("traffic: … 95 % interval, lower end", low, None, "times")
     yield Result("traffic: … 95 % interval, upper end", high, None, "times")
-    yield Result("traffic: probe during a run, 5 Hz", statistics.median(costs) * 100, 1.5, "% of a core")
+    yield Result(
+        "traffic: probe during a run, 5 Hz", statistics.median(costs) * 100, 1.5, "% of a core"
+    )
 
 
 def bare(wire: VethPair, seconds: int) -> float:
     """Goodput of iperf3 without a probe, in bits per second."""
-    command = ["ip", "netns", "exec", wire.right.name, "iperf3", "-s", "-1", "-p", str(PORT), "-B", IPV4[1]]
-    with subprocess.Popen([*command, "--forceflush"], stdout=subprocess.PIPE, start_new_session=True) as server:
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        wire.right.name,
+        "iperf3",
+        "-s",
+        "-1",
+        "-p",
+        str(PORT),
+        "-B",
+        IPV4[1],
+    ]
+    with subprocess.Popen(
+        [*command, "--forceflush"], stdout=subprocess.PIPE, start_new_session=True
+    ) as server:
         table = ["cat", "/proc/net/tcp"]
         while f":{PORT:04X} 00000000:0000 0A" not in wire.right.run(table):
             pass
@@ -225,7 +279,11 @@ def watched(client: Probe, server: Probe, seconds: int) -> float:
     watch = {"sockets": True, "interval": 0.2}
     server.send(start_request("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
     next_line(server, "listening")
-    client.send(start_request("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
+    client.send(
+        start_request(
+            "client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch
+        )
+    )
     lines = lines_until_exit(client, "client")
     lines_until(server, "server", "exit")
     report = json.loads("\n".join(line.text for line in lines if line.kind == "output"))
@@ -233,7 +291,8 @@ def watched(client: Probe, server: Probe, seconds: int) -> float:
 
 
 def start_and_stop_times(quick: bool) -> Iterator[Result]:
-    """From the request to the first byte of traffic, and from the request to stop until both processes have ended."""
+    """From the request to the first byte of traffic, and from the request to stop until both
+    processes have ended."""
     for name in ("iperf3", "builtin"):
         begun, ended = [], []
         with two_probes("--interval", "60") as (wire, client, server):
@@ -253,12 +312,17 @@ def start_and_stop_times(quick: bool) -> Iterator[Result]:
                 next_line(client, "exit", "failed")
                 next_line(server, "exit", "failed")
                 ended.append(time.monotonic() - begin)
-        yield Result(f"traffic: {name}, from the request to 100 kB", statistics.median(begun), 1.0, "s")
-        yield Result(f"traffic: {name}, from stop to the end of all", statistics.median(ended), 0.5, "s")
+        yield Result(
+            f"traffic: {name}, from the request to 100 kB", statistics.median(begun), 1.0, "s"
+        )
+        yield Result(
+            f"traffic: {name}, from stop to the end of all", statistics.median(ended), 0.5, "s"
+        )
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """Confidence interval of the median (95 % or more) from order statistics; the extremes of fewer than six values."""
+    """Confidence interval of the median (95 % or more) from order statistics; the extremes of fewer
+    than six values."""
     ordered = sorted(ratios)
     count, below, rank = len(ordered), 0, 0
     while rank < (count - 1) // 2:

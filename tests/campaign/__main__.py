@@ -1,12 +1,14 @@
-"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``: tests that take
-too long for `make test`.
+"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``:
+tests that take too long for `make test`.
 
-The soak runs at the same time as the other parts. Prints a table, row by row; exit status 1 when a part has failed.
+The soak runs at the same time as the other parts. Prints a table, row by row; exit status 1 when a
+part has failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -38,20 +40,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.campaign", description="Kills, fuzzing, soak, starved machine."
     )
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of: {', '.join((*PARTS, SOAK))}")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"one or more of: {', '.join((*PARTS, SOAK))}"
+    )
     parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (30)")
     parser.add_argument("--soak-minutes", type=float, default=60.0, help="of the soak (60)")
-    parser.add_argument("--kills", type=int, default=20, help="at each stage of each kill matrix (20)")
-    parser.add_argument("--inputs", type=int, default=1_000_000, help="over all parsers (1,000,000)")
+    parser.add_argument(
+        "--kills", type=int, default=20, help="at each stage of each kill matrix (20)"
+    )
+    parser.add_argument(
+        "--inputs", type=int, default=1_000_000, help="over all parsers (1,000,000)"
+    )
     parser.add_argument("--jobs", type=int, default=3, help="tests at a time (3)")
     given = parser.parse_args()
     unknown = set(given.parts) - {*PARTS, SOAK}
     if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join((*PARTS, SOAK))}")
+        parser.error(
+            f"no part {', '.join(sorted(unknown))}; there are: {', '.join((*PARTS, SOAK))}"
+        )
     LOGS.mkdir(parents=True, exist_ok=True)
+    # a shell ignores SIGINT for its background jobs, and the commands that are started inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for log in LOGS.glob("*.log"):
         log.unlink()
-    options = Options(given.minutes, given.soak_minutes, given.kills, given.jobs, given.inputs, str(LOGS))
+    options = Options(
+        given.minutes, given.soak_minutes, given.kills, given.jobs, given.inputs, str(LOGS)
+    )
     parts = given.parts or [*PARTS, SOAK]
     progress, failed = Progress(), False
     print(TITLES, flush=True)

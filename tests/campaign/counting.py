@@ -1,4 +1,5 @@
-"""A pytest plugin (``-p tests.campaign.counting``): a JSON line per test, with the inputs that Hypothesis drew.
+"""A pytest plugin (``-p tests.campaign.counting``): a JSON line per test, with the inputs that
+Hypothesis drew.
 
 The file is named by the environment variable NICTOP_CAMPAIGN_RESULTS; every worker appends to it.
 """
@@ -46,6 +47,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when != "call" and report.outcome == "passed":
         return
     name = report.nodeid.partition("[")[0]
-    line = {"test": report.nodeid, "outcome": report.outcome, "when": report.when, "inputs": _inputs.pop(name, 0)}
+    line = {
+        "test": report.nodeid,
+        "outcome": report.outcome,
+        "when": report.when,
+        "inputs": _inputs.pop(name, 0),
+    }
     with open(os.environ[VARIABLE], "a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")

@@ -1,4 +1,5 @@
-"""Time that nictop takes to end, for every way to end it, while all CPUs are busy; no process may be left."""
+"""Time that nictop takes to end, for every way to end it, while all CPUs are busy; no process may
+be left."""
 
 from __future__ import annotations
 
@@ -54,19 +55,25 @@ def endings(options: Options, progress: Progress) -> Iterator[Row]:
                 took.append(seconds)
                 left += remaining
             text = f"{name}: {len(took)} times, at most {max(took):.1f} s, {left} processes left"
-            yield Row("endings", text, bool(left) or max(took) > MAX_END_SECONDS, time.monotonic() - begin)
+            yield Row(
+                "endings", text, bool(left) or max(took) > MAX_END_SECONDS, time.monotonic() - begin
+            )
 
 
 def ended(kind: str, end: Callable[[TerminalProgram], None]) -> tuple[float, int]:
     """(Seconds until no process was left, number of processes left at the timeout)."""
     arguments, ready = COMMANDS[kind]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
-    with TerminalProgram([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
+    with TerminalProgram(
+        [sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)
+    ) as screen:
         screen.wait_for_text(ready)
         children = psutil.Process(screen.pid).children(recursive=True)
         begin = time.monotonic()
         end(screen)
-        while time.monotonic() - begin < END_TIMEOUT and not (screen.has_ended() and not any(map(runs, children))):
+        while time.monotonic() - begin < END_TIMEOUT and not (
+            screen.has_ended() and not any(map(runs, children))
+        ):
             time.sleep(POLL_SECONDS)
         seconds = time.monotonic() - begin
         left = [one for one in children if runs(one)]

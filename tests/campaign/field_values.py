@@ -1,7 +1,9 @@
-"""Every field of a record with every value that its type allows here, each in a host that is usual otherwise.
+"""Every field of a record with every value that its type allows here, each in a host that is usual
+otherwise.
 
-`PAIRS` are all (record, field, value); `host_with` makes the host. The rules are run on it, and everything that prints
-a host prints it; the live screen draws hosts with many such values at a time.
+`PAIRS` are all (record, field, value); `host_with` makes the host. The rules are run on it, and
+everything that prints a host prints it; the live screen draws hosts with many such values at a
+time.
 """
 
 from __future__ import annotations
@@ -84,11 +86,17 @@ def values_of(kind: Any) -> Iterator[Any]:
         is_variadic = len(members) == 2 and members[1] is Ellipsis
         yield from [()] if is_variadic else []
         for value in values_of(members[0]):
-            others = () if is_variadic else tuple(arbitrary(member, random.Random(1)) for member in members[1:])
+            others = (
+                ()
+                if is_variadic
+                else tuple(arbitrary(member, random.Random(1)) for member in members[1:])
+            )
             yield (value, *others)
     elif origin is dict:
         yield {}
-        yield from ({arbitrary(members[0], random.Random(1)): value} for value in values_of(members[1]))
+        yield from (
+            {arbitrary(members[0], random.Random(1)): value} for value in values_of(members[1])
+        )
         yield from ({key: arbitrary(members[1], random.Random(1))} for key in values_of(members[0]))
     elif dataclasses.is_dataclass(kind):
         yield from (arbitrary(kind, random.Random(seed)) for seed in range(3))
@@ -134,7 +142,8 @@ def base_host(name: str) -> Base:
 
 
 def filled(value: Any, kind: Any) -> Any:
-    """The value with an arbitrary member in each empty collection, and an arbitrary record where there is none."""
+    """The value with an arbitrary member in each empty collection, and an arbitrary record where
+    there is none."""
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         known = [one for one in members if one is not type(None)]
@@ -145,14 +154,22 @@ def filled(value: Any, kind: Any) -> Any:
             return value
         return filled(arbitrary(known[0], random.Random(3)), known[0])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = {name: filled(getattr(value, name), hint) for name, hint in fields_of(type(value)).items()
+        changed = {name: filled(getattr(value, name), hint) for name,
+            hint in fields_of(type(value)).items()
                    if name not in ("unreadable", "pending")}  # fmt: skip
         return dataclasses.replace(value, **changed)
-    if origin is tuple and len(members) == 2 and members[1] is Ellipsis and dataclasses.is_dataclass(members[0]):
+    if (
+        origin is tuple
+        and len(members) == 2
+        and members[1] is Ellipsis
+        and dataclasses.is_dataclass(members[0])
+    ):
         own = value or (arbitrary(members[0], random.Random(3)),)
         return tuple(filled(one, members[0]) for one in own)
     if origin is dict and dataclasses.is_dataclass(members[1]):
-        own = value or {arbitrary(members[0], random.Random(3)): arbitrary(members[1], random.Random(3))}
+        own = value or {
+            arbitrary(members[0], random.Random(3)): arbitrary(members[1], random.Random(3))
+        }
         return {key: filled(one, members[1]) for key, one in own.items()}
     return value
 
@@ -287,7 +304,9 @@ async def _drawing_fault(hosts: Sequence[Sequence[Pair]]) -> str:
             await screen.receive(SourceState("live"), hello())
             for part in hosts:
                 made = records_with(part) or _records_with_some(part)
-                screen.source.send(Line(inventory=made.inventory), *(Line(counters=one) for one in made.counters))
+                screen.source.send(
+                    Line(inventory=made.inventory), *(Line(counters=one) for one in made.counters)
+                )
                 for view in VIEWS:
                     await screen.press(view)
                     screen.drawn()
@@ -302,7 +321,11 @@ def _records_with_some(part: Sequence[Pair]) -> Base:
     for pair in part:
         place = Place(pair)
         inventory = place.replaced(host.inventory)
-        counters = host.counters if place.is_done else (*host.counters[:-1], place.replaced(host.counters[-1]))
+        counters = (
+            host.counters
+            if place.is_done
+            else (*host.counters[:-1], place.replaced(host.counters[-1]))
+        )
         host = Base(inventory, counters)
     return host
 

@@ -1,8 +1,9 @@
 """Malicious hosts: latency of keys, memory and time to end of nictop while it watches them.
 
-nictop, in a pseudo-terminal, connects through a real sshd to `tests.campaign.hostile_host` or `hostile_esxi`, which
-simulates each kind of host: first one alone, then 64 at once together with a good one. A kind whose lines are refused
-though they are meant to be taken is a failure: it tests nothing.
+nictop, in a pseudo-terminal, connects through a real sshd to `tests.campaign.hostile_host` or
+`hostile_esxi`, which simulates each kind of host: first one alone, then 64 at once together with a
+good one. A kind whose lines are refused though they are meant to be taken is a failure: it tests
+nothing.
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ HOSTS_AT_ONCE = 64
 KINDS = (*hostile_host.KINDS, *hostile_esxi.KINDS)
 GOOD = "good"
 HELP, LIVE = ("?", FILTER_HINT[1:]), ("\x1b", "Quit")
-"""Alternating keys, and text that is drawn only after each key (the cursor is on the first letter of the hint)."""
+"""Alternating keys, and text that is drawn only after each key (the cursor is on the first letter
+of the hint)."""
 
 
 class Screen:
-    """nictop in a pseudo-terminal whose output is read by a thread, so that it never blocks on output."""
+    """nictop in a pseudo-terminal whose output is read by a thread, so that it never blocks on
+    output."""
 
     def __init__(self, terminal: TerminalProgram) -> None:
         self._terminal = terminal
@@ -67,8 +70,8 @@ class Screen:
                     return
 
     def seconds_to(self, key: str, words: str, timeout: float = DRAW_TIMEOUT) -> float:
-        """Seconds from the key to the words on the screen; `timeout` when they are not drawn. Without a key they may
-        have been drawn already. Ends early when the program does."""
+        """Seconds from the key to the words on the screen; `timeout` when they are not drawn.
+        Without a key they may have been drawn already. Ends early when the program does."""
         with self._changed:
             begin = time.monotonic()
             if key:
@@ -120,7 +123,13 @@ def hostile(options: Options, progress: Progress) -> Iterator[Row]:
         begin, together = time.monotonic(), [f"{name}={name}" for name in names]
         together += [f"{name}-{number}={name}" for number in range(2, 9) for name in names]
         together = [GOOD, *together[:HOSTS_AT_ONCE]]
-        yield row(f"{HOSTS_AT_ONCE} of them beside a good host", watched(sshd, together), usual, HOSTS_AT_ONCE, begin)
+        yield row(
+            f"{HOSTS_AT_ONCE} of them beside a good host",
+            watched(sshd, together),
+            usual,
+            HOSTS_AT_ONCE,
+            begin,
+        )
 
 
 def row(what: str, found: Watched, usual: Watched, number: int, begin: float) -> Row:
@@ -144,7 +153,9 @@ def hosts(folder: Path) -> Iterator[Sshd]:
     try:
         for module in (hostile_host, hostile_esxi):
             for name in module.KINDS:
-                sshd.add_host(name, f"PYTHONPATH={ROOT} {sys.executable} -S -m {module.__name__} {name}")
+                sshd.add_host(
+                    name, f"PYTHONPATH={ROOT} {sys.executable} -S -m {module.__name__} {name}"
+                )
         yield sshd
     finally:
         sshd.stop()
@@ -158,7 +169,12 @@ def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
         "terminated": lambda screen: os.kill(screen.pid, signal.SIGTERM),
     }
     for field, end in ends.items():
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "HOME": str(sshd.home)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            "HOME": str(sshd.home),
+        }
         command = [sys.executable, "-m", "nictop", *names]
         with TerminalProgram(command, ROOT, environment, (120, 36)) as terminal:
             screen = Screen(terminal)

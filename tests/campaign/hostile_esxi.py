@@ -1,7 +1,8 @@
-"""``python -m tests.campaign.hostile_esxi KIND``: simulates a malicious ESXi host, as forced command of a real sshd.
+"""``python -m tests.campaign.hostile_esxi KIND``: simulates a malicious ESXi host, as forced
+command of a real sshd.
 
-Answers the commands that nictop sends to the shell; each of the `KINDS` makes some of the outputs. Uses only the
-standard library, like `hostile_host`.
+Answers the commands that nictop sends to the shell; each of the `KINDS` makes some of the outputs.
+Uses only the standard library, like `hostile_host`.
 """
 
 from __future__ import annotations
@@ -46,11 +47,24 @@ def statistics(**more: object) -> bytes:
 
 def port(number: int, **more: object) -> Json:
     rates = {"rxpps": 8, "rxmbps": 0.1, "rxsize": 1000, "txpps": 8, "txmbps": 0.1, "txsize": 1000}
-    return {"id": number, "name": f"vm{number}.eth0", "uplink": "false", "switch": "vSwitch0", **rates, **more}
+    return {
+        "id": number,
+        "name": f"vm{number}.eth0",
+        "uplink": "false",
+        "switch": "vSwitch0",
+        **rates,
+        **more,
+    }
 
 
 def nic(number: int) -> Json:
-    return {"Name": f"vmnic{number}", "Driver": "ixgben", "LinkStatus": "Up", "AdminStatus": "Up", "MTU": 1500}
+    return {
+        "Name": f"vmnic{number}",
+        "Driver": "ixgben",
+        "LinkStatus": "Up",
+        "AdminStatus": "Up",
+        "MTU": 1500,
+    }
 
 
 @kind
@@ -65,7 +79,10 @@ def smallest_numbers(_: int) -> dict[str, bytes]:
 
 @kind
 def deep_nesting(_: int) -> dict[str, bytes]:
-    return {"": b"[" * (MAX_BYTES // 2) + b"]" * (MAX_BYTES // 2), "net-stats": b'{"x":' * (MAX_BYTES // 5)}
+    return {
+        "": b"[" * (MAX_BYTES // 2) + b"]" * (MAX_BYTES // 2),
+        "net-stats": b'{"x":' * (MAX_BYTES // 5),
+    }
 
 
 @kind
@@ -112,7 +129,10 @@ def many_worlds(_: int) -> dict[str, bytes]:
 
 @kind
 def many_worlds_near_the_limit(_: int) -> dict[str, bytes]:
-    worlds = {str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}", "used": 5.0} for number in range(8192)}
+    worlds = {
+        str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}", "used": 5.0}
+        for number in range(8192)
+    }
     ports = [port(number, vcpu=[number], sys=[number + 4096]) for number in range(2048)]
     return {"": b"[]", "net-stats": statistics(vcpus=worlds, ports=ports)}
 
@@ -123,8 +143,10 @@ def many_machines_and_functions(_: int) -> dict[str, bytes]:
         return {"DisplayName": f"vm{number}", "WorldID": number, "Name": f"vm{number}"}
 
     def address(number: int) -> object:
-        return {"Address": f"0000:{number >> 8 & 255:02x}:{number >> 3 & 31:02x}.{number & 7}", "VendorID": 1,
-                "DeviceID": 2, "VMkernelName": f"PF_0.{number >> 8 & 255}.0_VF_{number & 255}"}  # fmt: skip
+        return {"Address": f"0000:{number >> 8 & 255:02x}:{number >> 3 & 31:02x}.{number & 7}",
+            "VendorID": 1,
+                "DeviceID": 2,
+                "VMkernelName": f"PF_0.{number >> 8 & 255}.0_VF_{number & 255}"}  # fmt: skip
 
     functions = [{"VFID": number, "OwnerWorldID": number + 1} for number in range(256)]
     return {
@@ -150,7 +172,9 @@ def texts_that_are_formats(call: int) -> dict[str, bytes]:
     text = "{0:>20000000}%(x)999999999d[/red](a+)+$\x1b[2J"
     return {
         "": encoded([dict.fromkeys(("Name", "Product", "Version", "Driver", "DisplayName"), text)]),
-        "net-stats": statistics(ports=[port(number, name=text, switch=text) for number in range(2000)]),
+        "net-stats": statistics(
+            ports=[port(number, name=text, switch=text) for number in range(2000)]
+        ),
     }
 
 
@@ -182,13 +206,23 @@ def answer(name: str, words: list[str], call: int) -> Iterable[bytes]:
     """The begin of the output of a command, and the output."""
     mark, command = words[4], " ".join(words[5 : words.index("</dev/null;")])
     yield f"\n{mark} begin 99999999\n".encode()
-    fixed = {"uname -n": b"esx1", "uname -r": b"7.0.3", "uname -m": b"x86_64", "id -u": b"0", "date +%s": b"1700000000"}
+    fixed = {
+        "uname -n": b"esx1",
+        "uname -r": b"7.0.3",
+        "uname -m": b"x86_64",
+        "id -u": b"0",
+        "date +%s": b"1700000000",
+    }
     if command in fixed:
         yield fixed[command] + b"\n"
         return
     outputs = KINDS[name](call)
     arguments = command.removeprefix("esxcli --debug --formatter=json ")
-    output = next(found for begin, found in sorted(outputs.items(), reverse=True) if arguments.startswith(begin))
+    output = next(
+        found
+        for begin, found in sorted(outputs.items(), reverse=True)
+        if arguments.startswith(begin)
+    )
     yield from [output] if isinstance(output, bytes) else output
 
 

@@ -1,5 +1,6 @@
-"""What becomes of the lines of a hostile host or recording: a line that is refused, or that has unknown fields, tests
-nothing but the refusal. Whoever writes one says what is meant (`hostile_host.FATES`)."""
+"""What becomes of the lines of a hostile host or recording: a line that is refused, or that has
+unknown fields, tests nothing but the refusal. Whoever writes one says what is meant
+(`hostile_host.FATES`)."""
 
 from __future__ import annotations
 
@@ -31,7 +32,12 @@ def misjudged(name: str) -> str:
 def judged(data: Iterable[bytes], meant: hostile_host.Fate) -> str:
     """Why it is not what is `meant`."""
     found = fates(data)
-    expected = {"taken": {"taken"}, "cut": {"taken", "cut"}, "refused": {*found, "refused"}, "unknown": {*found}}[meant]
+    expected = {
+        "taken": {"taken"},
+        "cut": {"taken", "cut"},
+        "refused": {*found, "refused"},
+        "unknown": {*found},
+    }[meant]
     unexpected = [f"{fate}: {reason}" for fate, reason in found.items() if fate not in expected]
     if unexpected:
         return f"lines that are meant to be {meant} are {unexpected[0]}"

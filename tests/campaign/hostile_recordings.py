@@ -1,6 +1,8 @@
-"""Malicious recordings: each is a small file that unpacks to much, claims what is not so, or is endless.
+"""Malicious recordings: each is a small file that unpacks to much, claims what is not so, or is
+endless.
 
-`write(kind, path)` writes one of the `KINDS`. Frames are made here and not by the recorder, which has limits itself.
+`write(kind, path)` writes one of the `KINDS`. Frames are made here and not by the recorder, which
+has limits itself.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Kind = Callable[["File"], None]
 KINDS: dict[str, Kind] = {}
 """Name → what is in the file."""
 Row = tuple[int, str, int, bool]
-"""Microseconds after the begin of the frame, kind, size or template, whether it is of a template."""
+"""Microseconds after the begin of the frame, kind, size or template, whether it is of a
+template."""
 MIB = 1 << 20
 BEGIN = 1000.0
 YEAR_SECONDS = 365.0 * 86400
@@ -54,7 +57,14 @@ class File:
         self._file.write(data)
 
     def frame(
-        self, which: int, plain: bytes, *, number: int = 1, time: float = BEGIN, span: int = 0, marks: bool = False
+        self,
+        which: int,
+        plain: bytes,
+        *,
+        number: int = 1,
+        time: float = BEGIN,
+        span: int = 0,
+        marks: bool = False,
     ) -> None:
         """Add a frame. `span`: milliseconds."""
         payload = self._packed.get(plain) or packed(plain)
@@ -69,10 +79,19 @@ class File:
         self.write(fields + struct.pack("<I", zlib.crc32(fields)) + payload)
 
     def key(
-        self, texts: Sequence[tuple[str, bytes]] = (), *, number: int = 1, name: str = "a", time: float = BEGIN
+        self,
+        texts: Sequence[tuple[str, bytes]] = (),
+        *,
+        number: int = 1,
+        name: str = "a",
+        time: float = BEGIN,
     ) -> None:
-        """A key frame with a name, and with a hello and an inventory if there are no other texts."""
-        found = [("host", name.encode()), *(texts or (("line", host.hello()), ("line", host.inventory())))]
+        """A key frame with a name, and with a hello and an inventory if there are no other
+        texts."""
+        found = [
+            ("host", name.encode()),
+            *(texts or (("line", host.hello()), ("line", host.inventory()))),
+        ]
         self.frame(KEY_FRAME, payload(found), number=number, time=time)
 
     def items(self, plain: bytes, **more: Any) -> None:
@@ -114,12 +133,17 @@ def table_of(rows: Iterable[Row]) -> bytes:
 
 
 def payload(
-    texts: Iterable[tuple[str, bytes]], templated: Iterable[Row] = (), columns: bytes = b"", step: int = 0
+    texts: Iterable[tuple[str, bytes]],
+    templated: Iterable[Row] = (),
+    columns: bytes = b"",
+    step: int = 0,
 ) -> bytes:
-    """A payload with these texts (kind, text), one every `step` microseconds, and rows of templates with their
-    columns."""
+    """A payload with these texts (kind, text), one every `step` microseconds, and rows of templates
+    with their columns."""
     known = list(texts)
-    rows: list[Row] = [(number * step, which, len(text), False) for number, (which, text) in enumerate(known)]
+    rows: list[Row] = [
+        (number * step, which, len(text), False) for number, (which, text) in enumerate(known)
+    ]
     return table_of([*rows, *templated]) + b"".join(text for _, text in known) + columns
 
 
@@ -128,7 +152,9 @@ def line_of(text: bytes) -> bytes:
     return text.rstrip(b"\n")
 
 
-def same_rows(which: str, count: int, numbers: int, step: int, slot: int = 0) -> tuple[list[Row], bytes]:
+def same_rows(
+    which: str, count: int, numbers: int, step: int, slot: int = 0
+) -> tuple[list[Row], bytes]:
     """`count` rows of a template with `numbers` numbers, each of which has grown by 1."""
     rows: list[Row] = [(1 + number * step, which, slot, True) for number in range(count)]
     return rows, b"\x01" * (count * numbers) + bytes(7 * count * numbers)
@@ -141,13 +167,21 @@ def numbers_in(text: bytes) -> int:
 
 
 def templated(
-    file: File, text: bytes, *, which: str = "counters", frames_: int = 13, count: int = 9990, step: int = 500
+    file: File,
+    text: bytes,
+    *,
+    which: str = "counters",
+    frames_: int = 13,
+    count: int = 9990,
+    step: int = 500,
 ) -> None:
     """Frames with many rows of one template each, which compress to nothing."""
     file.key()
     for number in range(frames_):
         rows, columns = same_rows(which, count, numbers_in(text), step)
-        plain = payload([(which, text)], rows, columns) if number == 0 else payload([], rows, columns)
+        plain = (
+            payload([(which, text)], rows, columns) if number == 0 else payload([], rows, columns)
+        )
         file.items(plain, time=BEGIN + 5 * number, span=5000)
     file.end(end=BEGIN + 5 * frames_)
 
@@ -169,7 +203,7 @@ def repeated(file: File, text: tuple[str, bytes], *, count: int = 9000, frames_:
     file.end(end=BEGIN + 5 * frames_)
 
 
-# ------------------------------------------------------------------------------------------------- what unpacks to much
+# ----------------------------------------------------------------------------- what unpacks to much
 
 
 @kind
@@ -185,14 +219,23 @@ def columns_of_zeros(file: File) -> None:
 
 @kind
 def one_wide_row(file: File) -> None:
-    templated(file, b'{"counters":{"time":1.5,"later":[' + b"0," * 999_000 + b"0]}}", count=5, step=1_000_000)
+    templated(
+        file,
+        b'{"counters":{"time":1.5,"later":[' + b"0," * 999_000 + b"0]}}",
+        count=5,
+        step=1_000_000,
+    )
 
 
 @kind
 def many_templates(file: File) -> None:
     file.key()
     for which, number in itertools.product(("counters", "inventory"), range(8)):
-        text = b'{"%s":{"time":1.5,"later%s":[%s0]}}' % (which.encode(), b"x" * (number + 1), b"0," * 999_000)
+        text = b'{"%s":{"time":1.5,"later%s":[%s0]}}' % (
+            which.encode(),
+            b"x" * (number + 1),
+            b"0," * 999_000,
+        )
         file.items(payload([(which, text)]), time=BEGIN + number, span=10)
     file.end()
 
@@ -233,7 +276,9 @@ def large_inventories(file: File) -> None:
 
 @kind
 def inventories_of_links(file: File) -> None:
-    text = line_of(host.inventory(host.link(number, kind="vlan", lower=2) for number in range(1, 2049)))
+    text = line_of(
+        host.inventory(host.link(number, kind="vlan", lower=2) for number in range(1, 2049))
+    )
     repeated(file, ("line", text), count=12, frames_=40)
 
 
@@ -251,7 +296,9 @@ def counters_near_the_limit(file: File) -> None:
     file.key()
     for number in range(60):
         file.items(
-            payload([("counters", text(2 * number)), ("counters", text(2 * number + 1))], step=500_000),
+            payload(
+                [("counters", text(2 * number)), ("counters", text(2 * number + 1))], step=500_000
+            ),
             time=BEGIN + number,
         )
     file.end()
@@ -263,7 +310,7 @@ def counters_of_all_links(file: File) -> None:
     templated(file, json_line("counters", time=1.5, links=links), count=90, step=50_000, frames_=12)
 
 
-# --------------------------------------------------------------------------------------------- hosts, marks, the index
+# -------------------------------------------------------------------------- hosts, marks, the index
 
 
 @kind
@@ -345,7 +392,9 @@ def runs_with_floods(file: File) -> None:
     """Runs without an end, between whose marks there are many readings and lines of a generator."""
     file.key()
     started = json_line("traffic", time=1.0, id="run-c", kind="started", pid=1)
-    output = json_line("traffic", time=1.0, id="run-c", kind="output", text="x" * 300, stream="stdout")
+    output = json_line(
+        "traffic", time=1.0, id="run-c", kind="output", text="x" * 300, stream="stdout"
+    )
     request = json.dumps(
         {
             "traffic": {
@@ -370,7 +419,7 @@ def runs_with_floods(file: File) -> None:
         file.items(plain, time=BEGIN + 5 * number, span=5000, marks=True)
 
 
-# -------------------------------------------------------------------------------------------------------------- times
+# -------------------------------------------------------------------------------------------- times
 
 
 @kind
@@ -387,7 +436,9 @@ def jumps_of_years(file: File) -> None:
         text = line_of(host.counters(7))
         size = numbers_in(text) * len(rows)
         known = [("counters", text)] if number == 0 else []
-        file.items(payload(known, rows, b"\x01" * size + bytes(7 * size)), time=time, span=4_000_000_000)
+        file.items(
+            payload(known, rows, b"\x01" * size + bytes(7 * size)), time=time, span=4_000_000_000
+        )
 
 
 @kind
@@ -396,15 +447,21 @@ def spans_of_weeks(file: File) -> None:
     text = line_of(host.counters(7))
     rows, columns = same_rows("counters", 9990, numbers_in(text), 1)
     for number in range(30):
-        file.items(payload([("counters", text)] * (number == 0), rows, columns), time=BEGIN, span=4_000_000_000)
+        file.items(
+            payload([("counters", text)] * (number == 0), rows, columns),
+            time=BEGIN,
+            span=4_000_000_000,
+        )
 
 
 @kind
 def a_clock_that_lies(file: File) -> None:
-    repeated(file, ("line", json_line("clock", offset=1e300, uncertainty=-1e300)), count=3000, frames_=5)
+    repeated(
+        file, ("line", json_line("clock", offset=1e300, uncertainty=-1e300)), count=3000, frames_=5
+    )
 
 
-# --------------------------------------------------------------------------------------------------- texts and numbers
+# -------------------------------------------------------------------------------- texts and numbers
 
 
 @kind
@@ -426,7 +483,10 @@ def digits(file: File) -> None:
         ("line", b'{"counters":{"time":' + nines + b"}}"),
         ("state", b'{"state":"lost","retry_in":' + nines + b"}"),
     ]
-    texts += [("counters", b'{"counters":{"time":1.5,"links":{"' + nines + b'":[1]}}}'), ("missing", b"1_" * MIB)]
+    texts += [
+        ("counters", b'{"counters":{"time":1.5,"links":{"' + nines + b'":[1]}}}'),
+        ("missing", b"1_" * MIB),
+    ]
     texts += [("request", b'{"interval":' + nines + b"}"), ("missing", b"9" * 4000)]
     for number in range(20):
         file.items(payload(texts, step=1000), time=BEGIN + number)
@@ -435,7 +495,11 @@ def digits(file: File) -> None:
 
 def counters_with_other_names(number: int) -> bytes:
     own = str(number)
-    fields = {"links": {own: [number] * 25}, "driver": {own: [1] * 400}, "interrupts": {own: {"1": 2}}}
+    fields = {
+        "links": {own: [number] * 25},
+        "driver": {own: [1] * 400},
+        "interrupts": {own: {"1": 2}},
+    }
     return json_line("counters", time=float(number), **fields)
 
 
@@ -443,8 +507,14 @@ def counters_with_other_names(number: int) -> bytes:
 def other_names_in_each_line(file: File) -> None:
     file.key()
     for frame in range(13):
-        texts = [("line", counters_with_other_names(number)) for number in range(frame * 700, frame * 700 + 700)]
-        texts += [("line", line_of(host.link_change(frame * 1000 + number, number))) for number in range(1000)]
+        texts = [
+            ("line", counters_with_other_names(number))
+            for number in range(frame * 700, frame * 700 + 700)
+        ]
+        texts += [
+            ("line", line_of(host.link_change(frame * 1000 + number, number)))
+            for number in range(1000)
+        ]
         file.items(payload(texts, step=500), time=BEGIN + 5 * frame, span=5000)
     file.end()
 
@@ -463,7 +533,11 @@ def troubles(file: File) -> None:
 @kind
 def connections(file: File) -> None:
     rows = [host.connection(number) for number in range(130)]
-    repeated(file, ("line", json_line("connections", time=1, links=[2], connections=rows, seconds=1e-9)), count=1000)
+    repeated(
+        file,
+        ("line", json_line("connections", time=1, links=[2], connections=rows, seconds=1e-9)),
+        count=1000,
+    )
 
 
 @kind
@@ -473,16 +547,23 @@ def hellos(file: File) -> None:
     for frame in range(13):
         texts = []
         for number in range(1500):
-            texts += [("line", line_of(host.hello(str(number)))), ("line", line_of(host.inventory()))]
+            texts += [
+                ("line", line_of(host.hello(str(number)))),
+                ("line", line_of(host.inventory())),
+            ]
         file.items(payload(texts, step=500), time=BEGIN + 5 * frame, span=5000)
     file.end()
 
 
 @kind
 def hosts_with_large_inventories(file: File) -> None:
-    text = line_of(host.inventory(host.link(number, kind="vlan", lower=2) for number in range(1, 2049)))
+    text = line_of(
+        host.inventory(host.link(number, kind="vlan", lower=2) for number in range(1, 2049))
+    )
     for number in range(1, 33):
-        file.key([("line", line_of(host.hello())), ("line", text)], number=number, name=f"h{number}")
+        file.key(
+            [("line", line_of(host.hello())), ("line", text)], number=number, name=f"h{number}"
+        )
         file.items(
             payload([("counters", line_of(host.counters(one))) for one in range(9)], step=900_000),
             number=number,
@@ -501,7 +582,7 @@ def hosts_with_large_counters(file: File) -> None:
     file.end(hosts={str(number): f"h{number}" for number in range(1, 33)}, end=BEGIN + 10)
 
 
-# -------------------------------------------------------------------------------------------------------------- damage
+# ------------------------------------------------------------------------------------------- damage
 
 
 @kind
@@ -542,7 +623,9 @@ def holes(file: File) -> None:
 def damaged_frames(file: File) -> None:
     plain = many(("state", b'{"state":"live"}'), 3)
     for number in range(20_000):
-        file.key(time=BEGIN + number / 400) if number % 20 == 0 else file.items(plain, time=BEGIN + number / 400)
+        file.key(time=BEGIN + number / 400) if number % 20 == 0 else file.items(
+            plain, time=BEGIN + number / 400
+        )
         file.write(b"\xa6nT\xf5 damage")
 
 

@@ -1,8 +1,10 @@
-"""Millions of inputs for all parsers: none raises an undocumented exception, takes half a second, or leaks memory.
+"""Millions of inputs for all parsers: none raises an undocumented exception, takes half a second,
+or leaks memory.
 
-The parsers are all functions of nictop named ``parse_…``, found by introspection, and those in `MORE`. Their arguments
-are generated from one text: words from the source of the parser's module, limits of integer types, structure
-characters, lines of the files in tests/data, netlink attributes, all of it repeated, truncated and damaged.
+The parsers are all functions of nictop named ``parse_…``, found by introspection, and those in
+`MORE`. Their arguments are generated from one text: words from the source of the parser's module,
+limits of integer types, structure characters, lines of the files in tests/data, netlink attributes,
+all of it repeated, truncated and damaged.
 """
 
 from __future__ import annotations
@@ -91,11 +93,15 @@ class Parser:
     """Description of a failure → the first input."""
 
 
-# ---------------------------------------------------------------------------------------------------------- arguments
+# ---------------------------------------------------------------------------------------- arguments
 
 
 def as_bytes(random: Random, text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape") if random.random() < 0.8 else random.randbytes(len(text) % 600)
+    return (
+        text.encode("utf-8", "surrogateescape")
+        if random.random() < 0.8
+        else random.randbytes(len(text) % 600)
+    )
 
 
 def attributes(random: Random, text: str, depth: int = 0) -> bytes:
@@ -122,7 +128,9 @@ def message_bytes(random: Random, text: str) -> bytes:
     if shape < 0.4:
         return random.randbytes(random.choice((0, 4, 8, 12, 16, 20, 32))) + attributes(random, text)
     if shape < 0.5:
-        return struct.pack("=IHHII", random.choice((16, 20, 2**32 - 1)), 2, 0x300, 1, 0) + attributes(random, text)
+        return struct.pack(
+            "=IHHII", random.choice((16, 20, 2**32 - 1)), 2, 0x300, 1, 0
+        ) + attributes(random, text)
     return as_bytes(random, text)
 
 
@@ -140,15 +148,20 @@ ARGUMENTS: dict[str, Maker] = {
     "int | None": lambda random, text: random.choice((None, 0, 2, 8192)),
     "float": lambda random, text: 1.0,
     "bool": lambda random, text: random.random() < 0.5,
+    "dict[str, Any]": lambda random, text: {},
+    "Iterable[dict[str, Any]]": lambda random, text: [{text: text}, {}],
     "list[str]": words_of,
     "Sequence[str]": words_of,
     "Iterable[str]": lambda random, text: text.splitlines(keepends=True),
     "list[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
     "list[tuple[int, int, bytes]]": lambda random, text: [
-        (random.choice((0, 41)), random.choice((2, 8, 50, 52)), message_bytes(random, text)) for _ in range(3)
+        (random.choice((0, 41)), random.choice((2, 8, 50, 52)), message_bytes(random, text))
+        for _ in range(3)
     ],
     "Iterable[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
-    "Iterable[tuple[str, str]]": lambda random, text: [("a.conf", part) for part in text.split("\n\n")],
+    "Iterable[tuple[str, str]]": lambda random, text: [
+        ("a.conf", part) for part in text.split("\n\n")
+    ],
     "Collection[int]": lambda random, text: (0, 1, 3),
     "set[int]": lambda random, text: {22, 5201},
     "tuple[str, ...]": lambda random, text: tuple(words_of(random, text)),
@@ -163,7 +176,9 @@ ARGUMENTS: dict[str, Maker] = {
     "Mapping[str, int]": lambda random, text: dict.fromkeys(words_of(random, text), 3),
     "Mapping[int, str]": lambda random, text: {1: "lo", 2: text[:15]},
     "Sets": lambda random, text: {text[:15]: ((message_bytes(random, text), "accept", ""),)},
-    "object": lambda random, text: [{"raw": as_bytes(random, text), "chassis-id": text, "port-id": text}],
+    "object": lambda random, text: [
+        {"raw": as_bytes(random, text), "chassis-id": text, "port-id": text}
+    ],
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }
 """Annotation → generator of such an argument from a text."""
@@ -191,8 +206,8 @@ BY_RECORDS = {
     "nictop.probe.traffic.sock_diag.parse_address",
     "nictop.probe.inventory.configuration.udev.parse_rule",
 }
-"""Parsers whose input is the checked output of another parser or D-Bus objects: they are fuzzed through that parser,
-or by the tests of their modules."""
+"""Parsers whose input is the checked output of another parser or D-Bus objects: they are fuzzed
+through that parser, or by the tests of their modules."""
 
 HANDLED: dict[str, tuple[type[BaseException], ...]] = {
     "nictop.probe.kernel.dbus_wire.parse_message": (ValueError, IndexError),
@@ -219,7 +234,17 @@ def line_of_a_probe(random: Random, text: str) -> None:
     line = random.choice(lines)
     for _ in range(random.randrange(1, 6)):
         begin = random.randrange(len(line))
-        new = random.choice((text[:40], str(random.choice(NUMBERS)), "null", "{}", "[]", '""', line[begin : begin + 9]))
+        new = random.choice(
+            (
+                text[:40],
+                str(random.choice(NUMBERS)),
+                "null",
+                "{}",
+                "[]",
+                '""',
+                line[begin : begin + 9],
+            )
+        )
         line = line[:begin] + new + line[begin + random.randrange(12) :]
     decode(line.encode("utf-8", "surrogateescape"))
 
@@ -266,8 +291,12 @@ def damaged_json(random: Random, text: str, known: str) -> str:
     for _ in range(random.randrange(1, 6)):
         begin = random.randrange(len(known))
         number = str(random.choice(NUMBERS) * random.choice((1, -1)))
-        new = random.choice((text[:40], number, "null", "{}", "[]", '""', "1e308", known[begin : begin + 9]))
-        places = [found.span(1) for found in re.finditer(r"[:\[,] ?([\w.+-]+|\"[^\"]*\")(?=[],}])", known)]
+        new = random.choice(
+            (text[:40], number, "null", "{}", "[]", '""', "1e308", known[begin : begin + 9])
+        )
+        places = [
+            found.span(1) for found in re.finditer(r"[:\[,] ?([\w.+-]+|\"[^\"]*\")(?=[],}])", known)
+        ]
         end = begin + random.randrange(12)
         if places and random.random() < 0.95:
             begin, end = random.choice(places)
@@ -291,7 +320,9 @@ def outputs_of_esxi(random: Random, text: str) -> None:
     """All outputs of an ESXi host with parts replaced, until they are records of a host."""
     commands, stats = (damaged_json(random, text, one) for one in esxi_outputs())
     values = parse_json(commands.encode("utf-8", "surrogateescape"))
-    found = parse_reading(parse_json(stats.encode("utf-8", "surrogateescape")), random.choice((None, 1, 8)))
+    found = parse_reading(
+        parse_json(stats.encode("utf-8", "surrogateescape")), random.choice((None, 1, 8))
+    )
     facts = facts_of(values if isinstance(values, dict) else {})
     record = inventory_of(facts, found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
     decode(msgspec.json.encode({"inventory": record}))
@@ -310,11 +341,23 @@ def module_pages(random: Random, text: str) -> None:
 
     def page() -> bytes:
         return random.choice(
-            (random.randbytes(128), bytes(128), b"\xff" * 128, random.randbytes(random.randrange(200)))
+            (
+                random.randbytes(128),
+                bytes(128),
+                b"\xff" * 128,
+                random.randbytes(random.randrange(200)),
+            )
         )
 
-    lower = bytes([random.choice((3, 0xB, 0xC, 0xD, 0x11, 0x18, 0x19, 0x1E, 0x20, 255))]) + page()[1:]
-    parse_module({LOWER: lower, **{one: page() for one in (UPPER, SFP_DIAGNOSTICS, CMIS_ADVERTISING, CMIS_LANES)}})
+    lower = (
+        bytes([random.choice((3, 0xB, 0xC, 0xD, 0x11, 0x18, 0x19, 0x1E, 0x20, 255))]) + page()[1:]
+    )
+    parse_module(
+        {
+            LOWER: lower,
+            **{one: page() for one in (UPPER, SFP_DIAGNOSTICS, CMIS_ADVERTISING, CMIS_LANES)},
+        }
+    )
 
 
 MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], ...], float]] = {
@@ -339,7 +382,7 @@ NAMED: dict[str, type[BaseException]] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------------ parsers
+# ------------------------------------------------------------------------------------------ parsers
 
 
 def functions() -> Iterator[tuple[str, ModuleType, Callable[..., Any]]]:
@@ -357,10 +400,14 @@ def functions() -> Iterator[tuple[str, ModuleType, Callable[..., Any]]]:
 def needed(function: Callable[..., Any]) -> dict[str, str]:
     """Name → annotation of the required parameters."""
     parameters = inspect.signature(function).parameters
-    return {name: str(one.annotation) for name, one in parameters.items() if one.default is one.empty}
+    return {
+        name: str(one.annotation) for name, one in parameters.items() if one.default is one.empty
+    }
 
 
-def call_with(function: Callable[..., Any], makers: dict[str, Maker], random: Random, text: str) -> None:
+def call_with(
+    function: Callable[..., Any], makers: dict[str, Maker], random: Random, text: str
+) -> None:
     result = function(**{name: make(random, text) for name, make in makers.items()})
     if inspect.isgenerator(result):
         for _ in result:
@@ -377,38 +424,68 @@ def parsers() -> list[Parser]:
     for name, module, function in functions():
         if name in BY_RECORDS:
             continue
-        call = partial(call_with, function, {key: ARGUMENTS[one] for key, one in needed(function).items()})
-        found.append(Parser(name, call, words_in(module), documented(function) + HANDLED.get(name, ())))
+        call = partial(
+            call_with, function, {key: ARGUMENTS[one] for key, one in needed(function).items()}
+        )
+        found.append(
+            Parser(name, call, words_in(module), documented(function) + HANDLED.get(name, ()))
+        )
     for name, (tried, raises, weight) in MORE.items():
         found.append(Parser(name, tried, words_in(sys.modules[__name__]), raises, weight))
     return found
 
 
-# -------------------------------------------------------------------------------------------------------------- texts
+# -------------------------------------------------------------------------------------------- texts
 
 
-NUMBERS = (0, 1, 2, 9, 63, 64, 255, 256, 4095, 8191, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)
+NUMBERS = (
+    0,
+    1,
+    2,
+    9,
+    63,
+    64,
+    255,
+    256,
+    4095,
+    8191,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**63,
+    2**64 - 1,
+)
 MARKS = " \t\n\r,;:=-+*/\\|&<>()[]{}\"'#!?@%$~^._\0\x1b\x7f\u202e\udcffé漢٣²"
 BUILTIN_LINES = (
-    '{"event": "start", "sender": true, "length": 1448, "snd_mss": 1448, "response": 64, "congestion_control": "bbr"}',
-    '{"event": "interval", "start": 0.0, "end": 1.0, "bytes": 1000, "streams": [1, 2], "retransmits": 3, "packets": 4,'
+    '{"event": "start", "sender": true, "length": 1448, "snd_mss": 1448, "response": 64, '
+    '"congestion_control": "bbr"}',
+    '{"event": "interval", "start": 0.0, "end": 1.0, "bytes": 1000, "streams": [1, 2], '
+    '"retransmits": 3, "packets": 4,'
     ' "lost": 1, "jitter": 0.001, "omitted": false}',
-    '{"event": "interval", "start": 0.0, "end": 1.0, "lost": 0, "latency": {"sum": 900, "buckets": [3, 1, 5, 2]},'
+    '{"event": "interval", "start": 0.0, "end": 1.0, "lost": 0, "latency": {"sum": 900, '
+    '"buckets": [3, 1, 5, 2]},'
     ' "connect": {"sum": 9, "buckets": [0, 1]}}',
-    '{"event": "end", "seconds": 1.0, "bytes": 1000, "retransmits": 3, "packets": 4, "lost": 1, "jitter": 0.001}',
-    '{"event": "end", "seconds": 1.0, "stopped": "why", "latency": {"sum": 900, "buckets": [3, 1, 5, 2]}}',
+    '{"event": "end", "seconds": 1.0, "bytes": 1000, "retransmits": 3, "packets": 4, "lost": 1, '
+    '"jitter": 0.001}',
+    '{"event": "end", "seconds": 1.0, "stopped": "why", "latency": {"sum": 900, "buckets": [3, 1, '
+    "5, 2]}}",
     '{"event": "error", "text": "why"}',
 )
 LINE_LIKE = (
     "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
     "[  5]   0.00-1.00   sec  1.10 GBytes  9.41 Gbits/sec    0   1.32 MBytes",
     '{"event":"interval","data":{"streams":[{"socket":5,"start":0,"end":1,"bytes":1}],"sum":{}}}',
-    "            CPU0       CPU1       \n  24:        100        200   PCI-MSI-edge      virtio0-input.0\n",
+    "            CPU0       CPU1       \n  24:        100        200   PCI-MSI-edge      "
+    "virtio0-input.0\n",
     "cpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3\nintr 5 5 5\n",
     "network:\n  version: 2\n  ethernets:\n    ens3: {dhcp4: true, match: {name: 'en*'}}\n",
     "[Match]\nName=en* !lo\n[Network]\nDHCP=yes\n[SR-IOV]\nVirtualFunction=0\n",
     "6,1234,5678901,-;igb 0000:3b:00.0: Detected Tx Unit Hang\n DEVICE=+pci:0000:3b:00.0\n",
-    "  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:1451 00000000:0000 0A 0:0",
+    "  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:1451 00000000:0000 0A "
+    "0:0",
     "0-8191,10-4294967295",
     "ffffffff,00000000,ffffffff",
     "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -430,7 +507,11 @@ def words_in(module: ModuleType) -> tuple[str, ...]:
 
 @lru_cache
 def probe_lines() -> tuple[str, ...]:
-    lines = (line for path in sorted((DATA / "lines").glob("*.jsonl")) for line in path.read_text().splitlines())
+    lines = (
+        line
+        for path in sorted((DATA / "lines").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    )
     return tuple(sorted(lines, key=len)[:200])
 
 
@@ -446,7 +527,9 @@ def captured() -> tuple[str, ...]:
     for path in sorted(DATA.glob("*.tar.gz")):
         with tarfile.open(path) as tar:
             for member in tar:
-                file = tar.extractfile(member) if member.isfile() and 0 < member.size < 6000 else None
+                file = (
+                    tar.extractfile(member) if member.isfile() and 0 < member.size < 6000 else None
+                )
                 if file is not None:
                     found.append(file.read().decode("utf-8", "surrogateescape"))
     return tuple(found[:: max(1, len(found) // 400)]) or ("",)
@@ -462,7 +545,9 @@ def text_for(parser: Parser, random: Random) -> str:
     for _ in range(random.randrange(4)):
         text = damaged(text, parser, random)
     if random.random() < 0.02:
-        text = text[: random.randrange(1, 60)] * (MAX_REPEATED_CHARACTERS // max(1, min(60, len(text))))
+        text = text[: random.randrange(1, 60)] * (
+            MAX_REPEATED_CHARACTERS // max(1, min(60, len(text)))
+        )
     return text[: MAX_REPEATED_CHARACTERS * 2]
 
 
@@ -485,7 +570,7 @@ def damaged(text: str, parser: Parser, random: Random) -> str:
     return text[:begin] + part(parser, random) * random.choice((1, 1, 2, 50)) + text[end:]
 
 
-# ---------------------------------------------------------------------------------------------------------------- run
+# ---------------------------------------------------------------------------------------------- run
 
 
 def run(
@@ -523,7 +608,9 @@ def attempt(parser: Parser, random: Random) -> None:
     except parser.raises:
         pass
     except Exception as error:
-        parser.faults.setdefault(f"{type(error).__name__}: {str(error)[:MAX_SHOWN_CHARACTERS]}", shown(text))
+        parser.faults.setdefault(
+            f"{type(error).__name__}: {str(error)[:MAX_SHOWN_CHARACTERS]}", shown(text)
+        )
     took = time.thread_time() - begin
     parser.slowest = max(parser.slowest, took)
     if took > MAX_CPU_SECONDS:
@@ -545,12 +632,15 @@ def parsing(options: Options, progress: Progress) -> Iterator[Row]:
     """All parsers, `options.inputs` inputs with a new seed."""
     begin, seed = time.monotonic(), time.time_ns() & 0xFFFFFFFF
     tried, growth = run(
-        options.inputs, seed, lambda done, faults: progress.show(f"parsers: {done:,} inputs, {faults} faults")
+        options.inputs,
+        seed,
+        lambda done, faults: progress.show(f"parsers: {done:,} inputs, {faults} faults"),
     )
     slowest = max(tried, key=lambda one: one.slowest)
     faults = [(one.name, what, text) for one in tried for what, text in one.faults.items()]
     text = (
-        f"{sum(one.inputs for one in tried):,} inputs over {len(tried)} parsers (seed {seed}), {len(faults)} faults; "
+        f"{sum(one.inputs for one in tried):,} inputs over {len(tried)} parsers (seed {seed}), "
+        f"{len(faults)} faults; "
         f"slowest {slowest.slowest * 1e3:.0f} ms CPU ({slowest.name}), {growth:+.0f} MiB"
     )
     yield Row("parsers", text, bool(faults) or growth > MAX_GROWTH_MIB, time.monotonic() - begin)

@@ -1,7 +1,8 @@
 """Malicious recordings: memory, latency of keys and time to end of every command that reads one.
 
-Each of the `hostile_recordings.KINDS` is opened by `show`, `check`, `report` and `replay`; what has not ended by itself
-after a while is told to end. The memory is compared with that of the same command on a good recording.
+Each of the `hostile_recordings.KINDS` is opened by `show`, `check`, `report` and `replay`; what has
+not ended by itself after a while is told to end. The memory is compared with that of the same
+command on a good recording.
 """
 
 from __future__ import annotations
@@ -87,8 +88,13 @@ def row(kind: str, found: dict[str, Read], usual: dict[str, Read], seconds: floa
         max(found[which].seconds for which in found if which in PRINTED),
     )
     faults = [f"{which}: {one.fault}" for which, one in found.items() if one.fault]
-    text = f"{kind}: memory +{memory:.0f} MiB, read in {read_for:.1f} s, key {latency:.2f} s, end {end:.1f} s"
-    failed = bool(faults) or memory > MAX_HOST_MIB or latency > MAX_KEY_SECONDS or end > MAX_END_SECONDS
+    text = (
+        f"{kind}: memory +{memory:.0f} MiB, read in {read_for:.1f} s, key {latency:.2f} s, end "
+        f"{end:.1f} s"
+    )
+    failed = (
+        bool(faults) or memory > MAX_HOST_MIB or latency > MAX_KEY_SECONDS or end > MAX_END_SECONDS
+    )
     return Row("recordings", "; ".join([text, *faults]), failed, seconds)
 
 
@@ -98,7 +104,9 @@ def good_recording(folder: Path) -> Path:
     file.key()
     for number in range(60):
         text = hostile_recordings.line_of(hostile_host.counters(number))
-        file.items(hostile_recordings.payload([("counters", text)]), time=hostile_recordings.BEGIN + number)
+        file.items(
+            hostile_recordings.payload([("counters", text)]), time=hostile_recordings.BEGIN + number
+        )
     file.end()
     file.close()
     return path
@@ -162,7 +170,9 @@ def shown(key: str, path: Path) -> Read:
             if ended(terminal.pid) or time.monotonic() - begin > 2 * DRAW_SECONDS:
                 break
             time.sleep(KEY_SECONDS)
-            found.latency = max(found.latency, screen.seconds_to(*(HELP, LIVE)[number % 2], END_TIMEOUT))
+            found.latency = max(
+                found.latency, screen.seconds_to(*(HELP, LIVE)[number % 2], END_TIMEOUT)
+            )
         time.sleep(KEY_SECONDS)
         if ended(terminal.pid):
             return found

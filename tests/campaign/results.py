@@ -67,4 +67,7 @@ TITLES = f"{'part':<10} {'result':<7} {'time':>8}  counted"
 
 def row_text(row: Row) -> str:
     """Part, result, time, and what was counted or measured."""
-    return f"{row.part:<10} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  {row.what}"
+    return (
+        f"{row.part:<10} {'FAILED' if row.failed else 'passed':<7} {clock(row.seconds):>8}  "
+        f"{row.what}"
+    )

@@ -1,7 +1,9 @@
-"""Programs that run for an hour while links are added and removed: memory, descriptors and threads must not grow.
+"""Programs that run for an hour while links are added and removed: memory, descriptors and threads
+must not grow.
 
-Monitored are the live screen (with keys), the metrics service (one scrape per second), the probe of a remote host and
-its client. Growth is the slope of a line fitted to the readings after the warm-up, times the duration.
+Monitored are the live screen (with keys), the metrics service (one scrape per second), the probe of
+a remote host and its client. Growth is the slope of a line fitted to the readings after the
+warm-up, times the duration.
 """
 
 from __future__ import annotations
@@ -227,6 +229,10 @@ def remote(namespace: Namespace) -> Iterator[tuple[Follower, int]]:
 
 def change_links(namespace: Namespace) -> None:
     """Add, modify and remove a link."""
-    lines = ["link add name soak0 type veth peer name soak1", "link set soak0 up", "link set soak1 up"]
+    lines = [
+        "link add name soak0 type veth peer name soak1",
+        "link set soak0 up",
+        "link set soak1 up",
+    ]
     lines += ["address add 192.0.2.1/24 dev soak0", "link set soak0 mtu 1400", "link del soak0"]
     namespace.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n")

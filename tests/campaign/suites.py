@@ -52,15 +52,34 @@ class Outcome:
 
 
 def pytest_run(
-    arguments: Sequence[str], log: Path, outcome: Outcome, progress: Progress, part: str, *, until: float | None = None
+    arguments: Sequence[str],
+    log: Path,
+    outcome: Outcome,
+    progress: Progress,
+    part: str,
+    *,
+    until: float | None = None,
 ) -> None:
     """Add one run of the suite to `outcome`. `until`: time limit, CLOCK_MONOTONIC."""
     with tempfile.NamedTemporaryFile("r", prefix="nictop-campaign-", suffix=".jsonl") as results:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.campaign.counting", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "tests.campaign.counting",
+            *arguments,
+        ]
         environment = {**os.environ, VARIABLE: results.name}
         with log.open("a") as output:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                command,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
             )
             try:
                 while not has_ended(process):
@@ -103,13 +122,29 @@ def take_results(results: tempfile._TemporaryFileWrapper[str], outcome: Outcome)
 
 def kills(options: Options, progress: Progress) -> Iterator[Row]:
     """Every kill matrix, `options.kills` times at each stage."""
-    arguments = ["-m", "kill_matrix", "--kills", str(options.kills), "-n", str(options.jobs), "--dist", "loadfile"]
+    arguments = [
+        "-m",
+        "kill_matrix",
+        "--kills",
+        str(options.kills),
+        "-n",
+        str(options.jobs),
+        "--dist",
+        "loadfile",
+    ]
     yield from suite("kills", arguments, options, progress)
 
 
 def keys(options: Options, progress: Progress) -> Iterator[Row]:
     """Every key on every screen, typed without waiting for the screens."""
-    arguments = ["tests/tui/screens/test_typed_fast.py", "--every-key", "--timeout", "3600", "-n", str(options.jobs)]
+    arguments = [
+        "tests/tui/screens/test_typed_fast.py",
+        "--every-key",
+        "--timeout",
+        "3600",
+        "-n",
+        str(options.jobs),
+    ]
     yield from suite("keys", arguments, options, progress)
 
 
@@ -128,10 +163,17 @@ def pairs(options: Options, progress: Progress) -> Iterator[Row]:
 def starved(options: Options, progress: Progress) -> Iterator[Row]:
     """All tests once, while other processes keep every CPU busy."""
     with busy_processors():
-        yield from suite("starved", ["--all-cases", "-n", str(options.jobs), "--dist", "loadfile"], options, progress)
+        yield from suite(
+            "starved",
+            ["--all-cases", "-n", str(options.jobs), "--dist", "loadfile"],
+            options,
+            progress,
+        )
 
 
-def suite(part: str, arguments: Sequence[str], options: Options, progress: Progress) -> Iterator[Row]:
+def suite(
+    part: str, arguments: Sequence[str], options: Options, progress: Progress
+) -> Iterator[Row]:
     begin, outcome = time.monotonic(), Outcome()
     pytest_run(arguments, Path(options.logs) / f"{part}.log", outcome, progress, part)
     yield Row(part, outcome.words, outcome.is_bad, time.monotonic() - begin)
@@ -142,10 +184,25 @@ def fuzzing(options: Options, progress: Progress) -> Iterator[Row]:
     """All Hypothesis tests, repeated with new inputs until the time limit."""
     begin, outcome, rounds = time.monotonic(), Outcome(), 0
     until = begin + 60 * options.minutes
-    arguments = ["-m", "hypothesis", "--hypothesis-profile=campaign", "-n", "2", "--dist", "worksteal"]
+    arguments = [
+        "-m",
+        "hypothesis",
+        "--hypothesis-profile=campaign",
+        "-n",
+        "2",
+        "--dist",
+        "worksteal",
+    ]
     while time.monotonic() < until and not outcome.broken:
         rounds += 1
-        pytest_run(arguments, Path(options.logs) / "fuzz.log", outcome, progress, f"fuzz, round {rounds}", until=until)
+        pytest_run(
+            arguments,
+            Path(options.logs) / "fuzz.log",
+            outcome,
+            progress,
+            f"fuzz, round {rounds}",
+            until=until,
+        )
     yield Row("fuzz", f"{rounds} rounds: {outcome.words}", outcome.is_bad, time.monotonic() - begin)
     yield from failures("fuzz", outcome)
 

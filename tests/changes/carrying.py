@@ -1,4 +1,5 @@
-"""A change carried out against any source, scripted or real, by somebody who decides at each event."""
+"""A change carried out against any source, scripted or real, by somebody who decides at each
+event."""
 
 from __future__ import annotations
 
@@ -56,10 +57,13 @@ async def carry(
     limits: ChangeTimeouts = PATIENT,
     log: Callable[[LoggedChange], None] | None = None,
 ) -> Carried:
-    """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
+    """The whole change. `decide` is called with each event. A real source is waited for until it is
+    live."""
     entries: list[LoggedChange] = []
     session = session_of(source)
-    carried = Carried(ChangeSession(session, spec, log=log or entries.append, limits=limits), log=entries)
+    carried = Carried(
+        ChangeSession(session, spec, log=log or entries.append, limits=limits), log=entries
+    )
 
     def is_live() -> bool:
         return session.snapshot.state == "live" and session.snapshot.inventory is not None
@@ -87,7 +91,10 @@ class ScriptedProbe(ScriptedSource):
 
     def __init__(self, **answers: Sequence[Sequence[Answer]]) -> None:
         super().__init__()
-        known: dict[str, Sequence[Sequence[Answer]]] = {"prepare": [(PREPARED,)], "apply": [APPLIED]}
+        known: dict[str, Sequence[Sequence[Answer]]] = {
+            "prepare": [(PREPARED,)],
+            "apply": [APPLIED],
+        }
         self.answers = {step: deque(said) for step, said in (known | answers).items()}
         self.asked: list[ChangeRequest] = []
         self.send(SourceState("live"))
@@ -100,7 +107,11 @@ class ScriptedProbe(ScriptedSource):
         self.asked.append(spec)
         waiting = self.answers.get(spec.step)
         for answer in waiting.popleft() if waiting else ():
-            self.send(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=spec.id)))
+            self.send(
+                answer
+                if isinstance(answer, SourceState)
+                else Line(change=replace(answer, id=spec.id))
+            )
 
     @property
     def steps(self) -> list[str]:

@@ -1,4 +1,5 @@
-"""Fixes as actions: only what the probe's grammar takes, with every name as it is, nothing filled in that is one."""
+"""Fixes as actions: only what the probe's grammar takes, with every name as it is, nothing filled
+in that is one."""
 
 from __future__ import annotations
 
@@ -10,16 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.changes.actions import BLANKS, Actions, ManualOnly, actions_of, command_of, fill, with_values
+from nictop.changes.actions import (
+    BLANKS,
+    Actions,
+    ManualOnly,
+    actions_of,
+    command_of,
+    fill,
+    with_values,
+)
 from nictop.errors import NictopError
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
 from tests.support.findings import commands, step_texts
+from tests.support.hostile import WORDS as HOSTILE
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
-HOSTILE = ("it's", '"', "$(reboot)", "`reboot`", "a b", "a\nb", "\x1b[2J", "\u202e", "-x", ";", "<ADDRESS/PREFIX>", "é")
-ADD = "nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method manual ipv4.addresses '<ADDRESS/PREFIX>'"
+ADD = (
+    "nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method manual ipv4.addresses "
+    "'<ADDRESS/PREFIX>'"
+)
 
 
 def findings_of_cases() -> Iterator[tuple[Path, Finding]]:
@@ -47,11 +59,12 @@ def why(fix: Fix) -> str:
     return found.why
 
 
-# ------------------------------------------------------------------------------------------------------- all the rules
+# ------------------------------------------------------------------------------------ all the rules
 
 
 def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
-    """What can be carried out is understood by the probe as the very command that is shown to a person."""
+    """What can be carried out is understood by the probe as the very command that is shown to a
+    person."""
     done, by_hand = set(), set()
     for file, found in findings_of_cases():
         for fix in found.fixes:
@@ -67,12 +80,16 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
             for words in filled.actions:
                 assert parse_action(words).words
             done.add(found.rule)
-    assert {"profile_is_generated", "single_queue_without_rps", "interrupts_are_on_another_numa_node"} <= done
+    assert {
+        "profile_is_generated",
+        "single_queue_without_rps",
+        "interrupts_are_on_another_numa_node",
+    } <= done
     assert {"second_default_route", "iommu_is_off", "transmit_queue_timed_out"} <= by_hand
     assert len(done) >= 40
 
 
-# ---------------------------------------------------------------------------------------------------------- one by one
+# --------------------------------------------------------------------------------------- one by one
 
 
 @pytest.mark.parametrize(
@@ -83,9 +100,18 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
             "echo f > /sys/class/net/ens4/queues/rx-0/rps_cpus",
             ("write", "/sys/class/net/ens4/queues/rx-0/rps_cpus", "f"),
         ),
-        ("sysctl -w net.core.netdev_budget=600", ("write", "/proc/sys/net/core/netdev_budget", "600")),
-        ("nmcli con mod 'it'\"'\"'s' ipv4.gateway ''", ("nmcli", "con", "mod", "it's", "ipv4.gateway", "")),
-        ("ip link set dev ens4 vf 0 trust on", ("ip", "link", "set", "dev", "ens4", "vf", "0", "trust", "on")),
+        (
+            "sysctl -w net.core.netdev_budget=600",
+            ("write", "/proc/sys/net/core/netdev_budget", "600"),
+        ),
+        (
+            "nmcli con mod 'it'\"'\"'s' ipv4.gateway ''",
+            ("nmcli", "con", "mod", "it's", "ipv4.gateway", ""),
+        ),
+        (
+            "ip link set dev ens4 vf 0 trust on",
+            ("ip", "link", "set", "dev", "ens4", "vf", "0", "trust", "on"),
+        ),
     ],
 )
 def test_a_simple_command_is_one_action(line: str, words: tuple[str, ...]) -> None:
@@ -150,8 +176,14 @@ def test_what_a_shell_would_expand_is_a_name(name: str) -> None:
 
 def test_other_places_and_no_commands() -> None:
     assert why(Fix("esxi", "t", commands("esxtop"))) == "it must be run on the ESXi host"
-    assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"))) == "it must be run on the other host"
-    assert why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"), peer="vm2")) == "it must be run on vm2"
+    assert (
+        why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000")))
+        == "it must be run on the other host"
+    )
+    assert (
+        why(Fix("peer", "t", commands("ip link set dev ens4 mtu 9000"), peer="vm2"))
+        == "it must be run on vm2"
+    )
     assert why(Fix("here", "t", ())) == "it has no command"
 
 
@@ -162,20 +194,34 @@ def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("devlink health recover pci/0000:3b:00.0 reporter fw", "a recovery resets the device and cannot be undone"),
+        (
+            "devlink health recover pci/0000:3b:00.0 reporter fw",
+            "a recovery resets the device and cannot be undone",
+        ),
         ("devlink dev eswitch set pci/0000:3b:00.0 mode switchdev", "which cannot be undone"),
-        ("ip link set dev bond0 type bond mode active-backup miimon 100", "while it is down and has no ports"),
+        (
+            "ip link set dev bond0 type bond mode active-backup miimon 100",
+            "while it is down and has no ports",
+        ),
         ("ip link set dev eno1 nomaster", "and not all could be restored"),
-        ("nmcli con mod uuid B bond.options mode=active-backup,miimon=100", "another mode interrupts the bond"),
+        (
+            "nmcli con mod uuid B bond.options mode=active-backup,miimon=100",
+            "another mode interrupts the bond",
+        ),
         ("sed -i s/a/b/ /etc/default/grub", "it writes a configuration file"),
-        ("echo net.core.netdev_budget=600 > /etc/sysctl.d/90-x.conf", "it writes a configuration file"),
+        (
+            "echo net.core.netdev_budget=600 > /etc/sysctl.d/90-x.conf",
+            "it writes a configuration file",
+        ),
         ("ethtool -s ens4 autoneg on", "nictop has no rollback for this setting"),
         ("systemctl enable --now irqbalance", "which nictop does not roll back"),
         ("journalctl -b", "it only shows something"),
     ],
 )
 def test_the_reason_is_said_in_terms_of_the_command(line: str, reason: str) -> None:
-    assert why(here(*commands(line))).startswith(f"{line}: ") and reason in why(here(*commands(line)))
+    assert why(here(*commands(line))).startswith(f"{line}: ") and reason in why(
+        here(*commands(line))
+    )
 
 
 def test_every_command_of_a_finding_has_a_reason_without_words_of_the_grammar() -> None:
@@ -183,10 +229,13 @@ def test_every_command_of_a_finding_has_a_reason_without_words_of_the_grammar() 
         for fix in found.fixes:
             meant = actions_of(fix)
             if isinstance(meant, ManualOnly):
-                assert "allowed" not in meant.why and "nictop does not write" not in meant.why, (file, meant.why)
+                assert "allowed" not in meant.why and "nictop does not write" not in meant.why, (
+                    file,
+                    meant.why,
+                )
 
 
-# ------------------------------------------------------------------------------------------------------ what is filled
+# ----------------------------------------------------------------------------------- what is filled
 
 
 def test_an_address_is_filled_in_where_one_is_set() -> None:
@@ -200,7 +249,16 @@ def test_an_address_is_filled_in_where_one_is_set() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "192.0.2.10", "x", "192.0.2.10/33", "192.0.2.10/24; reboot", "fe80::1%eth0/64", "0.0.0.0/0", "1\x1b/24"],
+    [
+        "",
+        "192.0.2.10",
+        "x",
+        "192.0.2.10/33",
+        "192.0.2.10/24; reboot",
+        "fe80::1%eth0/64",
+        "0.0.0.0/0",
+        "1\x1b/24",
+    ],
 )
 def test_what_is_no_address_is_not_filled_in(text: str) -> None:
     with pytest.raises(NictopError) as caught:
@@ -217,12 +275,25 @@ def test_only_what_is_asked_for_is_filled_in() -> None:
 def test_a_name_that_looks_like_a_place_to_fill_in_is_a_name(name: str) -> None:
     """A profile of such a name is neither asked for nor renamed by what is filled in."""
     open_ = actions_of(
-        here(command("nmcli", "con", "mod", name, "connection.id", name, "ipv4.addresses", "<ADDRESS/PREFIX>"))
+        here(
+            command(
+                "nmcli",
+                "con",
+                "mod",
+                name,
+                "connection.id",
+                name,
+                "ipv4.addresses",
+                "<ADDRESS/PREFIX>",
+            )
+        )
     )
     assert isinstance(open_, Actions)
     assert open_.blanks == ("ADDRESS/PREFIX",)
     filled = fill(open_, {"ADDRESS/PREFIX": "192.0.2.10/24"})
-    assert filled.actions == (("nmcli", "con", "mod", name, "connection.id", name, "ipv4.addresses", "192.0.2.10/24"),)
+    assert filled.actions == (
+        ("nmcli", "con", "mod", name, "connection.id", name, "ipv4.addresses", "192.0.2.10/24"),
+    )
 
 
 def test_a_mac_address_and_an_interface() -> None:
@@ -237,7 +308,7 @@ def test_a_mac_address_and_an_interface() -> None:
             fill(bind, {"INTERFACE": wrong})
 
 
-# ---------------------------------------------------------------------------------------------------------- any words
+# ---------------------------------------------------------------------------------------- any words
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)

@@ -30,8 +30,8 @@ from nictop.changes.wording import log_lines
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from tests.support.arbitrary import arbitrary
+from tests.support.hostile import NAME as HOSTILE
 
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>"
 MTU = LoggedAction(
     ("ip", "link", "set", "dev", "ens4", "mtu", "9000"),
     "mtu 1500",
@@ -39,7 +39,9 @@ MTU = LoggedAction(
     (("ip", "link", "set", "dev", "ens4", "mtu", "1500"),),
     "ens4",
 )
-BEGUN = LoggedChange("a1", 1_790_000_000.0, "vm1", "root", "begun", "set it now", "mtu_differs", "ens4", (MTU,))
+BEGUN = LoggedChange(
+    "a1", 1_790_000_000.0, "vm1", "root", "begun", "set it now", "mtu_differs", "ens4", (MTU,)
+)
 KEPT = replace(BEGUN, state="kept", ended=1_790_000_009.5)
 
 
@@ -98,7 +100,9 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_path_of_the_log() -> None:
     assert log_path({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/changes.jsonl")
-    assert log_path({"XDG_STATE_HOME": "s", "HOME": "/h"}) == Path("/h/.local/state/nictop/changes.jsonl")
+    assert log_path({"XDG_STATE_HOME": "s", "HOME": "/h"}) == Path(
+        "/h/.local/state/nictop/changes.jsonl"
+    )
     with pytest.raises(NictopError):
         log_path({})
 
@@ -121,7 +125,9 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
     assert len(log.changes) == 150 and log.unreadable == 0
 
 
-def test_a_log_that_stays_locked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_stays_locked_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever asks for it hears no key meanwhile."""
     monkeypatch.setattr("nictop.changes.audit_log.LOG_LOCK_TIMEOUT", 0.05)
     path = tmp_path / "nictop" / "changes.jsonl"
@@ -144,7 +150,9 @@ def test_a_newer_entry_and_nonsense_are_counted() -> None:
         + b"\n"
     )
     assert parse_log(data) == ChangeLog((KEPT,), unreadable=5)
-    assert parse_log(b"half of one\n" + encode_change(KEPT), cut=True) == ChangeLog((KEPT,), cut=True)
+    assert parse_log(b"half of one\n" + encode_change(KEPT), cut=True) == ChangeLog(
+        (KEPT,), cut=True
+    )
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**32))
@@ -169,13 +177,26 @@ def test_who_it_was() -> None:
 def test_nothing_hostile_reaches_the_terminal(cells: int) -> None:
     action = LoggedAction((HOSTILE, HOSTILE), HOSTILE, HOSTILE, ((HOSTILE,),), HOSTILE)
     change = LoggedChange(
-        "a", 1e300, HOSTILE, HOSTILE, "kept", HOSTILE, HOSTILE, HOSTILE, (action,), (HOSTILE,), None, HOSTILE
+        "a",
+        1e300,
+        HOSTILE,
+        HOSTILE,
+        "kept",
+        HOSTILE,
+        HOSTILE,
+        HOSTILE,
+        (action,),
+        (HOSTILE,),
+        None,
+        HOSTILE,
     )
     lines = list(log_lines(ChangeLog((change, KEPT, BEGUN), 2, True), cells))
     assert all(line.isprintable() for line in lines)
     assert any(line.startswith("2026-09-21 14:13:20 UTC  vm1") for line in lines)
     assert "     mtu 1500 → mtu 9000" in lines
-    assert any("started, result unknown" in " ".join(lines[at : at + 3]) for at in range(len(lines)))
+    assert any(
+        "started, result unknown" in " ".join(lines[at : at + 3]) for at in range(len(lines))
+    )
 
 
 def test_its_json_is_ascii_and_exact(
@@ -194,9 +215,13 @@ def test_its_json_is_ascii_and_exact(
 def test_a_kept_change_says_how_to_undo_it() -> None:
     lines = list(log_lines(ChangeLog((KEPT,)), 100))
     assert "     rollback     ip link set dev ens4 mtu 1500" in lines
-    lines = list(log_lines(ChangeLog((replace(KEPT, undo=("nmcli con mod lan ipv4.method auto",)),)), 100))
+    lines = list(
+        log_lines(ChangeLog((replace(KEPT, undo=("nmcli con mod lan ipv4.method auto",)),)), 100)
+    )
     assert lines[-2:] == ["  rollback:", "     nmcli con mod lan ipv4.method auto"]
-    assert not any("rollback" in line for line in log_lines(ChangeLog((replace(KEPT, state="undone"),)), 100))
+    assert not any(
+        "rollback" in line for line in log_lines(ChangeLog((replace(KEPT, state="undone"),)), 100)
+    )
 
 
 OLD_SETUP_LINES = {
@@ -222,11 +247,19 @@ def test_the_log_of_set_up_jobs_with_their_old_names(
     job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     title, words = OLD_SETUP_LINES[job]
-    action = {"words": words, "before": "", "after": "x 1", "undo": [], "subject": "ens224", "persistent": False}
+    action = {
+        "words": words,
+        "before": "",
+        "after": "x 1",
+        "undo": [],
+        "subject": "ens224",
+        "persistent": False,
+    }
     change = {
-        "id": "a1", "time": 1_780_000_000.0, "host": "vm1", "user": "root", "state": "undone", "title": title,
-        "rule": "", "subject": "", "actions": [action], "undo": [], "ended": 1_780_000_031.0,
-        "text": "nobody said in time that it shall stay", "version": "0.1.0", "schema": 1,
+        "id": "a1", "time": 1_780_000_000.0, "host": "vm1", "user": "root", "state": "undone",
+        "title": title, "rule": "", "subject": "", "actions": [action], "undo": [],
+        "ended": 1_780_000_031.0, "text": "nobody said in time that it shall stay",
+        "version": "0.1.0", "schema": 1,
     }  # fmt: skip
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = log_path(os.environ)

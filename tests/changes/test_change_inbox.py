@@ -13,7 +13,9 @@ async def test_replies_above_those_of_a_change_are_dropped() -> None:
     inbox = ChangeInbox("mine", lambda: ())
     for number in range(2 * MAX_PENDING):
         for name in ("other", "mine"):
-            inbox.receive(Line(change=ChangeLine(float(number), name, "applying")), Snapshot("h", "live", ""))
+            inbox.receive(
+                Line(change=ChangeLine(float(number), name, "applying")), Snapshot("h", "live", "")
+            )
     received = []
     while (item := await inbox.next(time.monotonic())) is not None:
         assert isinstance(item, ChangeLine) and item.id == "mine"

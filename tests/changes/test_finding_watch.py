@@ -1,4 +1,5 @@
-"""A rule that has not looked at counters is believed at once: then counters must not matter to what it says."""
+"""A rule that has not looked at counters is believed at once: then counters must not matter to what
+it says."""
 
 from __future__ import annotations
 
@@ -23,12 +24,17 @@ def hosts_of(path: Path) -> list[list[HostFacts]]:
     """Those of each case of a file."""
     cases: dict[str, Any] = json.loads(path.read_text())
     return [
-        [host_facts(found) for found in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case
+        [host_facts(found) for found in case["hosts"]]
+        for kind in cases.values()
+        for case in kind
+        if "hosts" in case
     ]
 
 
 def without_counters(host: HostFacts) -> HostFacts:
-    return HostFacts(replace(host.snapshot, counters=None, before=None, rates=None, vf_base=None), ())
+    return HostFacts(
+        replace(host.snapshot, counters=None, before=None, rates=None, vf_base=None), ()
+    )
 
 
 def what_is_found(hosts: list[HostFacts], rule: Rule) -> list[tuple[str, str]]:
@@ -51,8 +57,12 @@ def test_what_is_believed_at_once_does_not_depend_on_counters() -> None:
     assert seen[True] > 50 and seen[False] > 50, seen
 
 
-@pytest.mark.parametrize(("rule", "at_once"), [("profile_is_generated", True), ("frames_arrive_damaged", False)])
-def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(rule: str, at_once: bool) -> None:
+@pytest.mark.parametrize(
+    ("rule", "at_once"), [("profile_is_generated", True), ("frames_arrive_damaged", False)]
+)
+def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(
+    rule: str, at_once: bool
+) -> None:
     (path,) = (path for path in FILES if path.stem == rule)
     case = json.loads(path.read_text())["fires"][0]
     host = host_facts(case["hosts"][0])

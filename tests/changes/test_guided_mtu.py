@@ -1,4 +1,5 @@
-"""A guided MTU: the range of the device and of IP, the links that must follow, and what else does not fit."""
+"""A guided MTU: the range of the device and of IP, the links that must follow, and what else does
+not fit."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ def job(host: HostFacts, name: str, mtu: int, *others: HostFacts) -> ChangeJob:
 def refusal(host: HostFacts, name: str, mtu: int) -> str:
     with pytest.raises(NictopError) as caught:
         set_mtu(host, host.links_by_name[name], mtu)
-    return f"{caught.value.message} ({caught.value.hint})" if caught.value.hint else caught.value.message
+    return (
+        f"{caught.value.message} ({caught.value.hint})"
+        if caught.value.hint
+        else caught.value.message
+    )
 
 
 def is_proven(found: ChangeJob, host: HostFacts, **mtus: int) -> tuple[bool, str]:
@@ -78,7 +83,9 @@ def test_set_with_its_rollback_and_check() -> None:
     link = host.links_by_name["ens4"]
     down = replace(host.snapshot, links={link.ifindex: replace(link, mtu=9000, carrier=False)})
     assert found.proof is not None
-    assert (check := found.proof(down)).text == "ens4 has MTU 9000, and no carrier" and not check.proven
+    assert (
+        check := found.proof(down)
+    ).text == "ens4 has MTU 9000, and no carrier" and not check.proven
     gone = found.proof(replace(host.snapshot, links={}))
     assert (gone.proven, gone.text) == (False, "ens4 is missing")
 
@@ -86,14 +93,34 @@ def test_set_with_its_rollback_and_check() -> None:
 @pytest.mark.parametrize(
     ("links", "name", "mtu", "why"),
     [
-        ({"ens4": DEVICE}, "ens4", 9217, "ens4 supports an MTU of 576 to 9216 (limit: maximum of ens4)"),
+        (
+            {"ens4": DEVICE},
+            "ens4",
+            9217,
+            "ens4 supports an MTU of 576 to 9216 (limit: maximum of ens4)",
+        ),
         ({"ens4": DEVICE}, "ens4", 575, "576 to 9216 (limit: each IPv4 host accepts it)"),
         ({"ens4": DEVICE | {"min_mtu": 600}}, "ens4", 576, "600 to 9216 (limit: minimum of ens4)"),
-        ({"ens4": DEVICE | {"addresses": IPV6}}, "ens4", 1279, "1280 to 9216 (limit: IPv6 needs it)"),
+        (
+            {"ens4": DEVICE | {"addresses": IPV6}},
+            "ens4",
+            1279,
+            "1280 to 9216 (limit: IPv6 needs it)",
+        ),
         ({"ens4": DEVICE}, "ens4", 1500, "ens4 already has MTU 1500"),
-        ({"ens4": {"bus": "pci"}}, "ens4", 65536, "576 or more (limit: the largest that nictop sets; the driver does"),
+        (
+            {"ens4": {"bus": "pci"}},
+            "ens4",
+            65536,
+            "576 or more (limit: the largest that nictop sets; the driver does",
+        ),
         (VLANS, "ens4.20", 9001, "576 to 9000 (limit: MTU of ens4 below it)"),
-        (BOND, "ens4", 9000, "ens4 is a port of bond0, which sets the MTU of its ports (set it on bond0)"),
+        (
+            BOND,
+            "ens4",
+            9000,
+            "ens4 is a port of bond0, which sets the MTU of its ports (set it on bond0)",
+        ),
         (BOND, "bond0", 9000, "bond0 supports an MTU of 576 to 4000 (limit: maximum of ens5)"),
     ],
 )
@@ -109,7 +136,8 @@ def test_ipv6_of_a_vlan_above_limits_the_nic_below() -> None:
 
 
 def test_vlans_above_are_lowered_first_and_raised_last() -> None:
-    """The kernel lowers them with the NIC, and does not raise them again; one of another namespace is not known."""
+    """The kernel lowers them with the NIC, and does not raise them again; one of another namespace
+    is not known."""
     host = host_with(VLANS)
     found = job(host, "ens4", 1500)
     assert step_texts(found.fix.commands) == [
@@ -118,12 +146,18 @@ def test_vlans_above_are_lowered_first_and_raised_last() -> None:
     assert step_texts(found.fix.undo) == [
         f"ip link set dev {name} mtu 9000" for name in ("ens4", "ens4.10", "ens4.10.7")
     ]
-    assert "ens4.10.7, ens4.10 above ens4 cannot keep a larger MTU: set to 1500, too" in found.warnings
+    assert (
+        "ens4.10.7, ens4.10 above ens4 cannot keep a larger MTU: set to 1500, too" in found.warnings
+    )
     assert "ens4.20 (MTU 1400) above ens4: not changed" in found.warnings
     partly = is_proven(found, host, ens4=1500)
     assert partly == (False, "ens4 has MTU 1500, but only 1 of 3 links have it")
     titles = [one.title for one in found.lasting]
-    assert titles == ["Store in a udev rule", "Store in a udev rule: ens4.10.7", "Store in a udev rule: ens4.10"]
+    assert titles == [
+        "Store in a udev rule",
+        "Store in a udev rule: ens4.10.7",
+        "Store in a udev rule: ens4.10",
+    ]
     raised = job(host, "ens4", 9216)
     assert step_texts(raised.fix.commands) == ["ip link set dev ens4 mtu 9216"]
 
@@ -131,7 +165,10 @@ def test_vlans_above_are_lowered_first_and_raised_last() -> None:
 def test_a_bond_sets_its_ports_and_the_rollback_gives_each_its_own() -> None:
     host = host_with(BOND)
     found = job(host, "bond0", 4000)
-    assert step_texts(found.fix.undo) == ["ip link set dev bond0 mtu 1500", "ip link set dev ens5 mtu 1450"]
+    assert step_texts(found.fix.undo) == [
+        "ip link set dev bond0 mtu 1500",
+        "ip link set dev ens5 mtu 1450",
+    ]
     assert "bond0 sets MTU 4000 on its ports, too: ens4, ens5" in found.warnings
     assert is_proven(found, host, bond0=4000, ens4=4000)[0] is False
     assert is_proven(found, host, bond0=4000, ens4=4000, ens5=4000)[0] is True
@@ -145,11 +182,18 @@ def test_a_bridge_and_its_ports() -> None:
     }
     host = host_with(links)
     port = job(host, "ens4", 9000).warnings
-    assert "its bridge br0 has MTU 1500: it follows its smallest port unless it was set itself" in port
+    assert (
+        "its bridge br0 has MTU 1500: it follows its smallest port unless it was set itself" in port
+    )
     assert "other ports of br0 have another MTU and drop what is larger: tap1 (MTU 1500)" in port
     bridge = job(host, "br0", 9000).warnings
-    assert any("it does not follow its ports any more, also after a rollback" in one for one in bridge)
-    assert "ports of br0 with a smaller MTU drop what is larger: ens4 (MTU 1500), tap1 (MTU 1500)" in bridge
+    assert any(
+        "it does not follow its ports any more, also after a rollback" in one for one in bridge
+    )
+    assert (
+        "ports of br0 with a smaller MTU drop what is larger: ens4 (MTU 1500), tap1 (MTU 1500)"
+        in bridge
+    )
 
 
 def subnet_host(name: str, mtu: int) -> HostFacts:
@@ -158,19 +202,35 @@ def subnet_host(name: str, mtu: int) -> HostFacts:
 
 def test_the_other_watched_end_must_fit() -> None:
     here = subnet_host("vm1", 1500)
-    (mismatch,) = [one for one in job(here, "ens4", 9000, subnet_host("vm2", 1500)).warnings if "finding" in one]
+    (mismatch,) = [
+        one
+        for one in job(here, "ens4", 9000, subnet_host("vm2", 1500)).warnings
+        if "finding" in one
+    ]
     assert mismatch == "expected finding: vm1 ens4: MTU mismatch: 9000 here, 1500 on vm2 ens4"
     fits = job(here, "ens4", 9000, subnet_host("vm2", 9000)).warnings
     assert not any("finding" in one for one in fits)
     (path,) = [one for one in fits if "path" in one]
-    assert path.startswith("every other host in its subnets needs MTU 9000 too, and every switch on the path")
+    assert path.startswith(
+        "every other host in its subnets needs MTU 9000 too, and every switch on the path"
+    )
 
 
 def test_a_port_of_the_switch_that_does_not_pass_it_is_expected() -> None:
-    port = {"protocol": "LLDP", "system_name": "sw1", "port": "Eth1/7", "max_frame": 1522, "capabilities": ["bridge"]}
+    port = {
+        "protocol": "LLDP",
+        "system_name": "sw1",
+        "port": "Eth1/7",
+        "max_frame": 1522,
+        "capabilities": ["bridge"],
+    }
     host = host_with({"ens4": DEVICE}, lldp={"ens4": [port]})
-    found = [one for one in job(host, "ens4", 9000).warnings if one.startswith("expected finding: ")]
-    assert found == ["expected finding: ens4: MTU 9000, but the switch port passes frames of 1522 bytes at most"]
+    found = [
+        one for one in job(host, "ens4", 9000).warnings if one.startswith("expected finding: ")
+    ]
+    assert found == [
+        "expected finding: ens4: MTU 9000, but the switch port passes frames of 1522 bytes at most"
+    ]
 
 
 def test_every_rule_about_mtus_that_differ_is_asked() -> None:
@@ -182,7 +242,9 @@ def test_what_is_stored_is_stored_where_the_nic_is_managed() -> None:
     host = host_facts({"base": "vmware-guest", "links": {"ens192": {"max_mtu": 9000}}})
     (stored,) = job(host, "ens192", 9000).lasting
     (command,) = step_texts(stored.commands)
-    assert command.startswith("nmcli con mod uuid ") and command.endswith(" 802-3-ethernet.mtu 9000")
+    assert command.startswith("nmcli con mod uuid ") and command.endswith(
+        " 802-3-ethernet.mtu 9000"
+    )
 
 
 def test_the_script_has_the_warnings_as_comments() -> None:
@@ -203,7 +265,10 @@ def test_nothing_is_offered_before_its_sources_are_read() -> None:
 
 def test_a_loop_of_links_ends() -> None:
     """A host may send anything."""
-    links = {"a": {"kind": "vlan", "lower": "b", "mtu": 9000}, "b": {"kind": "vlan", "lower": "a", "mtu": 9000}}
+    links = {
+        "a": {"kind": "vlan", "lower": "b", "mtu": 9000},
+        "b": {"kind": "vlan", "lower": "a", "mtu": 9000},
+    }
     assert len(job(host_with(links), "a", 1500).fix.commands) == 2
 
 
@@ -243,7 +308,9 @@ def states(found: ChangeJob) -> Iterator[tuple[str, int]]:
 
 def test_names_of_a_hostile_host_are_text() -> None:
     name = "\x1b[2J{0}%s"
-    host = host_with({name: DEVICE | {"mtu": 9000}, "v\x1b[1m": {"kind": "vlan", "lower": name, "mtu": 9000}})
+    host = host_with(
+        {name: DEVICE | {"mtu": 9000}, "v\x1b[1m": {"kind": "vlan", "lower": name, "mtu": 9000}}
+    )
     found = set_mtu(host, host.links_by_name[name], 1500)
     assert isinstance(actions_of(found.fix), ManualOnly), "printed, not applied"
     with pytest.raises(NictopError, match="invisible or control characters"):

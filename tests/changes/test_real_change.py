@@ -1,4 +1,5 @@
-"""Changes of real links by a real probe in a namespace; what came of it is read by ip and ethtool, not by nictop."""
+"""Changes of real links by a real probe in a namespace; what came of it is read by ip and ethtool,
+not by nictop."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ REAL = ChangeTimeouts(rollback=20.0, retry=0.1)
 def place(namespace: Namespace) -> Iterator[Namespace]:
     namespace.disable_ipv6()
     queues = ("numrxqueues", "4", "numtxqueues", "4")
-    namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", "far", *queues])
+    namespace.run(
+        ["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", "far", *queues]
+    )
     for name in (LINK, "far"):
         namespace.run(["ip", "link", "set", name, "up"])
     yield namespace
@@ -53,14 +56,22 @@ def changing(place: Namespace) -> LocalSource:
 def state(place: Namespace) -> tuple[int, list[str], str]:
     """MTU, queues and steering, as other programs read them."""
     (link,) = json.loads(place.run(["ip", "-j", "link", "show", "dev", LINK]))
-    shown = place.run(["ethtool", "-l", LINK]).partition("Current hardware settings:")[2].splitlines()
+    shown = (
+        place.run(["ethtool", "-l", LINK]).partition("Current hardware settings:")[2].splitlines()
+    )
     queues = [line for line in shown if line.startswith(("RX:", "TX:"))]
     return link["mtu"], [line.split()[1] for line in queues], steering(place)
 
 
 def steering(place: Namespace) -> str:
     """/sys of the namespace: that of its own mount, which ``ip netns exec`` makes."""
-    return place.run(["cat", f"/sys/class/net/{LINK}/queues/rx-0/rps_cpus"]).strip().replace(",", "").lstrip("0") or "0"
+    return (
+        place.run(["cat", f"/sys/class/net/{LINK}/queues/rx-0/rps_cpus"])
+        .strip()
+        .replace(",", "")
+        .lstrip("0")
+        or "0"
+    )
 
 
 NEW = (1400, ["3", "3"], "1")
@@ -89,7 +100,10 @@ async def test_what_is_kept_stays(place: Namespace) -> None:
     assert carried.end.outcome == "kept", carried.events
     assert state(place) == NEW != before
     (prepared,) = (event for event in carried.events if isinstance(event, Prepared))
-    assert [one.before for one in prepared.plan][:2] == ["mtu 1500", f"rx {before[1][0]} tx {before[1][1]}"]
+    assert [one.before for one in prepared.plan][:2] == [
+        "mtu 1500",
+        f"rx {before[1][0]} tx {before[1][1]}",
+    ]
     assert not prepared.needs_second_yes and carried.log[-1].state == "kept"
     wait_until(lambda: len(guards(place)) <= 1)  # that of ip itself
 
@@ -116,7 +130,11 @@ async def test_an_unconfirmed_change_is_rolled_back_by_the_host(place: Namespace
 async def test_a_probe_that_only_reads_refuses(place: Namespace) -> None:
     before = state(place)
     carried = await carry(source(place), apply_and_keep, SPEC, limits=REAL)
-    assert carried.end.outcome == "refused" and "changes are disabled" in carried.end.text and state(place) == before
+    assert (
+        carried.end.outcome == "refused"
+        and "changes are disabled" in carried.end.text
+        and state(place) == before
+    )
 
 
 async def test_a_precondition_that_changed_since_it_was_shown(place: Namespace) -> None:
@@ -126,12 +144,16 @@ async def test_a_precondition_that_changed_since_it_was_shown(place: Namespace) 
         apply_and_keep(event, change)
 
     carried = await carry(changing(place), decide, SPEC, limits=REAL)
-    assert carried.end.outcome == "refused" and state(place)[0] == 1450 and state(place)[1:] != NEW[1:]
+    assert (
+        carried.end.outcome == "refused" and state(place)[0] == 1450 and state(place)[1:] != NEW[1:]
+    )
     assert [one.state for one in carried.log] == ["begun", "refused"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: signal.Signals) -> None:
+async def test_a_connection_that_is_lost_undoes_it(
+    place: Namespace, number: signal.Signals
+) -> None:
     """The probe is killed; the host undoes it, and nictop reads that when a new probe is there."""
     before, there = state(place), changing(place)
 
@@ -147,8 +169,8 @@ async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: sig
 
 
 async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespace) -> None:
-    """Kept or undone, as a whole, and what is said is what is there. A yes that arrived, but whose answer did not, is
-    believed when the time of the change is over."""
+    """Kept or undone, as a whole, and what is said is what is there. A yes that arrived, but whose
+    answer did not, is believed when the time of the change is over."""
     before, there = state(place), changing(place)
 
     def decide(event: Event, change: ChangeSession) -> None:
@@ -206,7 +228,9 @@ async def test_two_nictops_at_one_link(place: Namespace) -> None:
         second_ended.set()
 
     spec = replace(SPEC, actions=(MTU,), keep_within=60.0)
-    carried, _ = await asyncio.gather(carry(changing(place), first, spec, limits=REAL, log=log.append), second())
+    carried, _ = await asyncio.gather(
+        carry(changing(place), first, spec, limits=REAL, log=log.append), second()
+    )
     assert carried.end.outcome == "kept" and others == ["refused"] and state(place)[0] == 1400
 
 
@@ -214,6 +238,8 @@ async def test_what_fails_in_the_middle_leaves_nothing(place: Namespace) -> None
     """The second action is one that the driver refuses."""
     before = state(place)
     actions = (MTU, STEERING, ("ethtool", "-G", LINK, "rx", "1"), QUEUES)
-    carried = await carry(changing(place), apply_and_keep, replace(SPEC, actions=actions), limits=REAL)
+    carried = await carry(
+        changing(place), apply_and_keep, replace(SPEC, actions=actions), limits=REAL
+    )
     assert carried.end.outcome in ("undone", "refused") and carried.end.text
     assert state(place) == before

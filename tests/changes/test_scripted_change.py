@@ -1,4 +1,5 @@
-"""What a host may say in any order, or not at all: a change ends, says how, and keeps nothing that nobody kept."""
+"""What a host may say in any order, or not at all: a change ends, says how, and keeps nothing that
+nobody kept."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.audit_log import LoggedChange
-from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, Undoing, Verdict
+from nictop.changes.events import (
+    Applied,
+    ChangeTimeouts,
+    ConnectionLost,
+    Event,
+    Prepared,
+    Undoing,
+    Verdict,
+)
 from nictop.changes.job import ChangeSpec
 from nictop.changes.session import ChangeSession
 from nictop.changes.wording import outcome_text
@@ -56,26 +65,39 @@ def nothing(event: Event, change: ChangeSession) -> None:
     pass
 
 
-# -------------------------------------------------------------------------------------------------------- straight on
+# -------------------------------------------------------------------------------------- straight on
 
 
 async def test_a_change_that_is_kept() -> None:
     probe = ScriptedProbe(keep=[(line("kept"),)])
     carried = await carry(probe, keep)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "ChangeEnded"] and carried.end.outcome == "kept"
+    assert (
+        carried.kinds == ["Prepared", "Applying", "Applied", "ChangeEnded"]
+        and carried.end.outcome == "kept"
+    )
     assert probe.steps == ["prepare", "apply", "keep"]
     prepare, apply, last = probe.asked
     assert {one.id for one in probe.asked} == {carried.change.id}
     assert prepare.actions == apply.actions == (MTU,) and last.actions == ()
     assert (apply.fingerprint, apply.twice, apply.keep_within) == ("f1", True, 5.0)
     begun, ended = carried.log
-    assert (begun.state, ended.state) == ("begun", "kept") and begun.ended is None and ended.ended is not None
-    assert begun.id == ended.id and ended.actions[0].before == "mtu 1500" and ended.actions[0].undo == PLANNED.undo
+    assert (
+        (begun.state, ended.state) == ("begun", "kept")
+        and begun.ended is None
+        and ended.ended is not None
+    )
+    assert (
+        begun.id == ended.id
+        and ended.actions[0].before == "mtu 1500"
+        and ended.actions[0].undo == PLANNED.undo
+    )
     assert probe.requests[-2].inventory, "the finding is looked at anew"
 
 
 async def test_an_unconfirmed_change_is_rolled_back() -> None:
-    probe = ScriptedProbe(apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))])
+    probe = ScriptedProbe(
+        apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))]
+    )
     carried = await carry(probe, only_apply)
     assert carried.kinds == ["Prepared", "Applying", "Applied", "Undoing", "ChangeEnded"]
     assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply"]
@@ -85,7 +107,10 @@ async def test_an_unconfirmed_change_is_rolled_back() -> None:
 async def test_a_change_that_is_taken_back_at_once() -> None:
     probe = ScriptedProbe(undo=[(line("undoing", "on request"), line("undone", "on request"))])
     carried = await carry(
-        probe, lambda event, change: change.undo() if isinstance(event, Applied) else only_apply(event, change)
+        probe,
+        lambda event, change: (
+            change.undo() if isinstance(event, Applied) else only_apply(event, change)
+        ),
     )
     assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply", "undo"]
 
@@ -109,7 +134,10 @@ async def test_what_cannot_be_logged_is_not_done() -> None:
 
     probe = ScriptedProbe()
     carried = await carry(probe, keep, log=full)
-    assert (carried.end.outcome, carried.end.text) == ("refused", "the disk is full") and probe.steps == ["prepare"]
+    assert (carried.end.outcome, carried.end.text) == (
+        "refused",
+        "the disk is full",
+    ) and probe.steps == ["prepare"]
 
 
 async def test_an_end_that_cannot_be_logged_is_said() -> None:
@@ -123,7 +151,9 @@ async def test_an_end_that_cannot_be_logged_is_said() -> None:
 
 @pytest.mark.parametrize("step", ["prepare", "apply"])
 async def test_a_refusal_changes_nothing(step: str) -> None:
-    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since the plan was shown"),)]})
+    probe = ScriptedProbe(
+        **{step: [(line("refused", "the host has changed since the plan was shown"),)]}
+    )
     carried = await carry(probe, keep)
     assert carried.end.outcome == "refused" and "has changed" in carried.end.text
     assert [one.state for one in carried.log] == (["begun", "refused"] if step == "apply" else [])
@@ -135,17 +165,24 @@ async def test_other_changes_of_the_host_are_none_of_its_business() -> None:
     def decide(event: Event, change: ChangeSession) -> None:
         keep(event, change)
         if isinstance(event, Prepared):
-            probe.send(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
+            probe.send(
+                *(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept")))
+            )
             probe.send(SourceState("failed", "closed"))
 
     assert (await carry(probe, decide)).kinds == ["Prepared", "ConnectionLost", "ChangeEnded"]
 
 
-# ----------------------------------------------------------------------------------------------------- what goes wrong
+# ---------------------------------------------------------------------------------- what goes wrong
 
 
 async def test_a_failure_that_is_taken_back() -> None:
-    wrong = (line("applying"), line("failed", "ethtool: no"), line("undoing", "ethtool: no"), line("undone"))
+    wrong = (
+        line("applying"),
+        line("failed", "ethtool: no"),
+        line("undoing", "ethtool: no"),
+        line("undone"),
+    )
     carried = await carry(ScriptedProbe(apply=[wrong]), keep)
     assert (carried.end.outcome, carried.end.text) == ("undone", "ethtool: no")
     assert carried.kinds == ["Prepared", "Applying", "StepFailed", "Undoing", "ChangeEnded"]
@@ -165,7 +202,9 @@ async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
 
 async def test_what_stayed_is_said() -> None:
     words = (*APPLIED, line("undoing"), line("failed", "rollback incomplete: ens4"))
-    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, after_failure=0.2))
+    carried = await carry(
+        ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, after_failure=0.2)
+    )
     assert carried.end.outcome == "failed" and "rollback incomplete: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
 
@@ -174,7 +213,7 @@ async def test_a_probe_that_does_not_answer() -> None:
     carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, reply=0.2))
     assert (
         carried.end.outcome == "unreachable"
-        and "no reply from the probe within" in carried.end.text
+        and "s for its plan" in carried.end.text
         and not carried.log
     )
 
@@ -186,26 +225,35 @@ async def test_a_host_that_is_lost_before_anything_is_done() -> None:
     assert (await carry(probe, nothing)).end.outcome == "unreachable" and probe.steps == ["prepare"]
 
 
-# ------------------------------------------------------------------------------------------------ lost, and back again
+# ----------------------------------------------------------------------------- lost, and back again
 
 
 def after(plan: tuple[PlannedAction, ...], *more: ChangeLine) -> list[tuple[Answer, ...]]:
     """Answers to "prepare": the plan, and what is there after the host has come back."""
-    return [(PREPARED,), *((one,) for one in more), (replace(PREPARED, plan=plan, fingerprint="f2"),)]
+    return [
+        (PREPARED,),
+        *((one,) for one in more),
+        (replace(PREPARED, plan=plan, fingerprint="f2"),),
+    ]
 
 
 async def test_it_is_back_with_the_old_values() -> None:
     probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
     carried = await carry(probe, only_apply)
     assert carried.kinds == ["Prepared", "Applying", "Applied", "ConnectionLost", "ChangeEnded"]
-    assert carried.end.outcome == "undone" and "read after the connection was lost" in carried.end.text
-    assert probe.steps == ["prepare", "apply", "prepare"] and probe.asked[-1].id != probe.asked[0].id
+    assert (
+        carried.end.outcome == "undone" and "read after the connection was lost" in carried.end.text
+    )
+    assert (
+        probe.steps == ["prepare", "apply", "prepare"] and probe.asked[-1].id != probe.asked[0].id
+    )
 
 
 async def test_it_is_asked_until_it_has_undone_it() -> None:
     busy = line("refused", "another change of ens4 is in progress")
     probe = ScriptedProbe(
-        prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))), apply=[(*APPLIED, LOST, LIVE)]
+        prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))),
+        apply=[(*APPLIED, LOST, LIVE)],
     )
     assert (await carry(probe, only_apply)).end.outcome == "undone"
     assert probe.steps.count("prepare") == 4
@@ -213,7 +261,9 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
 
 async def test_new_values_that_were_not_confirmed_are_not_reported_as_kept() -> None:
     many = [(PREPARED,), *((replace(PREPARED, plan=(DONE,)),),) * 2000]
-    probe = ScriptedProbe(prepare=many, apply=[(line("applying"), line("applied", deadline=10.0), LOST, LIVE)])
+    probe = ScriptedProbe(
+        prepare=many, apply=[(line("applying"), line("applied", deadline=10.0), LOST, LIVE)]
+    )
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
     assert carried.end.outcome == "unknown" and "keep" not in probe.steps
 
@@ -227,20 +277,30 @@ async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
 async def test_it_does_not_come_back() -> None:
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
-    assert carried.end.outcome == "unknown" and "should roll back what was not confirmed" in carried.end.text
+    assert (
+        carried.end.outcome == "unknown"
+        and "should roll back what was not confirmed" in carried.end.text
+    )
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
     assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
 
 
 def hello(boot_id: str) -> Line:
-    return Line(hello=Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, boot_id, 100, 0.0, 0.0, 0.2))
+    return Line(
+        hello=Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, boot_id, 100, 0.0, 0.0, 0.2)
+    )
 
 
 @pytest.mark.parametrize(
     ("boot_id", "plan", "outcome", "text"),
     [
         ("second", PLANNED, "restarted", ""),
-        ("second", DONE, "unknown", "the host was restarted meanwhile, and its values are not the previous ones"),
+        (
+            "second",
+            DONE,
+            "unknown",
+            "the host was restarted meanwhile, and its values are not the previous ones",
+        ),
         ("first", PLANNED, "undone", "read after the connection was lost"),
         ("", PLANNED, "undone", "read after the connection was lost"),
     ],
@@ -249,7 +309,9 @@ async def test_a_host_that_was_restarted_has_not_rolled_back(
     boot_id: str, plan: PlannedAction, outcome: str, text: str
 ) -> None:
     prepare = [(PREPARED,), *((replace(PREPARED, plan=(plan,)),),) * 2000]
-    probe = ScriptedProbe(prepare=prepare, apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
+    probe = ScriptedProbe(
+        prepare=prepare, apply=[(line("applying"), line("applied", deadline=10.0), LOST)]
+    )
 
     def decide(event: Event, change: ChangeSession) -> None:
         only_apply(event, change)
@@ -259,7 +321,10 @@ async def test_a_host_that_was_restarted_has_not_rolled_back(
     probe.send(hello("first"))
     carried = await carry(probe, decide, limits=replace(PATIENT, settle=0.2))
     assert (carried.end.outcome, carried.end.text) == (outcome, text)
-    assert "rolled back" not in outcome_text(carried.end.outcome, carried.end.text) or boot_id != "second"
+    assert (
+        "rolled back" not in outcome_text(carried.end.outcome, carried.end.text)
+        or boot_id != "second"
+    )
 
 
 async def test_a_restarted_host_that_kept_it() -> None:
@@ -276,14 +341,24 @@ async def test_a_restarted_host_that_kept_it() -> None:
     assert (end.outcome, end.text) == ("kept", "read after a restart of the host")
 
 
-ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="profile for ens4")
-UP = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
+ADD = replace(
+    PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="profile for ens4"
+)
+UP = replace(
+    PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x"
+)
 
 
 @pytest.mark.parametrize(
     ("plan", "outcome"),
     [
-        ((replace(ADD, before="existing profile of this name: 1"), replace(UP, before="ens4: x")), "kept"),
+        (
+            (
+                replace(ADD, before="existing profile of this name: 1"),
+                replace(UP, before="ens4: x"),
+            ),
+            "kept",
+        ),
         ((ADD, UP), "undone"),
     ],
     ids=["kept", "undone"],
@@ -298,7 +373,7 @@ async def test_a_profile_that_is_added_is_one_of_that_name_afterwards(
     assert carried.end.outcome == outcome
 
 
-# ---------------------------------------------------------------------------------------------------------- the finding
+# -------------------------------------------------------------------------------------- the finding
 
 
 async def test_whether_the_finding_is_gone() -> None:
@@ -322,12 +397,14 @@ async def test_whether_the_finding_is_gone() -> None:
                 change.undo()
                 probe.send(Line(change=replace(line("undone"), id=change.id)))
 
-    carried = await carry(probe, decide, replace(SPEC, host="kvm-guest", finding=found), limits=ChangeTimeouts())
+    carried = await carry(
+        probe, decide, replace(SPEC, host="kvm-guest", finding=found), limits=ChangeTimeouts()
+    )
     assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts
     assert "ReadBack" in carried.kinds and carried.end.outcome == "undone"
 
 
-# --------------------------------------------------------------------------------------------------- left in the middle
+# ------------------------------------------------------------------------------- left in the middle
 
 
 async def test_whoever_leaves_takes_it_back() -> None:
@@ -360,16 +437,21 @@ def test_limits_of_the_time_to_keep_it(seconds: float) -> None:
         ChangeSession(session_of(ScriptedProbe()), ChangeSpec("h", (MTU,), keep_within=seconds))
 
 
-# ---------------------------------------------------------------------------------------------------------- any order
+# ---------------------------------------------------------------------------------------- any order
 
 said = st.sampled_from(
     [
-        *(line(kind, "x") for kind in ("refused", "applying", "kept", "undoing", "undone", "failed")),
+        *(
+            line(kind, "x")
+            for kind in ("refused", "applying", "kept", "undoing", "undone", "failed")
+        ),
         PREPARED,
         replace(APPLIED[1], deadline=11.0),
     ]
 )
-answered = st.lists(st.lists(said | st.sampled_from([LOST, LIVE]), max_size=4).map(tuple), max_size=3)
+answered = st.lists(
+    st.lists(said | st.sampled_from([LOST, LIVE]), max_size=4).map(tuple), max_size=3
+)
 
 
 @settings(max_examples=60)
@@ -380,7 +462,9 @@ def test_any_host_comes_to_an_end(
     rest: list[tuple[Answer, ...]],
     decision: str,
 ) -> None:
-    tiny = ChangeTimeouts(reply=0.01, apply=0.01, settle=0.01, rollback=0.0, after_failure=0.01, retry=0.001)
+    tiny = ChangeTimeouts(
+        reply=0.01, apply=0.01, settle=0.01, rollback=0.0, after_failure=0.01, retry=0.001
+    )
     probe = ScriptedProbe(prepare=prepare, apply=apply, keep=rest, undo=rest)
 
     def decide(event: Event, change: ChangeSession) -> None:
@@ -391,7 +475,15 @@ def test_any_host_comes_to_an_end(
 
     async def run_change() -> None:
         carried = await carry(probe, decide, replace(SPEC, keep_within=5.0), limits=tiny)
-        assert carried.end.outcome in ("kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown")
+        assert carried.end.outcome in (
+            "kept",
+            "undone",
+            "refused",
+            "cancelled",
+            "unreachable",
+            "failed",
+            "unknown",
+        )
         assert "keep" not in probe.steps or decision == "keep"
         assert len(carried.log) == (2 if "apply" in probe.steps else 0)
         assert not carried.log or carried.log[-1].state == carried.end.outcome

@@ -25,15 +25,20 @@ def proof(snapshot: Snapshot) -> GoalCheck:
     return GoalCheck(mtu == 9000, f"ens4 has MTU {mtu}")
 
 
-JOB = ChangeJob("alma-load-001", "use jumbo frames", "ens4", Fix("here", "set it now", (), False), proof=proof)
+JOB = ChangeJob(
+    "alma-load-001", "use jumbo frames", "ens4", Fix("here", "set it now", (), False), proof=proof
+)
 
 
 def read_at(time: float, mtu: int) -> Line:
     return inventory(link(1, "ens4", mtu=mtu), time=time)
 
 
-async def test_a_guided_set_up_that_reaches_its_goal_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The goal is checked with each inventory that was read after the change; only a new result is an event."""
+async def test_a_guided_set_up_that_reaches_its_goal_is_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The goal is checked with each inventory that was read after the change; only a new result is
+    an event."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     probe = ScriptedProbe(keep=[(line("kept"),)])
     host = session_of(probe)
@@ -54,13 +59,23 @@ async def test_a_guided_set_up_that_reaches_its_goal_is_kept(monkeypatch: pytest
         GoalCheck(False, "ens4 has MTU 1500"),
         GoalCheck(True, "ens4 has MTU 9000"),
     ]
-    assert (session.progress.stage, session.progress.outcome, session.progress.proof) == ("ended", "kept", events[-2])
+    assert (session.progress.stage, session.progress.outcome, session.progress.proof) == (
+        "ended",
+        "kept",
+        events[-2],
+    )
     (logged,) = read_log(log_path({"XDG_STATE_HOME": str(tmp_path)})).changes
-    assert (logged.state, logged.host, logged.title) == ("kept", "alma-load-001", "use jumbo frames")
+    assert (logged.state, logged.host, logged.title) == (
+        "kept",
+        "alma-load-001",
+        "use jumbo frames",
+    )
     assert [one.words for one in logged.actions] == [PLANNED.words]
 
 
-async def test_the_time_to_keep_it_is_fixed_once_it_is_applied(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_time_to_keep_it_is_fixed_once_it_is_applied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     probe = ScriptedProbe(undo=[(line("undoing"), line("undone"))])
     host = session_of(probe)

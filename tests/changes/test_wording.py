@@ -26,9 +26,8 @@ from nictop.model.text.terminal import width
 from nictop.probe.records import PlannedAction
 from tests.changes.carrying import PLANNED
 from tests.support.arbitrary import arbitrary
+from tests.support.hostile import NAME as HOSTILE
 from tests.test_borders import loaded_by
-
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>"
 
 
 def test_a_plan() -> None:
@@ -41,7 +40,9 @@ def test_a_plan() -> None:
         "     persistence  until reboot",
         "     rollback     ip link set dev ens4 mtu 1500",
     ]
-    profile = PlannedAction(("nmcli", "con", "mod", "lan"), "", "mtu: 9000", (), "lan", persistent=True)
+    profile = PlannedAction(
+        ("nmcli", "con", "mod", "lan"), "", "mtu: 9000", (), "lan", persistent=True
+    )
     lines = list(plan_lines((one, profile), 80))[6:]
     assert lines == [
         "2. nmcli con mod lan",
@@ -58,7 +59,9 @@ def test_a_plan() -> None:
 @given(st.integers(0, 2**32), st.sampled_from([24, 40, 80, 120]))
 def test_any_plan_is_clean(seed: int, cells: int) -> None:
     random = Random(seed)
-    plan = tuple(replace(arbitrary(PlannedAction, random), words=(HOSTILE, "a b", "")) for _ in range(2))
+    plan = tuple(
+        replace(arbitrary(PlannedAction, random), words=(HOSTILE, "a b", "")) for _ in range(2)
+    )
     for line in plan_lines(plan, cells):
         assert line.isprintable() and width(line) <= max(cells, 40)
 
@@ -88,7 +91,11 @@ def test_events(event: Event, said: str) -> None:
 
 
 def test_changes_load_no_screen() -> None:
-    for module in ("nictop.changes.session", "nictop.changes.guided.set_up", "nictop.cli.change.run"):
+    for module in (
+        "nictop.changes.session",
+        "nictop.changes.guided.set_up",
+        "nictop.cli.change.run",
+    ):
         assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "psutil"} == set()
     assert loaded_by("nictop.cli.commands.fix") & {"asyncio", "msgspec"} == set()
     assert loaded_by("nictop.cli.commands.changes") & {"asyncio", "msgspec"} == set()

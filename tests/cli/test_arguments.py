@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
 from nictop.cli import SUMMARIES
-from nictop.cli.arguments import parse
+from nictop.cli.arguments import parse, whole_number
 from nictop.cli.main import main
 
 
@@ -30,7 +32,9 @@ def test_hosts_and_commands(line: str, command: str | None, hosts: list[str]) ->
     assert (options.command, options.hosts) == (command, hosts)
 
 
-@pytest.mark.parametrize("line", ["--sudo", "--sudo vm1", "vm1 --sudo", "--sudo show vm1", "show --sudo vm1"])
+@pytest.mark.parametrize(
+    "line", ["--sudo", "--sudo vm1", "vm1 --sudo", "--sudo show vm1", "show --sudo vm1"]
+)
 def test_access_options_are_valid_before_and_after_a_command(line: str) -> None:
     options = parse(line.split())
     assert (options.sudo, options.accept_new_host_keys) == (True, False)
@@ -39,7 +43,10 @@ def test_access_options_are_valid_before_and_after_a_command(line: str) -> None:
 
 def test_changes_need_an_option() -> None:
     assert not parse([]).allow_changes
-    assert parse(["vm1", "--allow-changes"]).allow_changes and parse(["--allow-changes", "show"]).allow_changes
+    assert (
+        parse(["vm1", "--allow-changes"]).allow_changes
+        and parse(["--allow-changes", "show"]).allow_changes
+    )
 
 
 @pytest.mark.parametrize("line", ["", "vm1", "show", "check vm1"])
@@ -68,23 +75,41 @@ def test_help_always_lists_the_commands(line: str, capsys: pytest.CaptureFixture
     assert "check " in capsys.readouterr().out
 
 
-# --------------------------------------------------------------------------------------- options between arguments
+# ------------------------------------------------------------------------ options between arguments
 
 
 @pytest.mark.parametrize(
     ("line", "values"),
     [
-        ("fix vm1 RULE --dry-run ens224", {"host": "vm1", "rule": "RULE", "subject": "ens224", "dry_run": True}),
-        ("fix --dry-run vm1 --number 2 RULE", {"host": "vm1", "rule": "RULE", "subject": None, "number": 2}),
-        ("check vm1 --watch 5 vm2 --strict vm3", {"hosts": ["vm1", "vm2", "vm3"], "watch": 5.0, "strict": True}),
+        (
+            "fix vm1 RULE --dry-run ens224",
+            {"host": "vm1", "rule": "RULE", "subject": "ens224", "dry_run": True},
+        ),
+        (
+            "fix --dry-run vm1 --number 2 RULE",
+            {"host": "vm1", "rule": "RULE", "subject": None, "number": 2},
+        ),
+        (
+            "check vm1 --watch 5 vm2 --strict vm3",
+            {"hosts": ["vm1", "vm2", "vm3"], "watch": 5.0, "strict": True},
+        ),
         ("vm1 --sudo vm2", {"hosts": ["vm1", "vm2"], "sudo": True}),
         ("changes --last 3 vm1", {"host": "vm1", "last": 3}),
         ("compare a --format json b", {"results": ["a", "b"], "format": "json"}),
         ("traffic vm1 --time 3 vm2", {"client": "vm1", "server": "vm2", "time": "3"}),
-        ("record a.nictop --time 5 vm1 --sudo vm2", {"file": "a.nictop", "hosts": ["vm1", "vm2"], "time": 5.0}),
+        (
+            "record a.nictop --time 5 vm1 --sudo vm2",
+            {"file": "a.nictop", "hosts": ["vm1", "vm2"], "time": 5.0},
+        ),
         ("setup vm1 queues --dry-run ens256 4", {"nic": "ens256", "number": 4, "dry_run": True}),
-        ("setup --keep-within 9 vm1 --yes queues ens256 4", {"number": 4, "yes": 1, "keep_within": 9.0}),
-        ("setup vm1 queues ens256 4", {"yes": 0, "dry_run": False, "script": False, "keep_within": 30.0}),
+        (
+            "setup --keep-within 9 vm1 --yes queues ens256 4",
+            {"number": 4, "yes": 1, "keep_within": 9.0},
+        ),
+        (
+            "setup vm1 queues ens256 4",
+            {"yes": 0, "dry_run": False, "script": False, "keep_within": 30.0},
+        ),
         ("compare -- -a b", {"results": ["-a", "b"]}),
     ],
 )
@@ -113,7 +138,7 @@ def test_the_command_with_wrong_arguments_is_named(
     assert capsys.readouterr().err.endswith(f"{sentence}\n")
 
 
-# ------------------------------------------------------------------------------------------------------------- help
+# --------------------------------------------------------------------------------------------- help
 
 
 def printed_by(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
@@ -142,7 +167,35 @@ def test_help_of_nictop_and_of_a_job(capsys: pytest.CaptureFixture[str]) -> None
         (("setup", "nothing"), "invalid choice: 'nothing'"),
     ],
 )
-def test_help_of_what_does_not_exist(words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_what_does_not_exist(
+    words: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(("help", *words)) == 2
     streams = capsys.readouterr()
     assert streams.out == "" and sentence in streams.err
+
+
+@pytest.mark.parametrize("text", ["1", "999", "0999", "00000000007"])
+def test_a_whole_number(text: str) -> None:
+    assert whole_number(text, 999, "a number") == int(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "000", "1000", "00001000", "0001999999999", "-1", "+1", "1.0", "²", "٣"]
+)
+def test_no_leading_zero_takes_a_number_past_its_bound(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a number"):
+        whole_number(text, 999, "a number")
+
+
+def test_a_number_of_thousands_of_digits_is_refused() -> None:
+    for zeros in ("", "0001"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            whole_number(zeros + "9" * 5_000, 999, "a number")
+
+
+def test_a_fix_with_leading_zeros_is_not_past_the_last_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fix", "vm1", "a_rule", "--number", "0001999999999"]) == 2
+    assert "is not the number of a fix" in capsys.readouterr().err

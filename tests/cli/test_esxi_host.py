@@ -42,14 +42,19 @@ def test_show(esxi: EsxiHost, tmp_path: Path) -> None:
     done = nictop(esxi, tmp_path / "home", "show", "--sudo")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("esx1 · ESXi host (experimental) · 8 CPUs · VMkernel 7.0.3 · rates over")
+    assert lines[0].startswith(
+        "esx1 · ESXi host (experimental) · 8 CPUs · VMkernel 7.0.3 · rates over"
+    )
     text = " ".join(done.stdout.split())
     assert "experimental: not tested on a real ESXi host" in text
     assert "VF 1 3b:02.1 db1" in text and "Assigned to VM db1" in text
     assert "Attributes MAC unknown · VLAN unknown · spoof check unknown" in text
     assert "Counters not read: no VM has it" in text
     assert "Switch port not known: not offered by ESXi" in text
-    assert "web1 2 vCPUs · 110 % of a CPU · CPU ready 0.3 % · co-stop 0 % · web1.eth0 by vmnic0" in text
+    assert (
+        "web1 2 vCPUs · 110 % of a CPU · CPU ready 0.3 % · co-stop 0 % · web1.eth0 by vmnic0"
+        in text
+    )
     assert "CPU ready 12 % · co-stop 2.0 % · db1.eth0 by vmnic0 · VF 1 of vmnic4" in text
     assert max(map(width, lines)) <= 120
 

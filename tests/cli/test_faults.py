@@ -1,4 +1,5 @@
-"""Internal errors, and arbitrary input of a terminal: no traceback, and never exit code 0 after an error."""
+"""Internal errors, and arbitrary input of a terminal: no traceback, and never exit code 0 after an
+error."""
 
 from __future__ import annotations
 
@@ -27,13 +28,13 @@ NICTOP = [sys.executable, "-m", "nictop"]
 CTRL_C = b"\x03"
 FAULTS = {
     "a key": "NictopApp.action_help = fails",
-    "a subscriber": "LiveView._update_hosts = fails",
+    "a subscriber": "LiveDrawing._update_hosts = fails",
     "a timer": "StatusLine.refresh_cost = fails",
-    "a message": "LiveView.draw_resized = fails",
+    "a message": "LiveDrawing.draw_resized = fails",
     "drawing": "DeviceTable.render_line = fails",
     "a worker": "NictopApp._show_live = fails_later",
-    "mounting": "LiveView.on_mount = fails",
-    "composing": "LiveView.compose = fails",
+    "mounting": "LiveDrawing.on_mount = fails",
+    "composing": "LiveDrawing.compose = fails",
     "the input thread": "TerminalDriver.run_input_thread = fails",
     "opening": "opening._run = fails",
 }
@@ -43,7 +44,7 @@ from nictop.tui import run as opening
 from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
 from nictop.cli.main import main
-from nictop.tui.screens.live.view import LiveView
+from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 
@@ -60,7 +61,9 @@ sys.exit(main(["demo"]))
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: str, tmp_path: Path) -> None:
+def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(
+    fault: str, tmp_path: Path
+) -> None:
     program = PROGRAM.format(fault=FAULTS[fault])
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
     with TerminalProgram([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
@@ -76,7 +79,9 @@ def test_an_internal_error_prints_a_sentence_and_restores_the_terminal(fault: st
         assert screen.output.rindex(b"\x1b[?1049l") > screen.output.rindex(b"\x1b[?1049h"), (
             "the alternate screen is left"
         )
-        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), "the cursor is shown"
+        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), (
+            "the cursor is shown"
+        )
     (file,) = (tmp_path / "nictop").iterdir()
     assert str(file) in "".join(screen.text.split())
     assert "ValueError: this went wrong" in file.read_text() and "in fails" in file.read_text()
@@ -96,7 +101,9 @@ def test_an_internal_error_of_a_command_has_its_own_exit_code(
     monkeypatch.setattr(cli, "_run", fails)
     assert main(["check"]) == EXIT_FAULT
     streams = capsys.readouterr()
-    assert streams.out == "" and streams.err.startswith("nictop: internal error: ZeroDivisionError\n")
+    assert streams.out == "" and streams.err.startswith(
+        "nictop: internal error: ZeroDivisionError\n"
+    )
     assert "Traceback" not in streams.err and "\x1b" not in streams.err
 
 
@@ -108,7 +115,10 @@ def test_the_traceback_is_printed_if_no_file_can_be_written(
     monkeypatch.setattr(cli, "_run", lambda _: 1 // 0)
     assert main(["check"]) == EXIT_FAULT
     streams = capsys.readouterr().err
-    assert "please report it with these lines" in streams and "ZeroDivisionError" in streams.splitlines()[-1]
+    assert (
+        "please report it with these lines" in streams
+        and "ZeroDivisionError" in streams.splitlines()[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,7 +157,9 @@ def test_ctrl_z_suspends_and_fg_paints_everything_again(tmp_path: Path) -> None:
     """Also from a script, which is stopped too, and with a dialog open."""
     (tmp_path / "script").write_text(f"{' '.join(NICTOP)} demo\necho left $?\n")
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), PS1="prompt> ")
-    with TerminalProgram(["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)) as screen:
+    with TerminalProgram(
+        ["bash", "--norc", "--noprofile", "-i"], tmp_path, variables, (80, 24)
+    ) as screen:
         screen.type("sh ./script\n")
         screen.wait_for_text("ens192")
         screen.type("?")
@@ -176,12 +188,18 @@ def test_ctrl_z_without_a_shell_to_go_back_to_suspends_nothing(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("arguments", [(), ("demo",), ("replay", DEMO)])
-def test_on_a_dumb_terminal_the_error_names_an_alternative(arguments: tuple[str, ...], tmp_path: Path) -> None:
+def test_on_a_dumb_terminal_the_error_names_an_alternative(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path), TERM="dumb")
     with TerminalProgram([*NICTOP, *arguments], tmp_path, variables, (80, 24)) as screen:
         assert screen.wait_for_end() == 2
     assert "TERM=dumb: this terminal cannot show the screens" in screen.text
-    assert "nictop show" in screen.text and "nictop check" in screen.text and b"\x1b" not in screen.output
+    assert (
+        "nictop show" in screen.text
+        and "nictop check" in screen.text
+        and b"\x1b" not in screen.output
+    )
 
 
 class Reading(TerminalDriver):
@@ -192,7 +210,9 @@ class Reading(TerminalDriver):
         self.process_message = take  # type: ignore[assignment, method-assign]
 
 
-@given(st.lists(st.text("\x1b[]?;:0123456789<>mMuRtcABCDFHIOPSyz~$\x07\\ é") | st.text(), max_size=8))
+@given(
+    st.lists(st.text("\x1b[]?;:0123456789<>mMuRtcABCDFHIOPSyz~$\x07\\ é") | st.text(), max_size=8)
+)
 def test_any_text_is_read_and_the_keys_after_it_too(texts: list[str]) -> None:
     messages: list[Message] = []
     driver = Reading(messages.append)

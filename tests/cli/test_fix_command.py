@@ -1,5 +1,5 @@
-"""``nictop fix`` and ``nictop changes`` as processes, against a real NetworkManager in a namespace: a finding goes away
-and stays away when it is kept, and comes back in every other case."""
+"""``nictop fix`` and ``nictop changes`` as processes, against a real NetworkManager in a namespace:
+a finding goes away and stays away when it is kept, and comes back in every other case."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ from nictop.rules import Fix
 from nictop.wire.source import Source, SourceState
 from tests.cli.test_main import call_main
 from tests.support.findings import commands, finding
+from tests.support.hostile import PROFILE_NAMES
 from tests.support.namespaces import ROOT
-from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 from tests.support.probe import is_alive
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 from tests.support.sources import ScriptedSource, session_of
@@ -38,15 +43,19 @@ from tests.support.sshd import PRIVILEGE_SEPARATION_DIRECTORY, Sshd, why_no_sshd
 LIMIT = 60.0
 FILL = "ADDRESS/PREFIX=192.0.2.10/24"
 RULE = "profile_is_generated"
-HOSTILE = "lan '$(reboot)' \"x\" [/b] `id`; é"
+HOSTILE = PROFILE_NAMES[-1]
 
-needs_networkmanager = pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
+needs_networkmanager = pytest.mark.skipif(
+    why_no_networkmanager() is not None, reason=why_no_networkmanager() or ""
+)
 
 
 class Fixing:
     """A running ``nictop fix`` whose questions are answered."""
 
-    def __init__(self, manager: PrivateNetworkManager, state: Path, *words: str, stdin: int = subprocess.PIPE) -> None:
+    def __init__(
+        self, manager: PrivateNetworkManager, state: Path, *words: str, stdin: int = subprocess.PIPE
+    ) -> None:
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),
             "XDG_STATE_HOME": str(state),
@@ -99,7 +108,9 @@ class Fixing:
         """Process id of its probe."""
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
             children = [int(word) for word in file.read().split()]
-        (found,) = (pid for pid in children if b"nictop.probe" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        (found,) = (
+            pid for pid in children if b"nictop.probe" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        )
         return found
 
 
@@ -116,15 +127,21 @@ def sick(manager: PrivateNetworkManager) -> PrivateNetworkManager:
         manager.stop()
         for uuid in profiles_on_disk(manager):
             manager.run(["rm", "-f", uuid])
-        manager.run(["sh", "-c", "rm -f /run/NetworkManager/system-connections/* /var/lib/NetworkManager/*"])
+        manager.run(
+            ["sh", "-c", "rm -f /run/NetworkManager/system-connections/* /var/lib/NetworkManager/*"]
+        )
         manager.run(["ip", "address", "flush", "dev", "ens4"])
         manager.start()
-    manager.wait_for(lambda: manager.device_state("ens4") >= 70 and profile(manager) == "Wired connection 1")
+    manager.wait_for(
+        lambda: manager.device_state("ens4") >= 70 and profile(manager) == "Wired connection 1"
+    )
     return manager
 
 
 def profiles_on_disk(manager: PrivateNetworkManager) -> list[str]:
-    return manager.run(["find", "/etc/NetworkManager/system-connections", "-type", "f"]).splitlines()
+    return manager.run(
+        ["find", "/etc/NetworkManager/system-connections", "-type", "f"]
+    ).splitlines()
 
 
 def profile(manager: PrivateNetworkManager) -> str:
@@ -149,7 +166,13 @@ def picture(manager: PrivateNetworkManager) -> tuple[object, ...]:
         ],
         check=False,
     )
-    return profile(manager), sorted(manager.profiles()), addresses(manager), shown, profiles_on_disk(manager)
+    return (
+        profile(manager),
+        sorted(manager.profiles()),
+        addresses(manager),
+        shown,
+        profiles_on_disk(manager),
+    )
 
 
 def fix(manager: PrivateNetworkManager, state: Path, *words: str, rule: str = RULE) -> Fixing:
@@ -163,7 +186,7 @@ def logged(state: Path) -> list[dict[str, object]]:
     return found
 
 
-# --------------------------------------------------------------------------------------------------------------- kept
+# --------------------------------------------------------------------------------------------- kept
 
 
 @needs_networkmanager
@@ -200,24 +223,34 @@ def test_yes_applies_and_keeps_by_itself(sick: PrivateNetworkManager, tmp_path: 
     assert "host still reachable" in fixing.said and "finding resolved" in fixing.said
 
 
-# ------------------------------------------------------------------------------------------------------------ not kept
+# ----------------------------------------------------------------------------------------- not kept
 
 
 @needs_networkmanager
 @pytest.mark.parametrize("allowed", [(), ("--allow-changes",)])
-def test_a_dry_run_changes_nothing(sick: PrivateNetworkManager, tmp_path: Path, allowed: tuple[str, ...]) -> None:
+def test_a_dry_run_changes_nothing(
+    sick: PrivateNetworkManager, tmp_path: Path, allowed: tuple[str, ...]
+) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, *allowed, "--dry-run", "--fill", FILL) as fixing:
         code, plan = fixing.end()
-    assert code == 0 and "current      ipv4.method auto" in plan and "new          ipv4.method manual" in plan
+    assert (
+        code == 0
+        and "current      ipv4.method auto" in plan
+        and "new          ipv4.method manual" in plan
+    )
     assert picture(sick) == before and logged(tmp_path) == []
 
 
 @pytest.mark.parametrize("option", ["dry_run", "script"])
-async def test_a_plan_needs_no_code_that_changes_a_host(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_plan_needs_no_code_that_changes_a_host(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where changes are allowed, on the command line and in the configuration."""
     chosen = {"dry_run": False, "script": False, option: True}
-    options = argparse.Namespace(allow_changes=True, sudo=False, interval=1.0, accept_new_host_keys=False, **chosen)
+    options = argparse.Namespace(
+        allow_changes=True, sudo=False, interval=1.0, accept_new_host_keys=False, **chosen
+    )
     place = Host("here", "local", allow_changes=True)
     assert allowed_by(options, place) is False
     connected: list[bool] = []
@@ -237,7 +270,9 @@ async def test_a_plan_needs_no_code_that_changes_a_host(option: str, monkeypatch
 
 @needs_networkmanager
 @pytest.mark.parametrize("answer", ["no", "", "ye", "yes please"])
-def test_whatever_is_not_yes_is_no(sick: PrivateNetworkManager, tmp_path: Path, answer: str) -> None:
+def test_whatever_is_not_yes_is_no(
+    sick: PrivateNetworkManager, tmp_path: Path, answer: str
+) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")
@@ -248,7 +283,9 @@ def test_whatever_is_not_yes_is_no(sick: PrivateNetworkManager, tmp_path: Path, 
 
 @needs_networkmanager
 @pytest.mark.parametrize("stdin", ["nowhere", "ends"])
-def test_without_a_terminal_to_answer_nothing_is_done(sick: PrivateNetworkManager, tmp_path: Path, stdin: str) -> None:
+def test_without_a_terminal_to_answer_nothing_is_done(
+    sick: PrivateNetworkManager, tmp_path: Path, stdin: str
+) -> None:
     before = picture(sick)
     words = ("fix", "local", RULE, "ens4", "--allow-changes", "--fill", FILL)
     place = subprocess.DEVNULL if stdin == "nowhere" else subprocess.PIPE
@@ -261,7 +298,9 @@ def test_without_a_terminal_to_answer_nothing_is_done(sick: PrivateNetworkManage
 
 
 @needs_networkmanager
-def test_without_confirmation_it_is_rolled_back(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+def test_without_confirmation_it_is_rolled_back(
+    sick: PrivateNetworkManager, tmp_path: Path
+) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "5", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")
@@ -276,7 +315,9 @@ def test_without_confirmation_it_is_rolled_back(sick: PrivateNetworkManager, tmp
 
 @needs_networkmanager
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_takes_it_back(
+    sick: PrivateNetworkManager, tmp_path: Path, number: signal.Signals
+) -> None:
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")
@@ -290,8 +331,11 @@ def test_a_signal_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, num
 
 @needs_networkmanager
 @pytest.mark.parametrize("who", ["nictop", "probe"])
-def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tmp_path: Path, who: str) -> None:
-    """nictop or the probe is killed while it waits to be kept, for ten minutes if nobody noticed."""
+def test_a_connection_that_is_lost_takes_it_back(
+    sick: PrivateNetworkManager, tmp_path: Path, who: str
+) -> None:
+    """nictop or the probe is killed while it waits to be kept, for ten minutes if nobody
+    noticed."""
     before = picture(sick)
     with fix(sick, tmp_path, "--allow-changes", "--keep-within", "600", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")
@@ -307,18 +351,25 @@ def test_a_connection_that_is_lost_takes_it_back(sick: PrivateNetworkManager, tm
 
 
 @needs_networkmanager
-def test_a_precondition_that_changed_since_it_was_shown(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+def test_a_precondition_that_changed_since_it_was_shown(
+    sick: PrivateNetworkManager, tmp_path: Path
+) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
         fixing.until("Apply on local?")
         sick.nmcli("con", "mod", "Wired connection 1", "ipv4.method", "disabled")
         fixing.answer("yes")
         assert fixing.end()[0] == 2
-    assert "the host has changed since the plan was shown" in fixing.said and "192.0.2.10" not in addresses(sick)
+    assert (
+        "the host has changed since the plan was shown" in fixing.said
+        and "192.0.2.10" not in addresses(sick)
+    )
     assert [one["state"] for one in logged(tmp_path)] == ["refused"]
 
 
 @needs_networkmanager
-def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+def test_the_link_of_the_default_route_takes_two_yes(
+    sick: PrivateNetworkManager, tmp_path: Path
+) -> None:
     sick.run(["ip", "address", "add", "198.51.100.2/24", "dev", "ens4"])
     sick.run(["ip", "route", "add", "default", "via", "198.51.100.1"])
     before = profile(sick)
@@ -328,7 +379,9 @@ def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager
     with fix(sick, tmp_path, "--allow-changes", "--number", "1") as fixing:
         fixing.until("Apply on local?")
         fixing.answer("yes")
-        fixing.until("This may disconnect the host; it would roll back automatically. Continue? [yes/no]")
+        fixing.until(
+            "This may disconnect the host; it would roll back automatically. Continue? [yes/no]"
+        )
         fixing.answer("no")
         assert fixing.end()[0] == 1
     assert profile(sick) == before and logged(tmp_path) == []
@@ -336,16 +389,30 @@ def test_the_link_of_the_default_route_takes_two_yes(sick: PrivateNetworkManager
 
 @needs_networkmanager
 def test_a_profile_with_a_hostile_name(sick: PrivateNetworkManager, tmp_path: Path) -> None:
-    """It goes through findings, plan, action, log and script as the very same name, and no shell ever sees it."""
+    """It goes through findings, plan, action, log and script as the very same name, and no shell
+    ever sees it."""
     uuid = "11111111-1111-4111-8111-111111111111"
-    add = ("con", "add", "type", "ethernet", "ifname", "ens9", "con-name", HOSTILE, "connection.uuid", uuid)
+    add = (
+        "con",
+        "add",
+        "type",
+        "ethernet",
+        "ifname",
+        "ens9",
+        "con-name",
+        HOSTILE,
+        "connection.uuid",
+        uuid,
+    )
     sick.nmcli(*add, "ipv4.method", "disabled", "ipv6.method", "disabled")
     try:
         words = ("--allow-changes", "--yes", "--yes")
         with fix(sick, tmp_path, *words, rule="profile_names_a_missing_interface") as fixing:
             code, plan = fixing.end()
         assert code == 0, fixing.said
-        shown = sick.run(["nmcli", "-g", "connection.interface-name", "con", "show", "uuid", uuid]).strip()
+        shown = sick.run(
+            ["nmcli", "-g", "connection.interface-name", "con", "show", "uuid", uuid]
+        ).strip()
         assert shown == "ens4" and profile(sick) == HOSTILE
         (change,) = logged(tmp_path)
         assert HOSTILE in change["actions"][0]["words"]  # type: ignore[index]
@@ -354,7 +421,7 @@ def test_a_profile_with_a_hostile_name(sick: PrivateNetworkManager, tmp_path: Pa
         sick.nmcli("con", "delete", "uuid", uuid)
 
 
-# ------------------------------------------------------------------------------------------------------------ over SSH
+# ----------------------------------------------------------------------------------------- over SSH
 
 
 class SshdInside(Sshd):
@@ -374,7 +441,9 @@ class SshdInside(Sshd):
 
 
 @pytest.fixture
-def far(sick: PrivateNetworkManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshdInside]:
+def far(
+    sick: PrivateNetworkManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[SshdInside]:
     """The same host over SSH, called far."""
     reason = why_no_sshd()
     if reason is not None:
@@ -383,7 +452,8 @@ def far(sick: PrivateNetworkManager, tmp_path: Path, monkeypatch: pytest.MonkeyP
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text(
-        f"Host far\n HostName {sshd.address}\n Port {sshd.port}\n IdentityFile {sshd.key}\n User {sshd.user}\n"
+        f"Host far\n HostName {sshd.address}\n Port {sshd.port}\n IdentityFile {sshd.key}\n User "
+        f"{sshd.user}\n"
         f" UserKnownHostsFile {sshd.known_hosts}\n"
     )
     monkeypatch.setenv("HOME", str(home))
@@ -396,7 +466,9 @@ def far(sick: PrivateNetworkManager, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @needs_networkmanager
 def test_over_ssh_it_is_kept(sick: PrivateNetworkManager, far: SshdInside, tmp_path: Path) -> None:
-    with Fixing(sick, tmp_path, "fix", "far", RULE, "--allow-changes", "--yes", "--fill", FILL) as fixing:
+    with Fixing(
+        sick, tmp_path, "fix", "far", RULE, "--allow-changes", "--yes", "--fill", FILL
+    ) as fixing:
         code, _ = fixing.end()
     assert code == 0, fixing.said
     assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
@@ -424,11 +496,13 @@ def test_over_ssh_a_lost_connection_takes_it_back(
     assert picture(sick) == before and [one["state"] for one in logged(tmp_path)] == ["undone"]
 
 
-# -------------------------------------------------------------------------------------------------------- only reading
+# ------------------------------------------------------------------------------------- only reading
 
 
 @needs_networkmanager
-def test_a_script_needs_no_permission_and_does_the_same(sick: PrivateNetworkManager, tmp_path: Path) -> None:
+def test_a_script_needs_no_permission_and_does_the_same(
+    sick: PrivateNetworkManager, tmp_path: Path
+) -> None:
     with fix(sick, tmp_path, "--script", "--fill", FILL) as fixing:
         code, text = fixing.end()
     assert code == 0 and text.startswith("#!/bin/sh\n") and profile(sick) == "Wired connection 1"
@@ -451,7 +525,9 @@ def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) ->
 
 async def test_rules_that_compare_hosts_need_the_others() -> None:
     """The other host is looked at, and only fixes of the one that is meant are carried out."""
-    (case, *_) = json.loads((CASES_DIRECTORY / "path" / "mtu_differs_in_one_subnet.json").read_text())["fires"]
+    (case, *_) = json.loads(
+        (CASES_DIRECTORY / "link" / "mtu_differs_in_one_subnet.json").read_text()
+    )["fires"]
     sessions = []
     for said in case["hosts"]:
         snapshot = host_facts(said).snapshot
@@ -470,7 +546,9 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
     assert chosen.actions.actions[0][:5] == ("ip", "link", "set", "dev", found.subject)
     with pytest.raises(NictopError):
         one_finding(others[0], [meant], "mtu_differs_in_one_subnet", None)
-    with pytest.raises(NictopError, match=f"has no finding about ens999 on {meant.name}, but about {found.subject}"):
+    with pytest.raises(
+        NictopError, match=f"has no finding about ens999 on {meant.name}, but about {found.subject}"
+    ):
         one_finding(meant, others, "mtu_differs_in_one_subnet", "ens999")
 
 
@@ -505,6 +583,18 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         (("fix", "local", RULE), 2, "changes are disabled for local"),
         (("fix", "local", RULE, "--keep-within", "4"), 2, "5 to 600"),
         (("fix", "local", RULE, "--fill", "x"), 2, "NAME=VALUE"),
+        # before a host is connected to, which would be exit code 3
+        (("fix", "127.0.0.1:1", RULE, "--allow-changes", "--fill", "N=1"), 2, "<INTERFACE>"),
+        (("fix", "127.0.0.1:1", RULE, "--allow-changes", "--fill", "MAC=x"), 2, '"x" is not'),
+        (("setup", "127.0.0.1:1", "--allow-changes", "led", "a", "--seconds", "61"), 2, "60 s"),
+        (
+            ("setup", "127.0.0.1:1", "--allow-changes", "address", "a", "--static", "192.0.2.1"),
+            *(2, "has no prefix length"),
+        ),
+        (
+            ("setup", "127.0.0.1:1", "--allow-changes", "address", "a", "--dhcp", "--gateway", "x"),
+            *(2, "DHCP provides the gateway"),
+        ),
         (("fix", "local", RULE, "--dry-run", "--script"), 2, "omit one of them"),
         (("fix", "a b", RULE), 2, "is not a valid host"),
         (("fix", "127.0.0.1:1", RULE, "--allow-changes"), 3, "127.0.0.1"),

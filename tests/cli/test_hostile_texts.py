@@ -1,7 +1,8 @@
-"""No control character and no invisible character of a host's texts reaches the screen, the output of commands,
-reports, labels of metrics, or commands to copy.
+"""No control character and no invisible character of a host's texts reaches the screen, the output
+of commands, reports, labels of metrics, or commands to copy.
 
-The hosts are recorded ones and those of the cases of the rules, with such a character in many of their texts.
+The hosts are recorded ones and those of the cases of the rules, with such a character in many of
+their texts.
 """
 
 from __future__ import annotations
@@ -69,9 +70,32 @@ INVISIBLE_CHARACTERS = (
 )
 CHARACTERS = (*CONTROL_CHARACTERS, *BIDI, *INVISIBLE_CHARACTERS)
 TEMPLATES = (
-    *("{0[x]}", "{0.x}", "{9}", "{", "}", "{0:>20000000}", "%s%d", "%(x)s", "%9999999d", "%", "$x ${x}"),
+    *(
+        "{0[x]}",
+        "{0.x}",
+        "{9}",
+        "{",
+        "}",
+        "{0:>20000000}",
+        "%s%d",
+        "%(x)s",
+        "%9999999d",
+        "%",
+        "$x ${x}",
+    ),
     *(r"\1\g<9>", "(?P<x", "(a+)+$", "[", "[!", "*" * 40, "[bold]", "[/x]"),
-    *("9" * 5000, "-" + "9" * 4000, "0x" + "f" * 4000, "1e999", "nan", "1_0", "٣", "²", "9" * 30, "0-" + "9" * 4999),
+    *(
+        "9" * 5000,
+        "-" + "9" * 4000,
+        "0x" + "f" * 4000,
+        "1e999",
+        "nan",
+        "1_0",
+        "٣",
+        "²",
+        "9" * 30,
+        "0-" + "9" * 4999,
+    ),
 )
 """What does harm as a format, a pattern, a template or a number."""
 KEYS = (
@@ -95,8 +119,11 @@ def as_template(text: str, random: Random) -> str:
     return random.choice((found, text + found))
 
 
-def spoiled(value: T, kind: Any, random: Random, share: float, change: Change = with_character) -> T:
-    """`value` with about `share` of its texts changed, by default with one of `CHARACTERS` in it; `kind`: its type."""
+def spoiled(
+    value: T, kind: Any, random: Random, share: float, change: Change = with_character
+) -> T:
+    """`value` with about `share` of its texts changed, by default with one of `CHARACTERS` in it;
+    `kind`: its type."""
     changed: Any = value
     origin, members = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
@@ -108,20 +135,30 @@ def spoiled(value: T, kind: Any, random: Random, share: float, change: Change = 
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = fields_of(type(value))
         changed = dataclasses.replace(
-            value, **{name: spoiled(getattr(value, name), one, random, share, change) for name, one in hints.items()}
+            value,
+            **{
+                name: spoiled(getattr(value, name), one, random, share, change)
+                for name, one in hints.items()
+            },
         )
     elif origin is tuple and isinstance(value, tuple):
         kinds = [members[0]] * len(value) if members[-1] is Ellipsis else members
-        changed = tuple(spoiled(one, of, random, share, change) for one, of in zip(value, kinds, strict=True))
+        changed = tuple(
+            spoiled(one, of, random, share, change) for one, of in zip(value, kinds, strict=True)
+        )
     elif origin is dict and isinstance(value, dict):
         changed = {
-            spoiled(key, members[0], random, share, change): spoiled(one, members[1], random, share, change)
+            spoiled(key, members[0], random, share, change): spoiled(
+                one, members[1], random, share, change
+            )
             for key, one in value.items()
         }
     return changed  # type: ignore[no-any-return]
 
 
-def spoiled_lines(lines: Sequence[Line], random: Random, share: float, change: Change = with_character) -> list[Line]:
+def spoiled_lines(
+    lines: Sequence[Line], random: Random, share: float, change: Change = with_character
+) -> list[Line]:
     """As they are after the limits on records."""
     found = []
     for line in lines:
@@ -153,7 +190,7 @@ def assert_harmless_everywhere(hosts: Sequence[HostFacts], diagnosis: Diagnosis)
                 assert "\n" not in line
 
 
-# ----------------------------------------------------------------------------------------------------------- rules
+# -------------------------------------------------------------------------------------------- rules
 
 
 @pytest.mark.parametrize("change", [with_character, as_template])
@@ -167,10 +204,16 @@ def test_findings_and_commands_of_every_rule(change: Change) -> None:
         hosts = []
         for number, host in enumerate(json.loads(path.read_text())["fires"][0]["hosts"]):
             name = complete(host).get("name", f"host-{number}")
-            hosts.append(host_facts_after(spoiled_lines(probe_lines(host), random, 0.1, change), name))
+            hosts.append(
+                host_facts_after(spoiled_lines(probe_lines(host), random, 0.1, change), name)
+            )
         diagnosis = diagnose(hosts)
         spoke |= {finding.rule for finding in diagnosis.findings}
-        failed += [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("check failed")]
+        failed += [
+            (one.rule, one.reason)
+            for one in diagnosis.skipped
+            if one.reason.startswith("check failed")
+        ]
         assert_harmless_everywhere(hosts, diagnosis)
     assert not failed
     assert len(spoke) > len(RULES) / 2, "rules that find nothing prove nothing"
@@ -186,7 +229,7 @@ def test_hostile_names_in_commands_are_escaped_for_the_shell(character: str) -> 
             assert bash_words(line) == [name]
 
 
-# ---------------------------------------------------------------------------------------------------------- output
+# ------------------------------------------------------------------------------------------- output
 
 
 @pytest.mark.parametrize("change", [with_character, as_template])
@@ -199,20 +242,29 @@ def test_output_of_commands_and_reports(recording: str, change: Change) -> None:
     limit_record(inventory)
     links = {link.ifindex: link for link in inventory.links}
     snapshot = dataclasses.replace(
-        snapshot, inventory=inventory, links=links, hello=spoiled(snapshot.hello, Hello | None, random, 0.7, change)
+        snapshot,
+        inventory=inventory,
+        links=links,
+        hello=spoiled(snapshot.hello, Hello | None, random, 0.7, change),
     )
-    answers: list[Answer] = [(snapshot, window), Unreachable("".join(CHARACTERS), "".join(CHARACTERS))]
+    answers: list[Answer] = [
+        (snapshot, window),
+        Unreachable("".join(CHARACTERS), "".join(CHARACTERS)),
+    ]
     report = report_of(answers, (), wall=WALL)
     for text in (
-        show_text(snapshot, 120), show_json(snapshot), hosts_text(answers, 120), hosts_json(answers),
-        html_page(report), markdown_page(report),
+        show_text(snapshot, 120), show_json(snapshot), hosts_text(answers, 120),
+        hosts_json(answers), html_page(report), markdown_page(report),
     ):  # fmt: skip
         assert_harmless(text)
     host = HostFacts(snapshot, window.parts)
     diagnosis = diagnose([host])
     assert_harmless_everywhere([host], diagnosis)
     labels = values_of(
-        [*HostCollector(snapshot.host).samples(snapshot, 0.5), *finding_samples(snapshot.host, diagnosis)]
+        [
+            *HostCollector(snapshot.host).samples(snapshot, 0.5),
+            *finding_samples(snapshot.host, diagnosis),
+        ]
     )
     assert labels
     for _, values in labels:
@@ -231,7 +283,9 @@ async def test_every_page_of_the_screen(change: Change) -> None:
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         for key in KEYS:
             await screen.press(key)
-            assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # empty cells of the charts
+            assert_harmless(
+                "\n".join(screen.drawn()).replace("\u2800", "")
+            )  # empty cells of the charts
         hosts["one"].send(SourceState("lost", "".join(CHARACTERS), 1.0))
         await screen.press("escape", "1")
         assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))

@@ -54,7 +54,7 @@ def call_main(*arguments: str, **environment: str) -> subprocess.CompletedProces
     return subprocess.CompletedProcess(arguments, code, *output)
 
 
-# ------------------------------------------------------------------------------------------------ misspelt commands
+# -------------------------------------------------------------------------------- misspelt commands
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,17 @@ def call_main(*arguments: str, **environment: str) -> subprocess.CompletedProces
         (("setpu", "vm1", "address"), "setpu", "setup"),
     ],
 )
-def test_a_misspelt_command_is_no_host(arguments: tuple[str, ...], word: str, meant: str, tmp_path: Path) -> None:
+def test_a_misspelt_command_is_no_host(
+    arguments: tuple[str, ...], word: str, meant: str, tmp_path: Path
+) -> None:
     done = call_main(*arguments, HOME=str(tmp_path))
     assert done.returncode == 2 and done.stdout == ""
     assert f'nictop: unknown command or host "{word}". Did you mean "{meant}"?' in done.stderr
 
 
-@pytest.mark.parametrize("known", [".ssh/config", "included", ".ssh/known_hosts", ".config/nictop/config.toml"])
+@pytest.mark.parametrize(
+    "known", [".ssh/config", "included", ".ssh/known_hosts", ".config/nictop/config.toml"]
+)
 def test_a_known_host_may_have_a_name_like_a_command(known: str, tmp_path: Path) -> None:
     texts = {
         ".ssh/config": "Host other sho?\n  User root\n",
@@ -91,12 +95,14 @@ def test_a_known_host_may_have_a_name_like_a_command(known: str, tmp_path: Path)
     assert "did you mean" not in done.stderr and "stdout is not a terminal" in done.stderr
 
 
-@pytest.mark.parametrize("word", ["root@shwo", "shwo:22", "show=vm1", "shwo.example", "show1", "vm1", "replica"])
+@pytest.mark.parametrize(
+    "word", ["root@shwo", "shwo:22", "show=vm1", "shwo.example", "show1", "vm1", "replica"]
+)
 def test_what_cannot_be_a_command_is_a_host(word: str, tmp_path: Path) -> None:
     assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
 
 
-# ------------------------------------------------------------------------------------------ files instead of hosts
+# --------------------------------------------------------------------------- files instead of hosts
 
 DEMO = str(Path(nictop.__file__).parent / "recording" / "demo.nictop")
 NOT_THERE = "cannot read nofile.nictop: No such file or directory"
@@ -123,7 +129,7 @@ FILES_FOR = {
         ("nofile.nictop", NOT_THERE),
         ("./nofile", "nofile"),
         ("empty.nictop", "empty.nictop is empty"),
-        ("folder.nictop", "folder.nictop is not a regular file"),
+        ("folder.nictop", "folder.nictop is a directory without a recording"),
         ("cut.nictop", "cut.nictop is not a nictop recording"),
         ("notes.txt", "notes.txt"),
     ],
@@ -148,9 +154,14 @@ def test_a_recording_is_no_host(command: str, tmp_path: Path) -> None:
     assert done.returncode == 2 and f"{DEMO} is a recording, not a host" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["show", "check", "report -o -", "show --connections", "check --at end", ""])
+@pytest.mark.parametrize(
+    "command", ["show", "check", "report -o -", "show --connections", "check --at end", ""]
+)
 def test_a_recording_with_the_name_of_a_host_is_not_taken_for_the_host(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Else anybody who may write in the directory decides what is said about the host."""
     monkeypatch.chdir(tmp_path)
@@ -162,7 +173,10 @@ def test_a_recording_with_the_name_of_a_host_is_not_taken_for_the_host(
 
 @pytest.mark.parametrize("command", ["show", "check", "report -o -", "show --connections"])
 def test_the_host_of_the_configuration_is_meant_and_not_a_file(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -173,19 +187,31 @@ def test_the_host_of_the_configuration_is_meant_and_not_a_file(
     assert "port 1: connection refused" in "".join(capsys.readouterr())
 
 
-RECORDED = ("show", "show --connections", "check", "check --format markdown", "report --format markdown -o -")
+RECORDED = (
+    "show",
+    "show --connections",
+    "check",
+    "check --format markdown",
+    "report --format markdown -o -",
+)
 
 
 @pytest.mark.parametrize("command", [*RECORDED, "report -o -"])
 @pytest.mark.parametrize("word", ["./vm1", "vm1.nictop"])
 def test_output_of_a_recording_says_that_it_is_one_and_of_when(
-    word: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    word: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(DEMO, word)
     main([*command.split(), word, "--at", "+10"])
     text = capsys.readouterr().out.replace("\\", "")
-    assert text.count("recorded 2026-11-23 12:41:") >= 2  # each host; a report has more than one view of it
+    assert (
+        text.count("recorded 2026-11-23 12:41:") >= 2
+    )  # each host; a report has more than one view of it
 
 
 @pytest.mark.parametrize("command", ["show", "show --connections", "check"])
@@ -196,7 +222,9 @@ def test_json_of_a_recording_has_its_time(command: str, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("word", ["root@nofile.nictop", "folder"])
-def test_what_may_be_a_host_is_one(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_a_host_is_one(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
     assert "stdout is not a terminal" in call_main(word, HOME=str(tmp_path)).stderr
@@ -207,7 +235,7 @@ def test_the_log_without_changes_of_a_host(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "no changes of vm9 in the log\n")
 
 
-# -------------------------------------------------------------------------------------------- before anything runs
+# ----------------------------------------------------------------------------- before anything runs
 
 
 @pytest.mark.parametrize(
@@ -221,7 +249,9 @@ def test_the_log_without_changes_of_a_host(tmp_path: Path) -> None:
         ("linux", (2, 7, 18), "nictop: needs Python 3.10 or newer, this is Python 2.7.18"),
     ],
 )
-def test_unsupported_systems_are_refused(platform: str, version: tuple[int, ...], sentence: str) -> None:
+def test_unsupported_systems_are_refused(
+    platform: str, version: tuple[int, ...], sentence: str
+) -> None:
     assert obstacle(platform, version) == sentence
 
 
@@ -240,13 +270,16 @@ def test_recordings_are_shown_on_every_unix(platform: str, command: str, runs: b
 
 
 def old_pythons() -> list[str]:
-    """Interpreters older than 3.10 that are on this machine and really start (a pyenv shim may not)."""
+    """Interpreters older than 3.10 that are on this machine and really start (a pyenv shim may
+    not)."""
     folders = os.environ.get("PATH", "").split(os.pathsep)
     folders += sorted(str(folder) for folder in Path.home().glob(".pyenv/versions/*/bin"))
     found: dict[str, str] = {}
     for name in ("python2.7", *(f"python3.{minor}" for minor in range(4, 10))):
         for interpreter in filter(None, (shutil.which(name, path=folder) for folder in folders)):
-            done = subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False)
+            done = subprocess.run(
+                [interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False
+            )
             if done.stdout == b"1\n":
                 found[name] = interpreter
                 break
@@ -259,11 +292,17 @@ def test_an_old_python_is_refused_with_one_sentence() -> None:
         pytest.skip("no Python older than 3.10 here")
     for interpreter in interpreters:
         done = subprocess.run(
-            [interpreter, "-B", "-m", "nictop", "show"], capture_output=True, timeout=30, check=False, cwd=ROOT
+            [interpreter, "-B", "-m", "nictop", "show"],
+            capture_output=True,
+            timeout=30,
+            check=False,
+            cwd=ROOT,
         )
         lines = done.stderr.decode().splitlines()
         assert (done.returncode, done.stdout, len(lines)) == (2, b"", 1), interpreter
-        assert lines[0].startswith("nictop: needs Python 3.10 or newer, this is Python "), interpreter
+        assert lines[0].startswith("nictop: needs Python 3.10 or newer, this is Python "), (
+            interpreter
+        )
 
 
 def test_missing_libraries_are_named() -> None:
@@ -280,7 +319,7 @@ def test_missing_libraries_are_named() -> None:
     assert done.stderr.startswith("nictop: Python module msgspec is missing\n")
 
 
-# ------------------------------------------------------------------------------------------------- usage and texts
+# ---------------------------------------------------------------------------------- usage and texts
 
 
 def test_version() -> None:
@@ -292,11 +331,19 @@ def test_version() -> None:
 
 
 def test_the_form_of_an_installed_nictop(tmp_path: Path) -> None:
-    """A copy of the package by itself, and one with the file that the offline file and the Debian package have."""
-    shutil.copytree(ROOT / "nictop", tmp_path / "nictop", ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of the package by itself, and one with the file that the offline file and the Debian
+    package have."""
+    shutil.copytree(
+        ROOT / "nictop", tmp_path / "nictop", ignore=shutil.ignore_patterns("__pycache__")
+    )
     for form in ("installed package", "offline file"):
         done = subprocess.run(
-            [*NICTOP, "--version"], capture_output=True, text=True, timeout=TIMEOUT, check=True, cwd=tmp_path
+            [*NICTOP, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=True,
+            cwd=tmp_path,
         )
         assert done.stdout.startswith(f"nictop {nictop.__version__} ({form}, Python 3.")
         (tmp_path / "nictop/cli" / FORM_FILE).write_text("offline file\n")
@@ -305,7 +352,13 @@ def test_the_form_of_an_installed_nictop(tmp_path: Path) -> None:
 def test_help_has_examples() -> None:
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
-    for expected in ("examples:", "nictop show --format json", "--interval SECONDS", "--ascii", "--version"):
+    for expected in (
+        "examples:",
+        "nictop show --format json",
+        "--interval SECONDS",
+        "--ascii",
+        "--version",
+    ):
         assert expected in done.stdout
     assert "--schema" in run("show", "--help").stdout
 
@@ -324,7 +377,9 @@ def test_help_has_examples() -> None:
         (("--nonsense",), "unrecognized arguments: --nonsense"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
@@ -336,7 +391,11 @@ def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.C
 def test_the_live_screen_needs_a_terminal(arguments: tuple[str, ...]) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "nictop: stdout is not a terminal\n  without a terminal, use: nictop show [--format json]\n"
+    assert (
+        done.stderr
+        == "nictop: stdout is not a terminal\n  without a terminal, use: nictop show [--format "
+        "json]\n"
+    )
 
 
 def test_the_live_screen_needs_a_terminal_as_stdin() -> None:
@@ -358,7 +417,7 @@ def test_the_live_screen_needs_a_terminal_as_stdin() -> None:
     assert done.stderr.startswith(b"nictop: stdin is not a terminal\n")
 
 
-# ------------------------------------------------------------------------------------------------------------ show
+# --------------------------------------------------------------------------------------------- show
 
 
 def test_show_as_json_is_this_host() -> None:
@@ -392,7 +451,11 @@ def test_show_as_text_is_this_host() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "environment"),
-    [(("show", "--ascii"), {}), (("--ascii", "show"), {}), (("show",), {"PYTHONIOENCODING": "ascii"})],
+    [
+        (("show", "--ascii"), {}),
+        (("--ascii", "show"), {}),
+        (("show",), {"PYTHONIOENCODING": "ascii"}),
+    ],
 )
 def test_show_in_ascii(arguments: tuple[str, ...], environment: dict[str, str]) -> None:
     done = run(*arguments, "--interval", "0.1", **environment)
@@ -408,7 +471,8 @@ def test_schema_needs_no_probe() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("show", "--schema"), ("show", "--format", "json", "--interval", "0.1"), ("--help",)]
+    "arguments",
+    [("show", "--schema"), ("show", "--format", "json", "--interval", "0.1"), ("--help",)],
 )
 def test_a_closed_pipe_is_not_an_error(arguments: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
@@ -432,7 +496,12 @@ def test_a_closed_pipe_is_not_an_error(arguments: tuple[str, ...]) -> None:
 def test_a_full_disk_is_reported() -> None:
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*NICTOP, "show", "--schema"], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False, cwd=ROOT
+            [*NICTOP, "show", "--schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT,
+            check=False,
+            cwd=ROOT,
         )
     assert done.returncode == 2
     assert done.stderr == b"nictop: cannot write to stdout: No space left on device\n"

@@ -1,4 +1,5 @@
-"""Incomplete inventories: they do not end the observation of a host, and rules are not evaluated too early."""
+"""Incomplete inventories: they do not end the observation of a host, and rules are not evaluated
+too early."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import dataclasses
 from nictop.hosts.observe import observe
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
-from nictop.probe.records import Line, LinkChange, Request
+from nictop.probe.records import Line, LinkChange, Outdated, Request
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -19,14 +20,20 @@ def reading(second: int) -> Line:
     return Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)}))
 
 
-async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_first_part() -> None:
+async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_first_part() -> (
+    None
+):
     source = ScriptedSource()
     whole = inventory()
     links = dataclasses.replace(whole, pending=(*MACHINE_SOURCES, *MANAGER_SOURCES))
     machine = dataclasses.replace(whole, pending=MANAGER_SOURCES)
-    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
+    source.send(
+        SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2)
+    )
     source.send(Line(inventory=machine), *map(reading, range(3, 9)))
-    look = asyncio.ensure_future(observe(session_of(source, watch_devices=True), interval=60.0, seconds=3.0))
+    look = asyncio.ensure_future(
+        observe(session_of(source, watch_devices=True), interval=60.0, seconds=3.0)
+    )
     while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
         await asyncio.sleep(0)
     assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
@@ -39,12 +46,20 @@ async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_
 GONE = Line(link_change=LinkChange(104.5, 4, True, "ens4", "down", None, 0, 1500))
 
 
-async def answer_after(source: ScriptedSource, last: int, *new: Line) -> tuple[Snapshot, list[Request]]:
-    """Of a host whose complete inventory is followed by counters until second `last`, and then by `new`."""
+async def answer_after(
+    source: ScriptedSource, last: int, *new: Line
+) -> tuple[Snapshot, list[Request]]:
+    """Of a host whose complete inventory is followed by counters until second `last`, and then by
+    `new`."""
     look = asyncio.ensure_future(
         observe(session_of(source, watch_devices=True), interval=60.0, seconds=float(last - 2))
     )
-    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()), *map(reading, range(1, last + 1)))
+    source.send(
+        SourceState("live"),
+        Line(hello=HELLO),
+        Line(inventory=inventory()),
+        *map(reading, range(1, last + 1)),
+    )
     while not source.is_drained and not look.done():  # noqa: ASYNC110  a source of a test tells nobody
         await asyncio.sleep(0)
     requests = [one for one in source.requests if one.inventory]
@@ -57,7 +72,9 @@ async def answer_after(source: ScriptedSource, last: int, *new: Line) -> tuple[S
 async def test_what_happened_during_the_watch_is_in_the_answer() -> None:
     """Without any event: the inventory is read again."""
     later = dataclasses.replace(inventory(), time=112.0, links=())
-    snapshot, requests = await answer_after(ScriptedSource(), 10, Line(inventory=later), reading(11))
+    snapshot, requests = await answer_after(
+        ScriptedSource(), 10, Line(inventory=later), reading(11)
+    )
     assert snapshot.inventory is later and len(requests) == 1
 
 
@@ -73,6 +90,24 @@ async def test_an_event_during_the_watch_is_in_the_answer() -> None:
     later = dataclasses.replace(inventory(), time=106.0, links=())
     source.send(Line(inventory=later), reading(6))
     assert (await look)[0].inventory is later
+
+
+async def test_an_event_while_the_inventory_was_read_is_in_the_answer() -> None:
+    """Its sources are of before and of after the event, and no link has changed."""
+    source = ScriptedSource()
+    look = asyncio.ensure_future(
+        observe(session_of(source, watch_devices=True), interval=60.0, seconds=2.0)
+    )
+    event = Line(outdated=Outdated(100.5, "NetworkManager"))
+    source.send(SourceState("live"), Line(hello=HELLO), event, Line(inventory=inventory()))
+    source.send(*map(reading, range(1, 5)))
+    while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
+        await asyncio.sleep(0)
+    assert not look.done() and [one for one in source.requests if one.inventory]
+    later = dataclasses.replace(inventory(), time=106.0, links=())
+    source.send(Line(inventory=later), reading(6))
+    snapshot, _ = await look
+    assert snapshot.inventory is later and snapshot.unread_event is None
 
 
 async def test_a_short_watch_needs_one_inventory() -> None:

@@ -30,7 +30,9 @@ def test_each_stage_of_a_slow_host_is_named_with_its_seconds() -> None:
     one = session()
     known = inventory(link(2, "ens192"))
     assert known.inventory is not None
-    links_only = replace(known, inventory=replace(known.inventory, pending=("platform", "networkmanager")))
+    links_only = replace(
+        known, inventory=replace(known.inventory, pending=("platform", "networkmanager"))
+    )
     told = [waiting_text([one], 3.0, 100.0)]
     items: tuple[Line | SourceState, ...] = (
         SourceState("connecting"),
@@ -73,7 +75,12 @@ def test_hosts_that_have_answered_are_not_named() -> None:
 
 def test_who_only_waits_for_a_host_to_be_read_does_not_name_it_afterwards() -> None:
     one, other = session(), session("vm2")
-    for item in (SourceState("live"), hello(), inventory(link(2, "ens192")), counters(1.0, {2: (0, 0)})):
+    for item in (
+        SourceState("live"),
+        hello(),
+        inventory(link(2, "ens192")),
+        counters(1.0, {2: (0, 0)}),
+    ):
         one.process(item, 10.0)
     other.process(SourceState("connecting", stage="login", target="root"), 10.0)
     assert waiting_text([one, other], None, 14.0) == "vm2: logging in, 4 s"
@@ -86,10 +93,17 @@ def test_a_local_host_has_no_connection() -> None:
     assert waiting_text([one], 0.0, 2.5) == "here: starting probe, 2 s"
 
 
-@pytest.mark.parametrize(("name", "later"), [("check", ": measuring, "), ("report", ": measuring, "), ("show", ": ")])
+@pytest.mark.parametrize(
+    ("name", "later"), [("check", ": measuring, "), ("report", ": measuring, "), ("show", ": ")]
+)
 def test_on_a_terminal_a_command_is_not_silent(name: str, later: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nictop", name]
-    surroundings = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "PYTHONPATH": str(Path(__file__).parents[2])}
+    surroundings = {
+        **os.environ,
+        "TERM": "xterm",
+        "LC_ALL": "C.UTF-8",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
     with TerminalProgram(command, tmp_path, surroundings, (80, 24)) as screen:
         screen.wait_for_text("starting: ")
         screen.wait_for_text(later)
@@ -107,11 +121,20 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_that_connects_tells_the_step_that_takes_long(name: str, tmp_path: Path) -> None:
-    """Of a port that accepts and says nothing: the SSH handshake, with its seconds on a terminal."""
+def test_each_command_that_connects_tells_the_step_that_takes_long(
+    name: str, tmp_path: Path
+) -> None:
+    """Of a port that accepts and says nothing: the SSH handshake, with its seconds on a
+    terminal."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         command = _silent_command(name, silent.getsockname()[1])
-        surroundings = {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path), "PYTHONPATH": ROOT}
+        surroundings = {
+            **os.environ,
+            "TERM": "xterm",
+            "LC_ALL": "C.UTF-8",
+            "HOME": str(tmp_path),
+            "PYTHONPATH": ROOT,
+        }
         with TerminalProgram(command, tmp_path, surroundings, (120, 24)) as screen:
             screen.wait_for_text("a: SSH handshake, 2 s")
             assert "waiting for a" not in screen.text
@@ -122,7 +145,9 @@ def test_each_step_is_a_line_where_stderr_is_no_terminal(name: str, tmp_path: Pa
     surroundings = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": ROOT}
     with socket.create_server(("127.0.0.1", 0)) as silent:
         command = _silent_command(name, silent.getsockname()[1])
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=surroundings, cwd=tmp_path) as process:
+        with subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=surroundings, cwd=tmp_path
+        ) as process:
             assert process.stderr is not None
             told: list[str] = []
             while not told or told[-1] != "waiting for a: SSH handshake":
@@ -132,5 +157,7 @@ def test_each_step_is_a_line_where_stderr_is_no_terminal(name: str, tmp_path: Pa
 
 
 def _silent_command(name: str, port: int) -> list[str]:
-    words = [f"{word}=root@127.0.0.1:{port}" if word in SILENT_HOSTS else word for word in COMMANDS[name]]
+    words = [
+        f"{word}=root@127.0.0.1:{port}" if word in SILENT_HOSTS else word for word in COMMANDS[name]
+    ]
     return [sys.executable, "-m", "nictop", *words]

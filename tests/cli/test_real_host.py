@@ -71,12 +71,19 @@ def test_show_agrees_with_lspci(inventory: Inventory) -> None:
     functions = {}
     for block in tool("lspci", "-Dnnk").split("\n\n"):
         for entry in re.split(r"\n(?=\S)", block):
-            found = re.match(r"(\S+) .*\[(02[0-9a-f]{2})\]: .*\[([0-9a-f]{4}):([0-9a-f]{4})\]", entry)
+            found = re.match(
+                r"(\S+) .*\[(02[0-9a-f]{2})\]: .*\[([0-9a-f]{4}):([0-9a-f]{4})\]", entry
+            )
             if found:
                 driver = re.search(r"Kernel driver in use: (\S+)", entry)
                 functions[found[1]] = (*found.groups()[1:], driver[1] if driver else None)
     ours = {
-        pci.address: (f"{pci.class_code >> 8:04x}", f"{pci.vendor_id:04x}", f"{pci.device_id:04x}", pci.driver)
+        pci.address: (
+            f"{pci.class_code >> 8:04x}",
+            f"{pci.vendor_id:04x}",
+            f"{pci.device_id:04x}",
+            pci.driver,
+        )
         for pci in inventory.pci
     }
     assert ours == functions
@@ -84,12 +91,27 @@ def test_show_agrees_with_lspci(inventory: Inventory) -> None:
 
 @pytest.fixture
 def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
-    """Two namespaces connected by a veth pair left0 ─ right0, without other traffic: no IPv6, no ARP."""
+    """Two namespaces connected by a veth pair left0 ─ right0, without other traffic: no IPv6, no
+    ARP."""
     other = Namespace()
     try:
         for side in (namespace, other):
             side.disable_ipv6()
-        namespace.run(["ip", "link", "add", "left0", "type", "veth", "peer", "name", "right0", "netns", other.name])
+        namespace.run(
+            [
+                "ip",
+                "link",
+                "add",
+                "left0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "right0",
+                "netns",
+                other.name,
+            ]
+        )
         namespace.run(["ip", "link", "set", "left0", "up"])
         other.run(["ip", "link", "set", "right0", "up"])
         yield namespace, other
@@ -100,8 +122,22 @@ def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
 def test_the_switch_port_is_found_by_listening(pair: tuple[Namespace, Namespace]) -> None:
     """It ends with the first frame, long before the 35 s are over."""
     left, right = pair
-    command = ["ip", "netns", "exec", left.name, sys.executable, "-m", "nictop", "--interval", "0.1", "show", "--lldp"]
-    with subprocess.Popen([*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        left.name,
+        sys.executable,
+        "-m",
+        "nictop",
+        "--interval",
+        "0.1",
+        "show",
+        "--lldp",
+    ]
+    with subprocess.Popen(
+        [*command, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         wait_until(lambda: "01:80:c2:00:00:0e" in left.run(["ip", "maddr", "show", "dev", "left0"]))
         send_frame(right, "right0", lldp_frame(lldpdu(pvid(10))))
         shown, said = process.communicate(timeout=TEST_TIMEOUT)
@@ -122,7 +158,9 @@ async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]
     A reading may have been on its way, and a burst may take longer than an interval.
     """
     left, right = pair
-    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
+    frame = (
+        b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
+    )
 
     def opened() -> socket.socket:
         sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -130,7 +168,13 @@ async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]
         return sender
 
     source = LocalSource(
-        command=["ip", "netns", "exec", left.name, *probe_command(sys.executable, "--interval", "0.2")]
+        command=[
+            "ip",
+            "netns",
+            "exec",
+            left.name,
+            *probe_command(sys.executable, "--interval", "0.2"),
+        ]
     )
     sender = right.call(opened)
     ifindex = left.call(lambda: socket.if_nametoindex("left0"))
@@ -169,19 +213,31 @@ async def readings(source: LocalSource) -> AsyncIterator[Snapshot]:
 
 
 async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -> None:
-    """veth counts its queues while NAPI takes the packets: all of a burst is found there. tun counts none, and that is
-    said."""
+    """veth counts its queues while NAPI takes the packets: all of a burst is found there. tun
+    counts none, and that is said."""
     queues = ("numrxqueues", "2", "numtxqueues", "2")
     namespace.disable_ipv6()
-    namespace.run(["ip", "link", "add", "left0", *queues, "type", "veth", "peer", "name", "right0", *queues])
+    namespace.run(
+        ["ip", "link", "add", "left0", *queues, "type", "veth", "peer", "name", "right0", *queues]
+    )
     namespace.run(["ethtool", "-K", "left0", "gro", "on"])
     namespace.run(["ethtool", "-K", "right0", "tso", "off"])
     namespace.run(["ip", "tuntap", "add", "tap0", "mode", "tap", "multi_queue"])
     for name in ("left0", "right0", "tap0"):
         namespace.run(["ip", "link", "set", name, "up"])
-    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
-    veth, tap = namespace.call(lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0")))
-    command = ["ip", "netns", "exec", namespace.name, *probe_command(sys.executable, "--interval", "0.2")]
+    frame = (
+        b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME_BYTES - 14)
+    )
+    veth, tap = namespace.call(
+        lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0"))
+    )
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        namespace.name,
+        *probe_command(sys.executable, "--interval", "0.2"),
+    ]
     source = LocalSource(command=command)
     sender = namespace.call(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
     sent, packets, received = 0, 0.0, 0.0
@@ -190,7 +246,11 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
         await source.request(Request(watch=(veth, tap)))
         async for snapshot in readings(source):
             rates = snapshot.rates
-            if snapshot.inventory is None or rates is None or not (veth in rates.driver and tap in rates.queues):
+            if (
+                snapshot.inventory is None
+                or rates is None
+                or not (veth in rates.driver and tap in rates.queues)
+            ):
                 continue
             found = queue_map(snapshot.links[veth], snapshot)
             if sent:
@@ -206,7 +266,10 @@ async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -
     finally:
         sender.close()
         await source.close()
-    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [(0, True, True), (1, True, True)]
+    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [
+        (0, True, True),
+        (1, True, True),
+    ]
     assert found.rows[0].offered == ("rx_packets", "rx_bits", "rx_drops")
     assert packets == pytest.approx(sent, rel=1e-6)
     assert received == pytest.approx(sent * FRAME_BYTES, rel=0.02), "without Ethernet headers"

@@ -45,12 +45,16 @@ def test_a_pipe_is_refused_with_a_hint(path: Path) -> None:
         ("a.nictop", ("--at", "soon"), "invalid time 'soon'"),
     ],
 )
-def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...], sentence: str, path: Path) -> None:
+def test_files_that_cannot_be_shown_are_refused(
+    name: str, words: tuple[str, ...], sentence: str, path: Path
+) -> None:
     (path.parent / "empty").touch()
     (path.parent / "foreign").write_bytes(os.urandom(5000))
     (path.parent / "folder").mkdir()
     command = [sys.executable, "-m", "nictop", "replay", name, *words]
-    with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)) as screen:
+    with TerminalProgram(
+        command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)
+    ) as screen:
         assert screen.wait_for_end() == 2
         assert sentence in screen.text
         assert "Traceback" not in screen.text
@@ -58,7 +62,9 @@ def test_files_that_cannot_be_shown_are_refused(name: str, words: tuple[str, ...
 
 def test_the_screen_opens_at_the_given_time(path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
-    with TerminalProgram(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
+    with TerminalProgram(
+        command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)
+    ) as screen:
         screen.wait_for_text("ens192")
         screen.wait_for_text("×5")
         screen.wait_for_text("at the end")

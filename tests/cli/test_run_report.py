@@ -1,5 +1,5 @@
-"""Runs, experiments and stored results as text, Markdown and JSON: the order of the parts, and that text of hosts and
-files cannot control a terminal."""
+"""Runs, experiments and stored results as text, Markdown and JSON: the order of the parts, and that
+text of hosts and files cannot control a terminal."""
 
 from __future__ import annotations
 
@@ -34,27 +34,31 @@ from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
-from nictop.traffic.analysis.cpu_load import Machine
-from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.experiment.steps import Experiment
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.plan.plan import Direction, Endpoint
+from nictop.traffic.results.host_load import Machine
+from nictop.traffic.results.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.selection import StoredRun, StoredRuns
-from nictop.traffic.run.failures import Failure
 from tests.cli.commands.test_report import check as matches_schema
+from tests.support.hostile import NAME as HOSTILE
 from tests.test_borders import loaded_by
 from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import BLACK_HOLE, FACTS, flow, load, path_test, result
 
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
-ASKED = Experiment("experiment", (), "sweep", "length", label="first", notes=("built-in generator used",))
+ASKED = Experiment(
+    "experiment", (), "sweep", "length", label="first", notes=("built-in generator used",)
+)
 VLAN_FAILED = PathProof("failed", "b: ens5 carried only 0 B; ens4 (other) carried 5.82 GiB")
 
 
 def stored(made: Result, number: int = 1, **more: object) -> StoredRun:
-    run = StoredRun(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
+    run = StoredRun(
+        f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number
+    )
     return replace(run, **more)  # type: ignore[arg-type]
 
 
@@ -66,7 +70,9 @@ def sweep() -> list[StoredRun]:
         if number == 5:
             made = result(failure=Failure("stall", "no more data"), flows=())
         value = "4K" if number < 3 else "1M"
-        found.append(stored(made, number + 1, kind="sweep", group=value, variable="length", value=value))
+        found.append(
+            stored(made, number + 1, kind="sweep", group=value, variable="length", value=value)
+        )
     return found
 
 
@@ -75,7 +81,10 @@ def hostile() -> Result:
     proof = PathProof("failed", HOSTILE, (HostProof(HOSTILE, "failed", None, HOSTILE),), (seen,))
     return result(
         plan=replace(
-            PLAN, client=Endpoint(HOSTILE, 4, HOSTILE), server=Endpoint(HOSTILE, 5, HOSTILE), congestion=HOSTILE
+            PLAN,
+            client=Endpoint(HOSTILE, 4, HOSTILE),
+            server=Endpoint(HOSTILE, 5, HOSTILE),
+            congestion=HOSTILE,
         ),
         flows=(flow(5.0, sender=HOSTILE, receiver=HOSTILE, sent=Total(True, True, 10.0, 5e9)),),
         hosts=(load(HOSTILE), load(HOSTILE, "server", steal=2.0)),
@@ -86,29 +95,38 @@ def hostile() -> Result:
         bottleneck=HOSTILE,
         facts={"client nic": HOSTILE, "server nic": HOSTILE, HOSTILE: HOSTILE},
         notes=(HOSTILE,),
-        path_test=path_test(replace(BLACK_HOLE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE)),
+        path_test=path_test(
+            replace(BLACK_HOLE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE)
+        ),
     )
 
 
 def hostile_comparison() -> list[StoredRun]:
     words = {"value": HOSTILE, "variable": "setup", "label": HOSTILE}
-    return [stored(hostile(), number, kind="compare", group="AB"[number % 2], **words) for number in range(4)]
+    return [
+        stored(hostile(), number, kind="compare", group="AB"[number % 2], **words)
+        for number in range(4)
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------ the sentences
+# ------------------------------------------------------------------------------------ the sentences
 
 
 def test_singular_and_plural() -> None:
     lost = Total(False, False, 10.0, 1e9, packets=1, lost=1)
     figures = SocketFigures("a", None, None, 1, 0.0, 0.0)
     made = result(flows=(flow(1.0, received=lost, retransmits=1),), sockets=(figures,))
-    made = replace(made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),))
+    made = replace(
+        made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),)
+    )
     sentences = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in sentences["goodput"]
-    assert sentences["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment")
-    assert stored_runs_text(StoredRuns(left_out=1, results=((Path("/r/1.json"), stored(made)),)), 120).endswith(
-        "not listed: 1 older result\n"
+    assert sentences["sender"].startswith(
+        "1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment"
     )
+    assert stored_runs_text(
+        StoredRuns(left_out=1, results=((Path("/r/1.json"), stored(made)),)), 120
+    ).endswith("not listed: 1 older result\n")
 
 
 def test_seconds_of_both_ends_are_named_if_they_differ() -> None:
@@ -120,37 +138,89 @@ def test_seconds_of_both_ends_are_named_if_they_differ() -> None:
 def test_sentences_of_a_run_that_may_be_ranked() -> None:
     sent = Total(True, True, 10.0, 5.01e9, retransmits=12)
     figures = SocketFigures("a", 312, 1448, 130, 0.0, 0.0, "cubic")
-    made = result(flows=(flow(5.0, sent=sent, retransmits=12),), sockets=(figures,), bottleneck="the sender's core")
+    made = result(
+        flows=(flow(5.0, sent=sent, retransmits=12),),
+        sockets=(figures,),
+        bottleneck="the sender's core",
+    )
     sentences = {one.kind: one.text for one in result_sentences(made)}
     assert sentences == {
         "goodput": "5.00 Gb/s received by b, 53 % of line rate",
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
-        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 segments, MSS 1448, cubic",
+        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 "
+        "segments, MSS 1448, cubic",
         "held back": "the sender's core",
         "path": "verified: a: ens4 carried it; b: ens5 carried it",
-        "client": "a: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "client": "a: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system "
+        "0.30, softirq 0.20); "
         "hottest CPU 2: average 50 %, softirq 20 %",
-        "server": "b: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system 0.30, softirq 0.20); "
+        "server": "b: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system "
+        "0.30, softirq 0.20); "
         "hottest CPU 2: average 50 %, softirq 20 %",
     }
 
 
 def test_sentences_of_a_failed_run_begin_with_failure_and_commands() -> None:
     failed = Failure("timeout", "nothing answered at 192.0.2.2 port 5201", ("ufw allow 5201",), "b")
-    sentences = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
+    sentences = result_sentences(
+        result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None)
+    )
     assert [one.kind for one in sentences] == ["failed", "failed", "type"]
-    assert sentences[1].text.startswith("run this command on b") and sentences[2].text == "ufw allow 5201"
+    assert (
+        sentences[1].text.startswith("run this command on b")
+        and sentences[2].text == "ufw allow 5201"
+    )
+
+
+@pytest.mark.parametrize(
+    ("commands", "opens", "sentence"),
+    [
+        (("ip neighbour show to 192.0.2.1",), False, "more about it on b: this command"),
+        (("nft list ruleset",), False, "more about it on b: this command"),
+        (("sysctl -w net/ipv4/conf/ens4/rp_filter=2",), False, "run this command on b"),
+        (("ip link set a up", "ip link set b up"), False, "run these commands on b"),
+        (
+            ("firewall-cmd --add-port=1/tcp --timeout=9", "(ufw allow 1) &"),
+            True,
+            "run the commands of its firewall on b; they also close the port again",
+        ),
+        (
+            ("firewall-cmd --add-port=1/tcp", "firewall-cmd --add-port=1/udp"),
+            True,
+            "run these commands on b; they also close the port again",
+        ),
+        (("(ufw allow 1) &",), True, "run this command on b; it also closes the port again"),
+    ],
+)
+def test_commands_of_a_failure_are_introduced_as_what_they_are(
+    commands: tuple[str, ...], opens: bool, sentence: str
+) -> None:
+    """Not as something to be run if they only show more, and not as alternatives if all of them
+    are needed."""
+    failed = Failure("filtered", "it is blocked", commands, "b", opens)
+    sentences = result_sentences(result(failure=failed, flows=(), hosts=(), proof=None))
+    assert [one.text for one in sentences] == ["it is blocked", sentence, *commands]
 
 
 def test_an_unproven_path_is_listed_once_and_is_the_reason() -> None:
-    sentences = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
-    assert [one.text for one in sentences] == [f"not verified: {VLAN_FAILED.sentence}", "path not verified"]
+    sentences = [
+        one
+        for one in result_sentences(result(proof=VLAN_FAILED))
+        if one.kind in ("path", "not ranked")
+    ]
+    assert [one.text for one in sentences] == [
+        f"not verified: {VLAN_FAILED.sentence}",
+        "path not verified",
+    ]
 
 
 def test_both_directions_and_datagrams() -> None:
     lossy = Total(False, False, 10.0, 1e9, packets=1000, lost=10, jitter=0.05)
     sentences = [
-        one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))
+        one.text
+        for one in result_sentences(
+            result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a")))
+        )
     ]
     assert sentences[:3] == [
         "5.00 Gb/s received by b, 53 % of line rate",
@@ -165,10 +235,13 @@ def test_an_invalid_time(wall: float) -> None:
 
 
 def test_text_of_runs_imports_no_screen_and_no_network_library() -> None:
-    assert loaded_by("nictop.report.runs.text") & {"textual", "rich", "asyncssh", "msgspec", "asyncio"} == set()
+    assert (
+        loaded_by("nictop.report.runs.text") & {"textual", "rich", "asyncssh", "msgspec", "asyncio"}
+        == set()
+    )
 
 
-# -------------------------------------------------------------------------------------------------------------- text
+# --------------------------------------------------------------------------------------------- text
 
 
 @pytest.mark.parametrize(
@@ -179,11 +252,16 @@ def test_text_of_runs_imports_no_screen_and_no_network_library() -> None:
         ("bidirectional", "a ens4 192.0.2.1 ↔ b ens5 192.0.2.2 port 5201", "a ↔ b"),
     ],
 )
-def test_the_arrow_points_from_the_sender_to_the_receiver(direction: Direction, ends: str, hosts: str) -> None:
+def test_the_arrow_points_from_the_sender_to_the_receiver(
+    direction: Direction, ends: str, hosts: str
+) -> None:
     facts = {**FACTS, "client nic": "ens4", "server nic": "ens5"}
     made = result(plan=replace(PLAN, direction=direction), facts=facts)
     assert run_text(made, 80).splitlines()[0] == ends
-    runs = [StoredRun(f"run{number}", "x", made, made.wall, "0", "repeat", number=number) for number in (1, 2)]
+    runs = [
+        StoredRun(f"run{number}", "x", made, made.wall, "0", "repeat", number=number)
+        for number in (1, 2)
+    ]
     assert f"2 runs, {hosts}, TCP" in experiment_text(runs, 80)
     assert f" {hosts} TCP " in stored_runs_text(StoredRuns(((Path("run1"), runs[0]),)), 120)
     assert UNICODE.encode(hosts) == hosts and ASCII.encode(hosts).isascii()
@@ -208,13 +286,18 @@ def test_text_of_a_run_at_80_columns() -> None:
 
 @pytest.mark.parametrize(
     ("complete", "sentence"),
-    [(True, "largest packet 1400 of 1500 bytes"), (False, "largest packet 1400 or more of 1500 bytes")],
+    [
+        (True, "largest packet 1400 of 1500 bytes"),
+        (False, "largest packet 1400 or more of 1500 bytes"),
+    ],
 )
 def test_the_largest_packet_of_a_search_that_did_not_end(complete: bool, sentence: str) -> None:
     test = path_test(BLACK_HOLE, largest=1400)
     first, back = test.result.directions
     assert first.test is not None
-    tested = replace(first.test, sizes=tuple(replace(one, complete=complete) for one in first.test.sizes))
+    tested = replace(
+        first.test, sizes=tuple(replace(one, complete=complete) for one in first.test.sizes)
+    )
     cut = replace(test, result=replace(test.result, directions=(replace(first, test=tested), back)))
     assert f"RTT median 200 µs; {sentence}" in run_text(result(path_test=cut), 120)
 
@@ -223,25 +306,40 @@ def test_text_with_a_path_test() -> None:
     """What it measured, what it found, and at the end the findings with their commands."""
     made = result(path_test=path_test(BLACK_HOLE, largest=1400))
     lines = run_text(made, 80).splitlines()
-    at = lines.index("path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes are")
+    at = lines.index(
+        "path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes are"
+    )
     assert lines[at + 1 : at + 5] == [
         "             lost (MTU of this NIC: 1500)",
         "path test    a → b: RTT median 200 µs; largest packet 1400 of 1500 bytes",
         "             b → a: not tested: b: no answer",
         "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
     ]
-    assert "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes are lost" in "\n".join(lines)
-    last = lines[lines.index("▲ warning a ens4: MTU black hole to b: packets above 1400 bytes are lost (MTU of") :]
-    assert "             ip link set dev ens4 mtu 1400" in last and last[-1] == "  rule     path_mtu_black_hole"
+    assert (
+        "▲ not ranked path test: MTU black hole to b: packets above 1400 bytes are lost"
+        in "\n".join(lines)
+    )
+    last = lines[
+        lines.index(
+            "▲ warning a ens4: MTU black hole to b: packets above 1400 bytes are lost (MTU of"
+        ) :
+    ]
+    assert (
+        "             ip link set dev ens4 mtu 1400" in last
+        and last[-1] == "  rule     path_mtu_black_hole"
+    )
     markdown = experiment_markdown([stored(made)])
     assert (
-        "- **path test** a → b: RTT median 200 µs" in markdown and "### ▲ warning: a ens4: MTU black hole" in markdown
+        "- **path test** a → b: RTT median 200 µs" in markdown
+        and "### ▲ warning: a ens4: MTU black hole" in markdown
     )
     assert "```\nip link set dev ens4 mtu 1400\n```" in markdown
 
 
 def test_findings_of_path_tests_are_listed_once_for_several_runs() -> None:
-    runs = [replace(one, result=replace(one.result, path_test=path_test(BLACK_HOLE))) for one in sweep()]
+    runs = [
+        replace(one, result=replace(one.result, path_test=path_test(BLACK_HOLE))) for one in sweep()
+    ]
     text = experiment_text(runs, 200)
     assert text.count("warning: a ens4: MTU black hole to b") == 1 and "RTT median" not in text
 
@@ -254,7 +352,11 @@ def test_json_has_the_path_test() -> None:
 
 
 def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
-    hosts = (load("alma-load-001"), load("alma-load-002", "server"), load("pve.example", "observer", guest=2.0))
+    hosts = (
+        load("alma-load-001"),
+        load("alma-load-002", "server"),
+        load("pve.example", "observer", guest=2.0),
+    )
     assert run_text(result(hosts=hosts), 80).splitlines()[-4:] == [
         "CPU                        busy  per Gb/s  softirq  steal  guest     hottest",
         "client alma-load-001  0.60 of 4      0.10     0.20      0      0  CPU 2 50 %",
@@ -266,7 +368,8 @@ def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
 
 
 def test_the_cpu_table_is_followed_by_the_virtual_machines_of_an_esxi_host() -> None:
-    """The end that is one of them, and the busiest one; the same in the sentences where the table does not fit."""
+    """The end that is one of them, and the busiest one; the same in the sentences where the table
+    does not fit."""
     machines = (
         Machine("db1", 1.69, None, ready=0.12, costop=0.02),
         Machine("web2", 1.5, None, ready=0.0, costop=0.0),
@@ -315,7 +418,11 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
 def test_text_fits_the_width(columns: int) -> None:
     limit = max(40, min(200, columns))
     bad = hostile_comparison()
-    runs = StoredRuns(tuple((Path(HOSTILE), one) for one in (*bad, *sweep())), ((Path("/x") / HOSTILE, HOSTILE),), 3)
+    runs = StoredRuns(
+        tuple((Path(HOSTILE), one) for one in (*bad, *sweep())),
+        ((Path("/x") / HOSTILE, HOSTILE),),
+        3,
+    )
     versus = compare([one.result for one in bad[::2]], [result(), result()], names=(HOSTILE, "b"))
     for text in (
         run_text(hostile(), columns),
@@ -325,7 +432,9 @@ def test_text_fits_the_width(columns: int) -> None:
         stored_runs_text(runs, columns),
         comparison_text(versus, (HOSTILE, "b"), columns),
     ):
-        assert [line for line in text.splitlines() if width(line) > limit and " " in line.strip()] == []
+        assert [
+            line for line in text.splitlines() if width(line) > limit and " " in line.strip()
+        ] == []
         assert all(character == "\n" or character.isprintable() for character in text)
 
 
@@ -339,23 +448,35 @@ def test_ascii() -> None:
 
 @given(st.text(), st.floats(allow_nan=True), st.sampled_from([40, 80, 120]))
 def test_arbitrary_names_and_numbers_are_laid_out(name: str, number: float, columns: int) -> None:
-    rates = flow(1.0, sender=name, received=Total(False, False, 1.0, number, packets=5, lost=2, jitter=number))
-    made = result(flows=(rates,), hosts=(load(name, per_gigabit=abs(number)),), bottleneck=name, wall=number)
-    text = experiment_text([stored(made), stored(made, 2, group=name, value=name)], columns) + run_text(made, columns)
+    rates = flow(
+        1.0,
+        sender=name,
+        received=Total(False, False, 1.0, number, packets=5, lost=2, jitter=number),
+    )
+    made = result(
+        flows=(rates,), hosts=(load(name, per_gigabit=abs(number)),), bottleneck=name, wall=number
+    )
+    text = experiment_text(
+        [stored(made), stored(made, 2, group=name, value=name)], columns
+    ) + run_text(made, columns)
     assert all(character == "\n" or character.isprintable() for character in text)
     json.loads(traffic_json(ASKED, [stored(made)]))
 
 
-# ------------------------------------------------------------------------------------------- a comparison, and lists
+# -------------------------------------------------------------------------- a comparison, and lists
 
 
 def test_the_verdict_is_first_and_differences_are_last() -> None:
     a = [result(5.0 + 0.01 * number) for number in range(5)]
     b = [result(8.0 + 0.01 * number, facts={**FACTS, "server queues": "4"}) for number in range(5)]
-    text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
+    text = comparison_text(
+        compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80
+    )
     lines = text.splitlines()
     assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
-    assert lines[3].startswith("verdict      Better: 4 queues = 1.60× of 1 queue (+60 %, 95 % CI 1.60–1.60)")
+    assert lines[3].startswith(
+        "verdict      Better: 4 queues = 1.60× of 1 queue (+60 %, 95 % CI 1.60–1.60)"
+    )
     rows = [" ".join(line.split()) for line in lines]
     assert "geometric mean A B B/A (95 % interval)" in rows
     assert "goodput 5.02 Gb/s 8.02 Gb/s 1.60 (1.60 to 1.60)" in rows
@@ -365,11 +486,19 @@ def test_the_verdict_is_first_and_differences_are_last() -> None:
 
 def test_the_ratio_is_in_the_row_of_its_figures() -> None:
     """Medians 5 and 4 would make 0.80; the pairs make 0.79."""
-    versus = compare([result(rate) for rate in (5.0, 8.0, 4.0)], [result(rate) for rate in (4.0, 7.0, 2.8)])
+    versus = compare(
+        [result(rate) for rate in (5.0, 8.0, 4.0)], [result(rate) for rate in (4.0, 7.0, 2.8)]
+    )
     titles, means, *_ = rows = figure_rows(versus)
-    assert versus.ratio is not None and versus.goodput_a is not None and versus.goodput_b is not None
-    assert versus.goodput_a.geometric_mean is not None and versus.goodput_b.geometric_mean is not None
-    assert versus.goodput_b.geometric_mean / versus.goodput_a.geometric_mean == pytest.approx(versus.ratio.estimate)
+    assert (
+        versus.ratio is not None and versus.goodput_a is not None and versus.goodput_b is not None
+    )
+    assert (
+        versus.goodput_a.geometric_mean is not None and versus.goodput_b.geometric_mean is not None
+    )
+    assert versus.goodput_b.geometric_mean / versus.goodput_a.geometric_mean == pytest.approx(
+        versus.ratio.estimate
+    )
     assert (titles[0], means[0]) == ("geometric mean", "goodput") and means[3].startswith("0.79 ")
     assert ("goodput, median", "5.00 Gb/s", "4.00 Gb/s", "") in rows
 
@@ -383,7 +512,10 @@ def test_a_refusal_has_every_reason() -> None:
     versus = compare([result()], [result()])
     assert versus.verdict == "refused"
     text = comparison_text(versus, ("A", "B"), 80)
-    assert "B/A 1.00 (+0 %)\n▲ Not ranked\n  one run each: spread unknown; repeat with --repeat 5\n" in text
+    assert (
+        "B/A 1.00 (+0 %)\n▲ Not ranked\n  one run each: spread unknown; repeat with --repeat 5\n"
+        in text
+    )
 
 
 def test_a_reason_of_several_runs_is_listed_once() -> None:
@@ -394,26 +526,35 @@ def test_a_reason_of_several_runs_is_listed_once() -> None:
 
 
 def test_the_bottleneck_is_that_of_the_median_run() -> None:
-    runs = [stored(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
+    runs = [
+        stored(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat")
+        for rate in (9.0, 2.0, 4.0)
+    ]
     text = experiment_text(runs, 80)
     assert "bottleneck   cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
 
 
 def test_the_list_names_files_without_results() -> None:
     assert stored_runs_text(StoredRuns(), 80) == "no stored results\n"
-    runs = StoredRuns(((Path("/r/1.json"), stored(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7)
+    runs = StoredRuns(
+        ((Path("/r/1.json"), stored(result())),), ((Path("/r/2.json"), "not a nictop result"),), 7
+    )
     lines = stored_runs_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "result"]
-    assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
+    assert (
+        " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
+    )
     assert lines[2:] == ["not listed: 7 older results", "2.json: not a nictop result"]
 
 
-# ---------------------------------------------------------------------------------------------------- Markdown, JSON
+# ----------------------------------------------------------------------------------- Markdown, JSON
 
 
 def test_hostile_text_is_escaped_in_markdown() -> None:
     bad = hostile_comparison()
-    text = experiment_markdown(bad) + comparison_markdown(compare([hostile()], [result()]), (HOSTILE, "b"))
+    text = experiment_markdown(bad) + comparison_markdown(
+        compare([hostile()], [result()]), (HOSTILE, "b")
+    )
     outside, fence = [], ""
     for line in text.splitlines():
         if len(line) >= 3 and set(line) == {"`"} and (not fence or len(line) >= len(fence)):
@@ -422,7 +563,9 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
             outside.append(line)
     assert not fence
     prose = "\n".join(outside)
-    assert "<b>" not in prose and "[/x]" not in prose and "\x1b" not in text and "\u202e" not in text
+    assert (
+        "<b>" not in prose and "[/x]" not in prose and "\x1b" not in text and "\u202e" not in text
+    )
     assert "\\<b\\>" in prose
 
 
@@ -454,8 +597,12 @@ def test_json_is_unchanged() -> None:
     assert [one.kept for one in document.runs] == sweep()
     assert (document.kind, document.variable, document.label) == ("sweep", "length", "first")
     assert document.notes == ASKED.notes
-    assert document.runs[0].ranked and document.runs[0].goodput == 2e9 and not document.runs[5].ranked
-    listed = msgspec.json.decode(stored_runs_json(StoredRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
+    assert (
+        document.runs[0].ranked and document.runs[0].goodput == 2e9 and not document.runs[5].ranked
+    )
+    listed = msgspec.json.decode(
+        stored_runs_json(StoredRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument
+    )
     assert listed.runs[0].file == "/r" and listed.runs[0].run.kept == sweep()[0]
 
 

@@ -1,4 +1,5 @@
-"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only what is verified."""
+"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only
+what is verified."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ from nictop.hosts.session import running
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.changes import LINK, PEER, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 from tests.support.probe import TEST_TIMEOUT
 from tests.support.sources import session_of
 
@@ -58,7 +63,9 @@ def inside(host: Namespace) -> list[str]:
 
 
 def queues(host: Namespace) -> list[str]:
-    shown = host.run(["ethtool", "-l", LINK]).partition("Current hardware settings:")[2].splitlines()
+    shown = (
+        host.run(["ethtool", "-l", LINK]).partition("Current hardware settings:")[2].splitlines()
+    )
     return [line.split()[1] for line in shown if line.startswith(("RX:", "TX:"))]
 
 
@@ -67,12 +74,18 @@ def test_queues(host: Namespace, tmp_path: Path) -> None:
     wanted = "2" if "2" not in before else "3"
     words = ("queues", LINK, wanted, "--allow-changes")
     shown = setup(inside(host), tmp_path, *words[:-1], "--dry-run")
-    assert shown.returncode == 0 and f"ethtool -L {LINK} rx {wanted} tx {wanted}" in shown.stdout, shown.stderr
+    assert shown.returncode == 0 and f"ethtool -L {LINK} rx {wanted} tx {wanted}" in shown.stdout, (
+        shown.stderr
+    )
     assert queues(host) == before
     unanswered = setup(inside(host), tmp_path, *words)
     assert unanswered.returncode == 1 and queues(host) == before
     script = setup(inside(host), tmp_path, *words, "--script")
-    assert script.returncode == 0 and script.stdout.startswith("#!/bin/sh\n") and queues(host) == before
+    assert (
+        script.returncode == 0
+        and script.stdout.startswith("#!/bin/sh\n")
+        and queues(host) == before
+    )
     done = setup(inside(host), tmp_path, *words, "--yes")
     assert done.returncode == 0, done.stderr
     assert f"verified: {LINK} has {wanted} receive queues" in done.stderr and "kept" in done.stderr
@@ -87,16 +100,24 @@ def mtu(host: Namespace, name: str) -> int:
 
 
 def test_an_mtu_and_the_links_above_it(host: Namespace, tmp_path: Path) -> None:
-    """A veth with a MACVLAN: raised, then lowered together; what must fit is said before it is applied."""
+    """A veth with a MACVLAN: raised, then lowered together; what must fit is said before it is
+    applied."""
     host.run(["ip", "link", "add", "link", LINK, "name", "v7", "type", "macvlan", "mode", "bridge"])
     words = ("mtu", LINK, "9000")
     shown = setup(inside(host), tmp_path, *words, "--dry-run")
-    assert shown.returncode == 0 and f"ip link set dev {LINK} mtu 9000" in shown.stdout, shown.stderr
+    assert shown.returncode == 0 and f"ip link set dev {LINK} mtu 9000" in shown.stdout, (
+        shown.stderr
+    )
     assert "warning: every other host in its subnets needs MTU 9000 too" in shown.stdout
-    assert f"warning: expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})" in shown.stdout
+    assert (
+        f"warning: expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})"
+        in shown.stdout
+    )
     assert "warning: v7 (MTU 1500) above" in shown.stdout
     script = setup(inside(host), tmp_path, *words, "--script")
-    assert script.returncode == 0 and "# every other host in its subnets" in script.stdout, script.stderr
+    assert script.returncode == 0 and "# every other host in its subnets" in script.stdout, (
+        script.stderr
+    )
     assert mtu(host, LINK) == 1500
     unanswered = setup(inside(host), tmp_path, *words, "--allow-changes")
     assert unanswered.returncode == 1 and mtu(host, LINK) == 1500
@@ -104,7 +125,9 @@ def test_an_mtu_and_the_links_above_it(host: Namespace, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert f"verified: {LINK} has MTU 9000" in done.stderr and mtu(host, LINK) == 9000
     host.run(["ip", "link", "set", "dev", "v7", "mtu", "9000"])
-    lowered = setup(inside(host), tmp_path, "mtu", LINK, "1400", "--allow-changes", "--yes", "--yes")
+    lowered = setup(
+        inside(host), tmp_path, "mtu", LINK, "1400", "--allow-changes", "--yes", "--yes"
+    )
     assert lowered.returncode == 0, lowered.stderr
     assert (mtu(host, LINK), mtu(host, "v7")) == (1400, 1400)
     above = setup(inside(host), tmp_path, "mtu", "v7", "1500", "--dry-run")
@@ -122,7 +145,10 @@ async def test_an_mtu_that_is_not_kept_is_rolled_back_on_every_link(
     host.run(["ip", "link", "add", "link", LINK, "name", "v8", "type", "macvlan", "mode", "bridge"])
     names = (LINK, "v7", "v8")
     assert [mtu(host, name) for name in names] == [9000] * 3
-    command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
+    command = [
+        *inside(host),
+        *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes"),
+    ]
     session = session_of(LocalSource(1.0, command=command, name="here"), watch_devices=True)
     seen: list[int] = []
     async with running(session):
@@ -143,12 +169,18 @@ async def test_an_mtu_that_is_not_kept_is_rolled_back_on_every_link(
 
 
 async def test_what_is_not_proven_is_not_kept(
-    host: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    host: Namespace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """--yes stands for somebody who would look."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = queues(host)
-    command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
+    command = [
+        *inside(host),
+        *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes"),
+    ]
     session = session_of(LocalSource(1.0, command=command, name="here"), watch_devices=True)
     async with running(session):
         await asyncio.wait_for(wait_until_read(session, always), TEST_TIMEOUT)
@@ -176,14 +208,17 @@ def manager() -> Iterator[PrivateNetworkManager]:
 
 
 def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
-    """The profile that NetworkManager has made up gets a name, the NIC and the address, and no default route."""
+    """The profile that NetworkManager has made up gets a name, the NIC and the address, and no
+    default route."""
     words = ("address", NIC, "--static", STATIC, "--allow-changes")
     refused = setup(manager.prefix, tmp_path, *words, "--gateway", "192.0.2.1", "--yes")
     assert refused.returncode == 2 and "default route" in refused.stderr
     done = setup(manager.prefix, tmp_path, *words, "--yes")
     assert done.returncode == 0, done.stderr
     assert f"verified: {NIC} has {STATIC}" in done.stderr
-    shown = manager.nmcli("-g", "connection.interface-name,ipv4.addresses,ipv4.never-default", "con", "show", NIC)
+    shown = manager.nmcli(
+        "-g", "connection.interface-name,ipv4.addresses,ipv4.never-default", "con", "show", NIC
+    )
     assert shown.splitlines() == [NIC, STATIC, "yes"]
     assert STATIC in manager.namespace.run(["ip", "-4", "-o", "address", "show", "dev", NIC])
 
@@ -205,7 +240,10 @@ def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
         (("local", "led", NIC, "--seconds", "0"), "'0' is not a number from 1 to"),
         (("local", "led", "no-such-nic", "--script"), "has no interface no-such-nic"),
         (("local", "queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
-        (("local", "vfs", "0000:ff:1f.7", "4", "--script"), "has no interface or PCI function 0000:ff:1f.7"),
+        (
+            ("local", "vfs", "0000:ff:1f.7", "4", "--script"),
+            "has no interface or PCI function 0000:ff:1f.7",
+        ),
     ],
 )
 def test_wrong_usage(

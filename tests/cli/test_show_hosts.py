@@ -1,4 +1,5 @@
-"""Several hosts of a command: complete answers, and the reason for each host without an answer, in order."""
+"""Several hosts of a command: complete answers, and the reason for each host without an answer, in
+order."""
 
 from __future__ import annotations
 
@@ -19,22 +20,28 @@ from nictop.hosts.session import HostSession
 from nictop.model.facts import width
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line
-from nictop.report.facts.hosts import UnreachableHost, hosts_json, hosts_schema, hosts_text, unreachable_hosts
+from nictop.report.facts.hosts import (
+    UnreachableHost,
+    hosts_json,
+    hosts_schema,
+    hosts_text,
+    unreachable_hosts,
+)
 from nictop.report.findings.check import check_json, check_text
 from nictop.report.findings.markdown import check_markdown
 from nictop.rules import Diagnosis, HostFacts
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.host_keys import lookup
 from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host
+from tests.support.hostile import NAME as HOSTILE
 from tests.support.sources import ScriptedSource, session_of
 from tests.support.sshd import Sshd, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent.parent
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n"
 GONE = Unreachable("vm3", "192.0.2.7 port 22: connection timed out; is it up?")
 
 
-# --------------------------------------------------------------------------------------------------------- concurrently
+# ------------------------------------------------------------------------------------- concurrently
 
 
 def scripted_source(name: str, *, then: SourceState | None = None) -> ScriptedSource:
@@ -69,7 +76,9 @@ async def test_answers_are_in_the_order_of_the_hosts() -> None:
 
 async def test_only_a_host_without_data_times_out() -> None:
     silent = ScriptedSource("mute")
-    one, two = await observe_all([observed(silent), observed(scripted_source("b"))], interval=0.01, timeout=0.05)
+    one, two = await observe_all(
+        [observed(silent), observed(scripted_source("b"))], interval=0.01, timeout=0.05
+    )
     assert isinstance(one, Unreachable) and isinstance(two, tuple)
     assert one.sentence.startswith("no complete answer within ")
     assert silent.closed
@@ -77,10 +86,12 @@ async def test_only_a_host_without_data_times_out() -> None:
 
 async def test_a_single_unreachable_host_raises() -> None:
     with pytest.raises(HostUnreachable, match=r"^c: no Python$"):
-        await observe(observed(scripted_source("c", then=SourceState("failed", "no Python"))), interval=0.1)
+        await observe(
+            observed(scripted_source("c", then=SourceState("failed", "no Python"))), interval=0.1
+        )
 
 
-# ------------------------------------------------------------------------------------------------------- text and JSON
+# ------------------------------------------------------------------------------------ text and JSON
 
 
 def answers() -> tuple[Any, ...]:
@@ -92,7 +103,7 @@ def test_text_has_a_section_per_host() -> None:
     sections = text.split(f"\n{'─' * 100}\n")
     assert len(sections) == 3
     assert sections[0].startswith("alma-load-001 · VMware guest")
-    assert sections[1] == "vm3 · unreachable\n192.0.2.7 port 22: connection timed out; is it up?\n"
+    assert sections[1] == "vm3 · not read\n192.0.2.7 port 22: connection timed out; is it up?\n"
     assert all(width(line) <= 100 for line in text.splitlines())
 
 
@@ -104,13 +115,20 @@ def test_json_has_hosts_in_order_and_matches_the_schema() -> None:
     assert schema["$ref"] == "#/$defs/HostsDocument"
     kinds = schema["$defs"]["HostsDocument"]["properties"]["hosts"]["items"]["anyOf"]
     assert [kind["$ref"] for kind in kinds] == ["#/$defs/ShowDocument", "#/$defs/UnreachableHost"]
-    for kind, host in (("ShowDocument", document["hosts"][0]), ("UnreachableHost", document["hosts"][1])):
-        assert set(schema["$defs"][kind]["required"]) <= set(host) <= set(schema["$defs"][kind]["properties"])
+    for kind, host in (
+        ("ShowDocument", document["hosts"][0]),
+        ("UnreachableHost", document["hosts"][1]),
+    ):
+        assert (
+            set(schema["$defs"][kind]["required"])
+            <= set(host)
+            <= set(schema["$defs"][kind]["properties"])
+        )
 
 
 def test_a_host_that_was_reached_is_not_called_unreachable() -> None:
     text = hosts_text([Unreachable("vm3", "no interface eth9: lo", 2), GONE], 80)
-    assert "vm3 · not shown\nno interface eth9: lo\n" in text and "vm3 · unreachable\n" in text
+    assert "vm3 · not shown\nno interface eth9: lo\n" in text and "vm3 · not read\n" in text
 
 
 def test_no_control_character_reaches_the_terminal() -> None:
@@ -121,10 +139,14 @@ def test_no_control_character_reaches_the_terminal() -> None:
 
 
 def test_check_lists_unreachable_hosts() -> None:
-    hosts, diagnosis, silent = (HostFacts(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
-    expected = "vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?"
+    hosts, diagnosis, silent = (
+        (HostFacts(live_host()),),
+        Diagnosis((), ()),
+        (UnreachableHost("vm3", GONE.sentence),),
+    )
+    expected = "vm3 · not read: 192.0.2.7 port 22: connection timed out; is it up?"
     assert expected in check_text(hosts, diagnosis, 120, silent).splitlines()
-    assert "- vm3 · unreachable: 192.0.2.7 port 22: connection timed out; is it up?" in check_markdown(
+    assert "- vm3 · not read: 192.0.2.7 port 22: connection timed out; is it up?" in check_markdown(
         hosts, diagnosis, silent
     )
     document = json.loads(check_json(hosts, diagnosis, silent))
@@ -136,12 +158,14 @@ def test_check_lists_unreachable_hosts() -> None:
 def test_check_has_no_positive_verdict_without_answers() -> None:
     silent = (UnreachableHost("vm3", GONE.sentence),)
     text = check_text((), Diagnosis((), ()), 120, silent)
-    assert text.splitlines()[-1] == "no checks ran: no host reachable"
-    assert "**no checks ran: no host reachable**" in check_markdown((), Diagnosis((), ()), silent)
+    assert text.splitlines()[-1] == "no checks ran: no host was read to the end"
+    assert "**no checks ran: no host was read to the end**" in check_markdown(
+        (), Diagnosis((), ()), silent
+    )
     assert json.loads(check_json((), Diagnosis((), ()), silent))["rules"] == 0
 
 
-# --------------------------------------------------------------------------------------------------------- command line
+# ------------------------------------------------------------------------------------- command line
 
 
 @dataclass
@@ -152,7 +176,11 @@ class User:
     sshd: Sshd
 
     def nictop(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "SSH_"))}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("XDG_", "SSH_"))
+        }
         return subprocess.run(
             [sys.executable, "-m", "nictop", *arguments],
             capture_output=True,
@@ -200,8 +228,10 @@ def test_show_as_text(user: User) -> None:
     done = user.nictop("show", "one", "dead=127.0.0.1:1", "--interval", "0.1", "--ascii")
     assert (done.returncode, done.stderr) == (3, "")
     first, second = done.stdout.split(f"\n{'-' * 120}\n")
-    assert first.startswith("one - ") and any(line.split()[:2] == ["`", "lo"] for line in first.splitlines())
-    assert second.startswith("dead - unreachable\n127.0.0.1 port 1: connection refused")
+    assert first.startswith("one - ") and any(
+        line.split()[:2] == ["`", "lo"] for line in first.splitlines()
+    )
+    assert second.startswith("dead - not read\n127.0.0.1 port 1: connection refused")
 
 
 def test_exit_code_0_if_all_hosts_answer(user: User) -> None:
@@ -216,7 +246,9 @@ def test_an_unknown_host_key_fails_here_and_is_accepted_on_demand(user: User) ->
     one, local = json.loads(done.stdout)["hosts"]
     assert done.returncode == 3 and local["inventory"]["links"]
     assert "SHA256:" in one["unreachable"] and "--accept-new-host-keys" in one["unreachable"]
-    done = user.nictop("show", "one", "--accept-new-host-keys", "--format", "json", "--interval", "0.1")
+    done = user.nictop(
+        "show", "one", "--accept-new-host-keys", "--format", "json", "--interval", "0.1"
+    )
     assert done.returncode == 0
     assert json.loads(done.stdout)["hosts"][0]["inventory"]["links"]
     # under its name, or hashed if the configuration of the system says so (HashKnownHosts)
@@ -224,7 +256,17 @@ def test_an_unknown_host_key_fails_here_and_is_accepted_on_demand(user: User) ->
 
 
 def test_check_takes_several_hosts(user: User) -> None:
-    arguments = ("check", "one", "dead=127.0.0.1:1", "--watch", "1", "--interval", "0.1", "--format", "json")
+    arguments = (
+        "check",
+        "one",
+        "dead=127.0.0.1:1",
+        "--watch",
+        "1",
+        "--interval",
+        "0.1",
+        "--format",
+        "json",
+    )
     done = user.nictop(*arguments)
     document = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (3, "")
@@ -236,9 +278,15 @@ def test_check_takes_several_hosts(user: User) -> None:
 @pytest.mark.parametrize("command", ["show", "check"])
 @pytest.mark.parametrize(
     ("word", "expected"),
-    [("a b", "is not a valid host name"), ("vm:x", "is not a valid port"), ("x=", "host name missing")],
+    [
+        ("a b", "is not a valid host name"),
+        ("vm:x", "is not a valid port"),
+        ("x=", "host name missing"),
+    ],
 )
-def test_an_invalid_host_is_a_usage_error(command: str, word: str, expected: str, tmp_path: Path) -> None:
+def test_an_invalid_host_is_a_usage_error(
+    command: str, word: str, expected: str, tmp_path: Path
+) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", command, "local", word],
         capture_output=True,

@@ -28,7 +28,10 @@ def test_a_signal_during_the_handling_of_another_one_interrupts_once(line: int) 
                 signal.raise_signal(signal.SIGHUP)
         return second_signal
 
-    before, tracing = signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number)), sys.gettrace()
+    before, tracing = (
+        signal.signal(signal.SIGINT, lambda number, frame: interrupts.append(number)),
+        sys.gettrace(),
+    )
     try:
         with termination_as_interrupt() as got:
             sys.settrace(second_signal)

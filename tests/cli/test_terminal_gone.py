@@ -1,4 +1,5 @@
-"""How nictop leaves a terminal: a closed or blocked one does not delay its exit, a signal restores it first."""
+"""How nictop leaves a terminal: a closed or blocked one does not delay its exit, a signal restores
+it first."""
 
 from __future__ import annotations
 
@@ -78,13 +79,17 @@ def test_a_blocked_terminal_does_not_delay_the_exit(monkeypatch: pytest.MonkeyPa
         assert writer.is_alive() and writer.daemon
 
 
-@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN], ids=["SIGHUP", "SIGHUP ignored"])
+@pytest.mark.parametrize(
+    "handler", [signal.SIG_DFL, signal.SIG_IGN], ids=["SIGHUP", "SIGHUP ignored"]
+)
 @pytest.mark.parametrize("number", [None, signal.SIGTERM], ids=["closed", "closed and SIGTERM"])
 def test_nictop_ends_with_its_terminal_while_it_draws(
     number: signal.Signals | None, handler: signal.Handlers, tmp_path: Path
 ) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
-    before = signal.signal(signal.SIGHUP, handler)  # a program inherits what is ignored: nohup nictop demo
+    before = signal.signal(
+        signal.SIGHUP, handler
+    )  # a program inherits what is ignored: nohup nictop demo
     try:
         screen = TerminalProgram([*NICTOP, "demo"], tmp_path, variables, (80, 24))
     finally:
@@ -98,7 +103,9 @@ def test_nictop_ends_with_its_terminal_while_it_draws(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-@pytest.mark.parametrize("command", [(), ("demo",), ("replay", DEMO)], ids=["live", "demo", "replay"])
+@pytest.mark.parametrize(
+    "command", [(), ("demo",), ("replay", DEMO)], ids=["live", "demo", "replay"]
+)
 def test_the_terminal_is_as_before_after_a_signal(
     command: tuple[str, ...], number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -109,4 +116,6 @@ def test_the_terminal_is_as_before_after_a_signal(
         os.kill(screen.pid, number)
         assert screen.wait_for_end() == 128 + number
         assert screen.output.rindex(b"\x1b[?1049l") > screen.output.rindex(b"\x1b[?1049h")
-        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), "the cursor is visible"
+        assert screen.output.rindex(b"\x1b[?25h") > screen.output.rindex(b"\x1b[?25l"), (
+            "the cursor is visible"
+        )

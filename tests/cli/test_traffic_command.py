@@ -1,4 +1,5 @@
-"""``nictop traffic`` and ``nictop compare`` as processes: real runs on this machine, exit codes and documents."""
+"""``nictop traffic`` and ``nictop compare`` as processes: real runs on this machine, exit codes and
+documents."""
 
 from __future__ import annotations
 
@@ -20,8 +21,12 @@ from tests.conftest import why_no_namespace
 LIMIT = 60.0
 QUICK = ("--self-test", "--plain", "--time", "1", "--generator", "builtin", "--bitrate", "200M")
 
-needs_namespaces = pytest.mark.skipif(why_no_namespace() is not None, reason=why_no_namespace() or "")
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's rights are taken on by root only")
+needs_namespaces = pytest.mark.skipif(
+    why_no_namespace() is not None, reason=why_no_namespace() or ""
+)
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="another user's rights are taken on by root only"
+)
 
 
 @pytest.fixture
@@ -39,7 +44,7 @@ def asked(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return call_main("traffic", *arguments, XDG_STATE_HOME=str(state))
 
 
-# ------------------------------------------------------------------------------------------------------ what it prints
+# ----------------------------------------------------------------------------------- what it prints
 
 
 @needs_namespaces
@@ -52,8 +57,15 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     document = msgspec.json.decode(done.stdout, type=TrafficDocument)
     (only,) = document.runs
     assert only.goodput is not None and only.goodput > 1e8 and not only.ranked
-    assert only.kept.result.plan.client.host == "client" and only.kept.result.plan.server.address == "198.18.0.2"
-    assert [one.verdict for one in only.kept.result.proof.hosts] == ["proven"] * 2 if only.kept.result.proof else False
+    assert (
+        only.kept.result.plan.client.host == "client"
+        and only.kept.result.plan.server.address == "198.18.0.2"
+    )
+    assert (
+        [one.verdict for one in only.kept.result.proof.hosts] == ["proven"] * 2
+        if only.kept.result.proof
+        else False
+    )
     errors = done.stderr.splitlines()
     assert errors[0].endswith("joined by a veth pair: measures this machine, no NIC")
     assert sum(" 1.0 s " in line or " 1.1 s " in line for line in errors) >= 1, errors
@@ -61,8 +73,14 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     (file,) = state.glob("nictop/runs/*.json")
     assert msgspec.json.decode(file.read_bytes())["identity"] == only.kept.identity
     listed = traffic(state, "--list")
-    assert listed.returncode == 0 and only.kept.identity in listed.stdout and "a first try" in listed.stdout
-    document_of_list = msgspec.json.decode(asked(state, "--list", "--format", "json").stdout, type=KeptDocument)
+    assert (
+        listed.returncode == 0
+        and only.kept.identity in listed.stdout
+        and "a first try" in listed.stdout
+    )
+    document_of_list = msgspec.json.decode(
+        asked(state, "--list", "--format", "json").stdout, type=KeptDocument
+    )
     assert [one.run.kept.identity for one in document_of_list.runs] == [only.kept.identity]
     schema = json.loads(asked(state, "--list", "--schema").stdout)
     assert "KeptDocument" in schema["$ref"]
@@ -78,14 +96,21 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
     assert "geometric mean" in done.stdout and "goodput, median" in done.stdout
 
     again = run("compare", "lengths", XDG_STATE_HOME=str(state))
-    assert again.returncode == 0 and again.stdout == done.stdout[done.stdout.index("A: length 4K\nB: ") :]
+    assert (
+        again.returncode == 0
+        and again.stdout == done.stdout[done.stdout.index("A: length 4K\nB: ") :]
+    )
     data = call_main("compare", "lengths", "--format", "json", XDG_STATE_HOME=str(state)).stdout
     schema = json.loads(call_main("compare", "--schema").stdout)
     matches_schema(json.loads(data), schema, schema["$defs"])
     document = msgspec.json.decode(data, type=CompareDocument)
-    assert document.comparison.verdict == "refused" and [len(one.runs) for one in document.setups] == [3, 3]
-    markdown = call_main("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
-    assert markdown.startswith("## nictop compare\n") and "**Not ranked**" in markdown
+    assert document.comparison.verdict == "refused" and [
+        len(one.runs) for one in document.setups
+    ] == [3, 3]
+    markdown = call_main(
+        "compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)
+    ).stdout
+    assert markdown.startswith("## nictop compare\n") and "**▲ Not ranked**" in markdown
 
 
 @needs_namespaces
@@ -104,11 +129,15 @@ def test_ipv6_reverse_and_datagrams(state: Path) -> None:
     assert (only.kept.result.flows[0].sender, only.kept.result.plan.ip_version) == ("server", 6)
     if shutil.which("iperf3") is not None:
         done = asked(state, "--self-test", "--plain", "--time", "1", "--udp", "--bitrate", "20M")
-        figure = r"goodput +▲ path not verified: ([\d.]+) Mb/s received by server; (\d+) of (\d+) datagrams lost"
+        figure = (
+            r"goodput +▲ path not verified: ([\d.]+) Mb/s received by server; (\d+) of (\d+) "
+            r"datagrams lost"
+        )
         errors = re.search(figure, done.stdout)
         assert errors is not None, done.stdout + done.stderr
         arrived, lost, sent = map(float, errors.groups())
-        # iperf3 sends in bursts: a second ends between two of them, and a receiver that is not let run loses some
+        # iperf3 sends in bursts: a second ends between two of them, and a receiver that is not let
+        # run loses some
         assert arrived == pytest.approx(20.0 * (1 - lost / sent), rel=0.03)
         assert sent == pytest.approx(20e6 / 8 / 1448, rel=0.03)
 
@@ -134,7 +163,9 @@ def test_ipv6_reverse_and_datagrams(state: Path) -> None:
         (("--bounding-set=-all",), "network namespaces cannot be created: "),
     ],
 )
-def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: tuple[str, ...], why: str) -> None:
+def test_without_the_rights_for_namespaces_it_is_loopback(
+    state: Path, rights: tuple[str, ...], why: str
+) -> None:
     state.chmod(0o777)
     done = subprocess.run(
         ["setpriv", *rights, *NICTOP, "traffic", *QUICK],
@@ -148,10 +179,13 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
     )
     assert done.returncode == 0, done.stderr
     assert f"self-test over loopback ({why}" in done.stderr
-    assert " lo 127.0.0.1 → " in done.stdout and "not verified: both ends are on one machine" in done.stdout
+    assert (
+        " lo 127.0.0.1 → " in done.stdout
+        and "not verified: both ends are on one machine" in done.stdout
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- exit codes
+# --------------------------------------------------------------------------------------- exit codes
 
 
 @pytest.mark.parametrize(
@@ -161,20 +195,32 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("vm1",), "SERVER is missing"),
         (("vm1", "--self-test"), "--self-test takes no hosts"),
         (("--self-test", "--client-nic", "lo"), "--self-test cannot be combined with --client-nic"),
-        (("--self-test", "--server-address", "192.0.2.1"), "--self-test cannot be combined with --server-address"),
+        (
+            ("--self-test", "--server-address", "192.0.2.1"),
+            "--self-test cannot be combined with --server-address",
+        ),
         (("--self-test", "--observe", "local"), "--self-test cannot be combined with --observe"),
         (("vm1", "vm2", "--list"), "--list takes no hosts"),
         (("--list", "--format", "markdown"), "--list does not support --format markdown"),
         (("vm1", "vm2", "--time", "x"), '--time: "x" is not an integer'),
-        (("vm1", "vm2", "--length", "9M"), "block size of the built-in generator must be at most 8388608, not 9437184"),
-        (("vm1", "vm2", "--generator", "iperf3", "--length", "2M"), "block size of iperf3 must be at most 1048576"),
+        (
+            ("vm1", "vm2", "--length", "9M"),
+            "block size of the built-in generator must be at most 8388608, not 9437184",
+        ),
+        (
+            ("vm1", "vm2", "--generator", "iperf3", "--length", "2M"),
+            "block size of iperf3 must be at most 1048576",
+        ),
         (("vm1", "vm2", "--bitrate", "fast"), '--bitrate: "fast" is not a rate'),
         (("vm1", "vm2", "--dscp", "64"), '--dscp: "64" is not a DSCP'),
         (("vm1", "vm2", "--udp", "--mss", "1000"), "mss is an option of TCP, not of UDP"),
         (("vm1", "vm2", "--reverse", "--bidirectional"), "not allowed with argument"),
         (("vm1", "vm2", "--repeat", "0"), "runs must be 1 to 1000, not 0"),
         (("vm1", "vm2", "--sweep", "moon=1,2"), '"moon" cannot be varied'),
-        (("vm1", "vm2", "--compare", "mss=100,200,300"), "--compare needs two values of mss, not 3"),
+        (
+            ("vm1", "vm2", "--compare", "mss=100,200,300"),
+            "--compare needs two values of mss, not 3",
+        ),
         (
             ("vm1", "vm2", "--sweep", "mss=100", "--compare", "mss=100,200"),
             "sweep and comparison exclude each other",
@@ -184,7 +230,9 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("vm1", "vm2", "vm3"), "unrecognized arguments: vm3"),
     ],
 )
-def test_words_that_make_no_sense_give_a_sentence(state: Path, arguments: tuple[str, ...], expected: str) -> None:
+def test_words_that_make_no_sense_give_a_sentence(
+    state: Path, arguments: tuple[str, ...], expected: str
+) -> None:
     done = asked(state, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert expected in done.stderr and "Traceback" not in done.stderr and "\x1b" not in done.stderr
@@ -210,7 +258,9 @@ def test_a_run_that_fails_gives_4_and_is_told(state: Path) -> None:
 def test_an_option_that_a_host_cannot_do_is_refused_before_anything_starts(state: Path) -> None:
     done = asked(state, *QUICK, "--congestion", "nosuch")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "congestion control nosuch not available" in done.stderr and "starting" not in done.stderr
+    assert (
+        "congestion control nosuch not available" in done.stderr and "starting" not in done.stderr
+    )
 
 
 @pytest.mark.parametrize("words", [(), ("nosuch",), ("/nosuch.json", "nosuch")])

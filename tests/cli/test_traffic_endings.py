@@ -1,4 +1,5 @@
-"""``nictop traffic`` that is interrupted, killed or left: nothing stays behind; and what it does with a terminal."""
+"""``nictop traffic`` that is interrupted, killed or left: nothing stays behind; and what it does
+with a terminal."""
 
 from __future__ import annotations
 
@@ -75,9 +76,13 @@ SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
 @needs_namespaces
 @kill_matrix(tuple(STAGES), tuple(SIGNALS))
 def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, variant: str) -> None:
-    number = SIGNALS[variant] if STAGES[stage] else signal.SIGTERM  # SIGINT means KeyboardInterrupt until it is handled
+    number = (
+        SIGNALS[variant] if STAGES[stage] else signal.SIGTERM
+    )  # SIGINT means KeyboardInterrupt until it is handled
     mark = uuid.uuid4().hex
-    process = start_nictop(state, mark, *QUICK, *LIMITED, "--repeat", "2", "--rest", "0.2", "--interval", "0.2")
+    process = start_nictop(
+        state, mark, *QUICK, *LIMITED, "--repeat", "2", "--rest", "0.2", "--interval", "0.2"
+    )
     assert process.stderr is not None
     output = [""]
     while STAGES[stage] not in output[-1]:
@@ -103,9 +108,21 @@ LOADED_STAGES = {
 
 @needs_namespaces
 @kill_matrix(tuple(LOADED_STAGES), (*SIGNALS, "SIGKILL"))
-def test_interrupted_loaded_run_leaves_nothing(state: Path, stage: str, kill: int, variant: str) -> None:
+def test_interrupted_loaded_run_leaves_nothing(
+    state: Path, stage: str, kill: int, variant: str
+) -> None:
     mark = uuid.uuid4().hex
-    arguments = ("--self-test", "--plain", "--test", "loaded", "--time", "1", *LIMITED, "--interval", "0.2")
+    arguments = (
+        "--self-test",
+        "--plain",
+        "--test",
+        "loaded",
+        "--time",
+        "1",
+        *LIMITED,
+        "--interval",
+        "0.2",
+    )
     process = start_nictop(state, mark, *arguments)
     assert process.stderr is not None
     output = [""]
@@ -121,12 +138,17 @@ def test_interrupted_loaded_run_leaves_nothing(state: Path, stage: str, kill: in
     assert "Traceback" not in rest
     number = signal.Signals[variant]
     # the last counters are read within a moment: it may be over
-    assert process.returncode in ({-number} if variant == "SIGKILL" else {128 + number}) | {0}, (output, rest)
+    assert process.returncode in ({-number} if variant == "SIGKILL" else {128 + number}) | {0}, (
+        output,
+        rest,
+    )
 
 
 @needs_namespaces
 def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> None:
-    process = start_nictop(state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json")
+    process = start_nictop(
+        state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json"
+    )
     assert process.stderr is not None
     while "run 2 of 5" not in (line := process.stderr.readline()):
         assert line
@@ -141,7 +163,17 @@ def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> No
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_is_reported_as_stopped(state: Path, number: signal.Signals) -> None:
     mark = uuid.uuid4().hex
-    arguments = ("--self-test", "--time", "60", "--interval", "0.2", "--bitrate", "50M", "--format", "json")
+    arguments = (
+        "--self-test",
+        "--time",
+        "60",
+        "--interval",
+        "0.2",
+        "--bitrate",
+        "50M",
+        "--format",
+        "json",
+    )
     process = start_nictop(state, mark, *arguments)
     assert process.stderr is not None
     while " Mb/s" not in (line := process.stderr.readline()):
@@ -187,7 +219,7 @@ def test_the_reader_of_the_result_is_closed(state: Path) -> None:
     process.stderr.close()
 
 
-# ------------------------------------------------------------------------------------------------- with a terminal
+# ---------------------------------------------------------------------------------- with a terminal
 
 
 @needs_namespaces
@@ -260,9 +292,13 @@ class Terminal:
 
 @needs_namespaces
 def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
-    terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED)
+    terminal = Terminal(
+        state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED
+    )
     terminal.until(b"received by server")
-    terminal.until(b"again")  # the key that is offered when the run is over; until then q asks first
+    terminal.until(
+        b"again"
+    )  # the key that is offered when the run is over; until then q asks first
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0
     printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()

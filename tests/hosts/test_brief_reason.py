@@ -31,7 +31,13 @@ def test_each_reason_of_an_attempt_has_its_words(error: OSError, words: str) -> 
 
 @pytest.mark.parametrize(
     "reason",
-    ["", "vm1: the agent of this machine has no key that it takes; try ssh", "x" * 300, "a" * 30 + " b", "\x1b[2J"],
+    [
+        "",
+        "vm1: the agent of this machine has no key that it takes; try ssh",
+        "x" * 300,
+        "a" * 30 + " b",
+        "\x1b[2J",
+    ],
 )
 def test_other_reasons_end_with_whole_words(reason: str) -> None:
     shown = brief_reason(reason)
@@ -45,10 +51,16 @@ def test_other_reasons_end_with_whole_words(reason: str) -> None:
 @pytest.mark.parametrize("cells", [MAX_BRIEF_CELLS, 30, 24])
 def test_the_seconds_stay_whole(cells: int) -> None:
     host = HostSession(Host("pve", "pve.example"), None)
-    host.process(SourceState("lost", "jump host cannot reach pve: closed; try ssh from the jump host", 14.0), 100.0)
+    host.process(
+        SourceState("lost", "jump host cannot reach pve: closed; try ssh from the jump host", 14.0),
+        100.0,
+    )
     assert host.has_failed
     text = host.brief_text(100.0, 1.0, cells)
     assert width(text) <= cells and text.endswith(", retry in 14 s")
+    for now in (113.6, 114.0, 116.0):
+        text = host.brief_text(now, 1.0, cells)
+        assert width(text) <= cells and text.endswith(", retrying"), "no countdown at 0"
     host.process(SourceState("connecting"), 114.0)
     host.process(SourceState("connecting", stage="connect", target="192.0.2.1"), 114.0)
     text = host.brief_text(127.0, 1.0, cells)
@@ -60,5 +72,7 @@ def test_the_first_attempt_has_no_reason() -> None:
     host.process(SourceState("connecting"), 100.0)
     host.process(SourceState("connecting", stage="login", target="root"), 100.0)
     assert not host.has_failed and host.brief_text(104.0, 1.0) == "logging in, 4 s"
-    host.process(SourceState("failed", "pve.example port 22: permission denied for root; try ssh"), 105.0)
+    host.process(
+        SourceState("failed", "pve.example port 22: permission denied for root; try ssh"), 105.0
+    )
     assert host.brief_text(106.0, 1.0) == "failed: permission denied"

@@ -56,13 +56,17 @@ def known_hosts() -> Path:
     return Path(os.environ["HOME"], ".ssh", "known_hosts")
 
 
-# ------------------------------------------------------------------------------------------------------------- settings
+# ----------------------------------------------------------------------------------------- settings
 
 
 def test_all_settings_of_a_host_are_passed_to_ssh() -> None:
     host = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
-    assert ssh_target(host) == SshTarget("pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True)
-    assert ssh_target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), "the rest is left to ~/.ssh/config"
+    assert ssh_target(host) == SshTarget(
+        "pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True
+    )
+    assert ssh_target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), (
+        "the rest is left to ~/.ssh/config"
+    )
     assert ssh_target(replace(host, allow_changes=True)).allow_changes
 
 
@@ -83,7 +87,8 @@ async def test_changes_are_allowed_only_if_requested(allowed: bool, where: str, 
 
 
 def test_the_ssh_library_is_not_loaded_before_it_is_needed() -> None:
-    """It is needed neither for this machine nor to create a remote source: it must not delay the first frame."""
+    """It is needed neither for this machine nor to create a remote source: it must not delay the
+    first frame."""
     code = """
 import sys
 from nictop.hosts.connect import connect
@@ -94,11 +99,13 @@ print("nictop.wire.ssh.source" in sys.modules)
 connect(Host("there", "there.example"))
 print("nictop.wire.ssh.source" in sys.modules, "asyncssh" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert done.stdout.split() == ["False", "True", "False"]
 
 
-# ---------------------------------------------------------------------------------------------------------------- local
+# -------------------------------------------------------------------------------------------- local
 
 
 async def test_this_machine_has_its_label() -> None:
@@ -123,7 +130,11 @@ def test_this_machine_as_root_through_sudo(tmp_path: Path) -> None:
         cwd=ROOT,
         timeout=ITEM_TIMEOUT,
         check=False,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(os.uname().nodename)
@@ -141,7 +152,11 @@ def test_a_refusal_of_sudo_is_reported(tmp_path: Path) -> None:
         cwd=ROOT,
         timeout=ITEM_TIMEOUT,
         check=False,
-        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
     )
     assert (done.returncode, done.stdout) == (3, "")
     assert "sudo: a password is required" in done.stderr
@@ -175,7 +190,11 @@ async def test_the_history_has_a_gap_after_a_reconnect() -> None:
                 killed = True
             elif lost is None and snapshot.state == "lost":
                 lost = history.times()[-1]
-            elif lost is not None and history.times()[-1] > lost and None not in history.series(key)[-2:]:
+            elif (
+                lost is not None
+                and history.times()[-1] > lost
+                and None not in history.series(key)[-2:]
+            ):
                 break
         await source.close()
     values = list(zip(reversed(history.times()), reversed(history.series(key)), strict=False))[::-1]
@@ -188,7 +207,7 @@ async def test_the_history_has_a_gap_after_a_reconnect() -> None:
     assert None not in after[gap:] and len(after[gap:]) == 2
 
 
-# --------------------------------------------------------------------------------------------------------------- remote
+# ------------------------------------------------------------------------------------------- remote
 
 
 async def test_another_machine(sshd: Sshd) -> None:

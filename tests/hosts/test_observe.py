@@ -1,4 +1,5 @@
-"""The rates that ``nictop show`` prints are not those of two readings that happened to be close together."""
+"""The rates that ``nictop show`` prints are not those of two readings that happened to be close
+together."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from dataclasses import replace
 from nictop.hosts.observe import with_window_rates
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import LOCAL, Host
-from nictop.report.facts.host import cpu_summary
+from nictop.report.facts.host_document import cpu_summary
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 

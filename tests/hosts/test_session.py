@@ -1,16 +1,22 @@
-"""Sessions: requests during a run, notifications of subscribers, and the state after a replacement of the source."""
+"""Sessions: requests during a run, notifications of subscribers, and the state after a replacement
+of the source."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 from nictop.hosts.session import HostSession, Item, running
 from nictop.model.snapshot import Snapshot, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
+from nictop.recording.playback import Playback
+from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, PF, counters, inventory, link_counters
+from tests.support.recordings import host_items, write_recording
 from tests.support.sources import ScriptedSource, session_of
 
 LIMIT = 60.0
@@ -74,14 +80,22 @@ async def test_subscribers_receive_every_item_with_the_snapshot_after_it() -> No
     session.replace_source(ScriptedSource())
     assert [item for item, _ in received] == [*LINES, SourceState("lost", "reconnected")]
     assert received[2][1].inventory is INVENTORY and received[3][1].state == "lost"
-    assert session.snapshot is received[2][1], "what is known stays until the new source sends something"
+    assert session.snapshot is received[2][1], (
+        "what is known stays until the new source sends something"
+    )
     unsubscribe()
     session.fail("watched no longer")
-    assert len(received) == 4 and (session.snapshot.state, session.reason) == ("failed", "watched no longer")
+    assert len(received) == 4 and (session.snapshot.state, session.reason) == (
+        "failed",
+        "watched no longer",
+    )
 
 
 def test_history_and_rates_are_stored_only_if_the_constructor_says_so() -> None:
-    full, lean = session_of(ScriptedSource(), history=True), session_of(ScriptedSource(), window=False)
+    full, lean = (
+        session_of(ScriptedSource(), history=True),
+        session_of(ScriptedSource(), window=False),
+    )
     for session in (full, lean):
         for item in (*LINES, *map(reading, range(5))):
             session.process(item)
@@ -107,3 +121,29 @@ async def test_a_condition_that_does_not_become_true_in_time() -> None:
     session = session_of(ScriptedSource())
     assert not await session.until(lambda: False, 0.0)
     assert session._subscribers == []
+
+
+async def test_a_recording_that_is_read_up_to_a_position_connects_to_nothing(
+    tmp_path: Path,
+) -> None:
+    """Neither "connecting" nor an age is true of it before the items up to there were read."""
+    await asyncio.to_thread(write_recording, tmp_path / "r", host_items("a", 100))
+    with Recording.open(str(tmp_path / "r")) as recording:
+        playback = Playback(recording)
+        playback.seek(recording.begin + 60.0)
+        source = playback.source("a")
+        session = session_of(source, clock=playback.now)
+        items = source.items()
+        for _ in range(20):
+            assert session.is_catching_up and session.age(playback.now()) is None
+            assert session.status_text(playback.now(), 1.0) == "reading the recording"
+            assert session.doing_text(playback.now()) == "reading the recording"
+            session.process(await anext(items))
+        async with running(session):
+            await source.wait_until_caught_up()
+        assert not session.is_catching_up
+        assert session.status_text(playback.now(), 1.0) == "live"
+        # nor is it without data after a jump, before the items up to there were read
+        playback.seek(recording.end)
+        assert session.age(playback.now()) is None
+        assert session.status_text(playback.now(), 1.0) == "reading the recording"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from nictop.hosts.specification import (
     Host,
     additional_hosts,
     configuration_path,
+    host_argument,
     parse_configuration,
     parse_host,
     read_configuration,
     requested_hosts,
 )
+from nictop.wire.guests.levels import Level
 
 TEXT = b"""
 [defaults]
@@ -50,6 +53,34 @@ all = ["lab", "local"]
         ("a=root@[2001:db8::1]:2222", Host("a", "2001:db8::1", user="root", port=2222)),
         ("[fe80::1%eth0]", Host("fe80::1%eth0", "fe80::1%eth0")),
         ("me@local", Host("local", "local", user="me")),
+        ("pve/101", Host("pve/101", "pve", levels=(Level("guest", "101"),))),
+        ("local/netns:blue", Host("local/netns:blue", "local", levels=(Level("netns", "blue"),))),
+        (
+            "a=root@pve:22/vm1/docker:web",
+            Host(
+                "a",
+                "pve",
+                user="root",
+                port=22,
+                levels=(Level("guest", "vm1"), Level("docker", "web")),
+            ),
+        ),
+        (
+            "pve/ssh:root@10.0.0.5:22",
+            Host("pve/ssh:10.0.0.5:22", "pve", levels=(Level("ssh", "root@10.0.0.5:22"),)),
+        ),
+        ("D/me@pve", Host("pve", "pve", user="D/me")),
+        ("D/me@pve/x", Host("pve/x", "pve", user="D/me", levels=(Level("guest", "x"),))),
+        (
+            "root@[2001:db8::1]:22/agent:/run/q.sock",
+            Host(
+                "2001:db8::1/agent:/run/q.sock",
+                "2001:db8::1",
+                user="root",
+                port=22,
+                levels=(Level("agent", "/run/q.sock"),),
+            ),
+        ),
     ],
 )
 def test_arguments(word: str, host: Host) -> None:
@@ -82,6 +113,11 @@ def test_changes_are_allowed_only_in_the_entry_of_a_host() -> None:
         ("vm 1", "'vm 1' is not a valid host name"),
         ("-oProxyCommand=x", "'-oProxyCommand' is not a valid label"),
         ("a=-oProxyCommand", "'-oProxyCommand' is not a valid host name"),
+        ("pve/", "'pve/' is not a valid host name"),
+        ("/101", "host name missing"),
+        ("pve/jail:x", "'jail' is no way to a guest"),
+        ("pve/docker:-v", "begins with a dash"),
+        ("pve/we$b", "not a valid name of a guest"),
     ],
 )
 def test_invalid_arguments_have_a_reason(word: str, why: str) -> None:
@@ -112,7 +148,51 @@ def test_any_argument_is_a_host_or_an_error(word: str) -> None:
     except NictopError as error:
         assert error.message
     else:
-        assert host.address and not host.address.startswith("-") and not any(map(str.isspace, host.address))
+        assert (
+            host.address
+            and not host.address.startswith("-")
+            and not any(map(str.isspace, host.address))
+        )
+
+
+def test_what_is_reached_through_a_host_of_the_configuration() -> None:
+    """It has the login of the host, and a label of its own; it may be changed only if it has an
+    entry that says so."""
+    configuration = parse_configuration(
+        b"""
+        [hosts.pve]
+        address = "root@pve.example:2222"
+        sudo = true
+        allow_changes = true
+        [hosts.web]
+        address = "root@pve.example/agent:web1"
+        allow_changes = true
+        [groups]
+        all = ["pve/101", "x=web/docker:db"]
+        """,
+        "x",
+    )
+    below, named, labelled = requested_hosts(["pve/101", "web", "all"], configuration)
+    assert below == Host(
+        "pve/101", "pve.example", "root", 2222, sudo=True, levels=(Level("guest", "101"),)
+    )
+    assert (
+        named.allow_changes and named.label == "web" and named.levels == (Level("agent", "web1"),)
+    )
+    assert labelled.label == "x" and not labelled.allow_changes
+    assert labelled.levels == (Level("agent", "web1"), Level("docker", "db"))
+    for host in (below, named, labelled):
+        assert requested_hosts([host_argument(host, Configuration())], Configuration())[0] == (
+            replace(host, sudo=False, allow_changes=False)
+        )
+
+
+def test_a_guest_is_watched_once() -> None:
+    known = requested_hosts(["pve/101"], Configuration())
+    for word, why in (("pve/101", "already watched"), ("a=pve/101", "pve/101 is already watched")):
+        with pytest.raises(NictopError, match=why):
+            additional_hosts(word, known, {"XDG_CONFIG_HOME": "/nonexistent"})
+    assert additional_hosts("pve", known, {"XDG_CONFIG_HOME": "/nonexistent"})
 
 
 def test_without_arguments_the_host_is_this_machine() -> None:
@@ -124,7 +204,12 @@ def test_names_and_groups_of_the_configuration() -> None:
     pve = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
     vm1 = Host("vm1", "vm1", "admin", None, ("~/.ssh/lab",))
     other = Host("other", "192.0.2.7", "admin", None, ("~/.ssh/lab",))
-    assert requested_hosts(["all", "vm1"], configuration) == (vm1, pve, other, Host("local", "local"))
+    assert requested_hosts(["all", "vm1"], configuration) == (
+        vm1,
+        pve,
+        other,
+        Host("local", "local"),
+    )
     assert requested_hosts(["p=pve"], configuration)[0].label == "p"
     assert requested_hosts(["p=pve"], configuration)[0].address == "pve.example"
 
@@ -132,6 +217,9 @@ def test_names_and_groups_of_the_configuration() -> None:
 def test_two_hosts_cannot_share_a_label() -> None:
     with pytest.raises(NictopError, match="two hosts have the label vm1"):
         requested_hosts(["root@vm1", "vm1:2222"], Configuration())
+    with pytest.raises(NictopError) as same:
+        requested_hosts(["127.0.0.1:2201", "root@127.0.0.1:2202"], Configuration())
+    assert "other=root@127.0.0.1:2202" in same.value.hint
 
 
 def test_a_group_that_contains_itself() -> None:
@@ -195,7 +283,9 @@ def test_groups_of_groups_are_expanded_once() -> None:
 
 
 def test_groups_within_groups_have_a_limit() -> None:
-    groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
+    groups: dict[str, tuple[str, ...]] = {
+        f"g{number}": (f"g{number + 1}",) for number in range(5000)
+    }
     with pytest.raises(NictopError, match="more than 32 nested groups"):
         requested_hosts(["g0"], Configuration(groups=groups))
 
@@ -211,7 +301,7 @@ def test_where_the_configuration_is(tmp_path: Path) -> None:
         read_configuration(str(tmp_path))
 
 
-# ------------------------------------------------------------------------------------------------------------- one more
+# ----------------------------------------------------------------------------------------- one more
 
 
 def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
@@ -219,7 +309,11 @@ def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "nictop").mkdir()
     (tmp_path / "nictop" / "config.toml").write_text('[groups]\nlab = ["vm3", "root@pve"]\n')
     known = requested_hosts(["vm1", "here=local"], Configuration())
-    assert [host.label for host in additional_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
+    assert [host.label for host in additional_hosts("vm2 lab", known, environment)] == [
+        "vm2",
+        "vm3",
+        "pve",
+    ]
     for words, message in (
         ("vm1", "a host with the label vm1 is already watched"),
         ("local", "local is already watched as here"),

@@ -37,7 +37,9 @@ def steps(one: HostSession, now: float) -> list[tuple[str, str, float | None]]:
 
 def test_each_step_has_the_time_that_it_took() -> None:
     one = session()
-    for number, item in enumerate((SourceState("connecting"), stage("resolve"), stage("connect"), stage("host_key"))):
+    for number, item in enumerate(
+        (SourceState("connecting"), stage("resolve"), stage("connect"), stage("host_key"))
+    ):
         one.process(item, 10.0 + number)
     one.process(stage("login", "root"), 13.5)
     assert steps(one, 20.0) == [
@@ -50,10 +52,19 @@ def test_each_step_has_the_time_that_it_took() -> None:
         ("inventory", "waiting", None),
     ]
     assert one.status_text(20.0, 1.0) == "logging in, 6 s"
-    started: tuple[Item, ...] = (stage("probe"), SourceState("live"), hello(), part("platform", "networkd"))
+    started: tuple[Item, ...] = (
+        stage("probe"),
+        SourceState("live"),
+        hello(),
+        part("platform", "networkd"),
+    )
     for number, received in enumerate(started):
         one.process(received, 20.0 + number)
-    assert steps(one, 25.0)[4:] == [("probe", "done", 1.0), ("links", "done", 2.0), ("inventory", "active", 2.0)]
+    assert steps(one, 25.0)[4:] == [
+        ("probe", "done", 1.0),
+        ("links", "done", 2.0),
+        ("inventory", "active", 2.0),
+    ]
     assert one.status_text(25.0, 1.0) == "reading inventory, 2 s"
     one.process(part("networkd"), 26.0)
     assert steps(one, 28.0)[-1] == ("inventory", "active", 5.0)
@@ -97,10 +108,13 @@ def test_the_step_that_failed_is_marked_until_the_next_attempt() -> None:
 
 
 def test_a_clock_that_starts_again_says_which_attempt_it_is_of() -> None:
-    """A port that accepts and says nothing: each attempt ends after 15 s, and the next one begins at 0."""
+    """A port that accepts and says nothing: each attempt ends after 15 s, and the next one begins
+    at 0."""
     one = session()
     for attempt in range(3):
-        for number, item in enumerate((SourceState("connecting"), stage("connect"), stage("host_key"))):
+        for number, item in enumerate(
+            (SourceState("connecting"), stage("connect"), stage("host_key"))
+        ):
             one.process(item, 20.0 * attempt + number)
         if attempt < 2:
             one.process(SourceState("lost", "no answer", 1.0), 20.0 * attempt + 15.0)
@@ -124,20 +138,39 @@ def test_without_a_connection_there_are_the_steps_of_the_probe(address: str) -> 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("cells", [20, 40, 80, 200])
-def test_a_host_that_cannot_be_resolved_says_so_before_its_steps(cells: int, glyphs: Glyphs) -> None:
+def test_a_host_that_cannot_be_resolved_says_so_before_its_steps(
+    cells: int, glyphs: Glyphs
+) -> None:
     one = session()
     one.process(SourceState("connecting"), 1.0)
     one.process(stage("resolve", "vm1\x1b[2J.example" * 9), 1.0)
-    one.process(SourceState("lost", "vm1: cannot resolve the host name; check its spelling", 4.0), 1.25)
-    lines = ["".join(text for text, _ in line) for line in draw_host_start(one, 2.0, 1.0, cells, glyphs=glyphs)]
+    one.process(
+        SourceState("lost", "vm1: cannot resolve the host name; check its spelling", 4.0), 1.25
+    )
+    lines = [
+        "".join(text for text, _ in line)
+        for line in draw_host_start(one, 2.0, 1.0, cells, glyphs=glyphs)
+    ]
     assert all("\x1b" not in line and (line.isascii() or not glyphs.is_ascii) for line in lines)
     assert all(width(line) <= max(cells, 34) for line in lines)
     shown = " ".join(" ".join(lines).split())
     order = (
         "vm1: next attempt in 3 s",
         "cannot resolve the host name",
-        "To do: check its spelling",
+        "Hint: check its spelling",
         "resolve the name",
     )
     assert [shown.index(words) for words in order] == sorted(shown.index(words) for words in order)
     assert "Next attempt in 3 s." in shown and f"{glyphs.critical} resolve the name" in shown
+
+
+def test_a_host_is_not_silent_before_its_first_reading() -> None:
+    """On a slow host it takes longer than the time after which others are silent."""
+    one = session()
+    one.process(SourceState("connecting"), 10.0)
+    one.process(SourceState("live"), 11.0)
+    one.process(hello(), 11.0)
+    assert one.status(20.0, 1.0) == "live" and not one.is_overdue(20.0, 1.0)
+    assert one.status_text(20.0, 1.0) == "reading interfaces, 9 s"
+    one.process(KNOWN, 21.0)
+    assert one.is_overdue(30.0, 1.0) and one.status_text(30.0, 1.0) == "no data for 9 s"

@@ -82,12 +82,19 @@ def test_a_file_that_would_not_be_right_is_left_as_it_is(text: str, tmp_path: Pa
 
 
 @given(
-    st.lists(st.sampled_from(["# c", "", "theme = 'x'", '[groups]\ng = ["a"]', '[keys]\ncopy = "x"']), unique=True),
+    st.lists(
+        st.sampled_from(["# c", "", "theme = 'x'", '[groups]\ng = ["a"]', '[keys]\ncopy = "x"']),
+        unique=True,
+    ),
     st.sampled_from(["\n", "\r\n"]),
 )
 def test_everything_else_stays(lines: list[str], newline: str) -> None:
     tables = [line for line in lines if line.startswith("[")]
-    text = newline.join([*(line for line in lines if line not in tables), *tables, ""]).replace("\n", newline)
+    text = newline.join([*(line for line in lines if line not in tables), *tables, ""]).replace(
+        "\n", newline
+    )
     text = text.replace("\r\r\n", "\r\n")
-    before, after = (parse_configuration(one.encode(), "config.toml") for one in (text, with_theme(text, "nord")))
+    before, after = (
+        parse_configuration(one.encode(), "config.toml") for one in (text, with_theme(text, "nord"))
+    )
     assert after == replace(before, theme="nord")

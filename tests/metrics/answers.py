@@ -23,12 +23,16 @@ def families(body: bytes) -> list[Metric]:
 
 
 def values(body: bytes) -> dict[Series, float]:
-    """(Name, labels) → value. Asserts what holds for every response: each family is as in the catalogue, each series is
-    unique, labels are printable."""
+    """(Name, labels) → value. Asserts what holds for every response: each family is as in the
+    catalogue, each series is unique, labels are printable."""
     found: dict[Series, float] = {}
     for family in families(body):
         known = BY_NAME[family.name]
-        assert (family.type, family.unit, family.documentation) == (known.kind, known.unit, known.help)
+        assert (family.type, family.unit, family.documentation) == (
+            known.kind,
+            known.unit,
+            known.help,
+        )
         for sample in family.samples:
             assert sample.name == known.sample
             assert set(sample.labels) <= set(known.labels)

@@ -30,7 +30,17 @@ class Metrics:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
-        command = [sys.executable, "-m", "nictop", "metrics", "--interval", "0.2", "--listen", listen, *hosts]
+        command = [
+            sys.executable,
+            "-m",
+            "nictop",
+            "metrics",
+            "--interval",
+            "0.2",
+            "--listen",
+            listen,
+            *hosts,
+        ]
         self.process = subprocess.Popen(
             [*inside, *command],
             cwd=ROOT,
@@ -64,8 +74,17 @@ class Metrics:
 
     @property
     def place(self) -> tuple[str, int]:
-        wait_until(lambda: any("http://" in line for line in self.error_lines) or self.process.poll() is not None)
-        url = next(line for line in self.error_lines if "http://" in line).split("http://")[1].split("/")[0]
+        wait_until(
+            lambda: (
+                any("http://" in line for line in self.error_lines)
+                or self.process.poll() is not None
+            )
+        )
+        url = (
+            next(line for line in self.error_lines if "http://" in line)
+            .split("http://")[1]
+            .split("/")[0]
+        )
         address, _, port = url.rpartition(":")
         return address.strip("[]"), int(port)
 
@@ -87,7 +106,8 @@ class Metrics:
         return values(self.get()[2])
 
     def until_up(self, host: str, *, is_up: bool = True) -> dict[Series, float]:
-        """The first response in which the host is up (or is not, `is_up` False), with findings when it is."""
+        """The first response in which the host is up (or is not, `is_up` False), with findings when
+        it is."""
         found: dict[Series, float] = {}
 
         def condition() -> bool:

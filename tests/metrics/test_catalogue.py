@@ -1,4 +1,5 @@
-"""The table of metrics, the table of docs/metrics.md that is generated from it, and the dashboard."""
+"""The table of metrics, the table of docs/metrics.md that is generated from it, and the
+dashboard."""
 
 from __future__ import annotations
 
@@ -14,13 +15,16 @@ from nictop.metrics.catalogue import METRICS
 from tests.cli.test_main import run
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
-PART = re.compile(r"(<!-- metrics: [^\n]*test_catalogue.py -->\n)(.*?)(<!-- end of metrics -->)", re.DOTALL)
+PART = re.compile(
+    r"(<!-- metrics: [^\n]*test_catalogue.py -->\n)(.*?)(<!-- end of metrics -->)", re.DOTALL
+)
 SAMPLES = {metric.sample: metric for metric in METRICS}
 
 
 def table() -> str:
     rows = [
-        f"| `{one.sample}` | {', '.join(one.labels)} | {one.help} | {one.source} |\n" for one in METRICS
+        f"| `{one.sample}` | {', '.join(one.labels)} | {one.help} | {one.source} |\n"
+        for one in METRICS
     ]  # sample names, which are used in queries
     return "| metric | labels | description | source |\n|---|---|---|---|\n" + "".join(rows)
 
@@ -38,17 +42,21 @@ def test_the_page_lists_every_metric() -> None:
 def test_names_follow_the_conventions() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     for metric in METRICS:
-        assert re.fullmatch(r"nictop_[a-z_]+", metric.name) and not metric.name.endswith(("_total", "_info"))
+        assert re.fullmatch(r"nictop_[a-z_]+", metric.name) and not metric.name.endswith(
+            ("_total", "_info")
+        )
         assert metric.help and metric.source and metric.name.endswith(metric.unit)
         assert all(re.fullmatch(r"[a-z_]+", label) for label in metric.labels)
         assert "host" in metric.labels or not metric.labels or metric.name == "nictop_build"
 
 
-# ------------------------------------------------------------------------------------------------------- dashboard
+# ---------------------------------------------------------------------------------------- dashboard
 
 
 def dashboard() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(files("nictop.metrics").joinpath("grafana.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads(
+        files("nictop.metrics").joinpath("grafana.json").read_text(encoding="utf-8")
+    )
     return found
 
 
@@ -56,11 +64,17 @@ def expressions() -> Iterator[str]:
     whole = dashboard()
     for panel in whole["panels"]:
         yield from (target["expr"] for target in panel["targets"])
-    yield from (one["query"]["query"] for one in whole["templating"]["list"] if one["type"] == "query")
+    yield from (
+        one["query"]["query"] for one in whole["templating"]["list"] if one["type"] == "query"
+    )
 
 
 def test_the_dashboard_uses_only_existing_metrics() -> None:
-    asked = [(name, expression) for expression in expressions() for name in re.findall(r"nictop_\w+", expression)]
+    asked = [
+        (name, expression)
+        for expression in expressions()
+        for name in re.findall(r"nictop_\w+", expression)
+    ]
     assert len(asked) > 20
     for name, expression in asked:
         assert name in SAMPLES, expression
@@ -97,4 +111,6 @@ def test_the_command_prints_the_dashboard() -> None:
 def test_an_invalid_address_is_an_error() -> None:
     done = run("metrics", "--listen", "here:1")
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("nictop: invalid listen address 'here:1': 'here' is not an IP address\n")
+    assert done.stderr.startswith(
+        "nictop: invalid listen address 'here:1': 'here' is not an IP address\n"
+    )

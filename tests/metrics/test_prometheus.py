@@ -1,7 +1,8 @@
-"""A real Prometheus scrapes hosts, and every expression of the dashboard returns data; promtool reports no errors.
+"""A real Prometheus scrapes hosts, and every expression of the dashboard returns data; promtool
+reports no errors.
 
-Three hosts: this machine, the same over a real sshd, and a simulated one from a case file with what few machines have:
-virtual functions, losses, hostile names.
+Three hosts: this machine, the same over a real sshd, and a simulated one from a case file with what
+few machines have: virtual functions, losses, hostile names.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ from nictop.wire.source import SourceState
 from tests.metrics.metrics_process import Metrics
 from tests.metrics.test_catalogue import PAGE, SAMPLES, dashboard
 from tests.support.probe import TEST_TIMEOUT, wait_until
-from tests.support.rule_cases import complete, host_facts, inventory_of, probe_lines, raw_counters, totals_after
+from tests.support.rule_cases import (
+    complete,
+    host_facts,
+    inventory_of,
+    probe_lines,
+    raw_counters,
+    totals_after,
+)
 from tests.support.sources import ScriptedSource
 from tests.support.sshd import Sshd, skip_without_sshd
 
@@ -52,10 +60,17 @@ SIMULATED_HOST = "pve.example"
 BROKEN = "a\\b.{}\x1b[2J\u202e"
 """A valid link name: the kernel only limits it to 15 characters without "/", ":" and blanks."""
 QUOTED = '"}#'
-"""A link name that ends the string of an expression into which Grafana inserts it: see grafana/grafana#96067."""
+"""A link name that ends the string of an expression into which Grafana inserts it: see
+grafana/grafana#96067."""
 VECTOR = 'x"} 1\n# EOF\x1b]0;owned\x07\u2066'
 
-VETH = {"speed": 10000, "duplex": "full", "autonegotiation": False, "port": "tp", "transceiver": "internal"}
+VETH = {
+    "speed": 10000,
+    "duplex": "full",
+    "autonegotiation": False,
+    "port": "tp",
+    "transceiver": "internal",
+}
 LOSING = {
     "base": "hypervisor",
     "links": {BROKEN: {"kind": "veth", "ethtool": {"settings": VETH}}, QUOTED: {"kind": "veth"}},
@@ -68,7 +83,11 @@ LOSING = {
                 QUOTED: {"rx_bytes": 1},
             },
             "queues": {
-                "enp59s0f0": {f"{side} {queue}": {f"{side}_packets": 75} for side in ("rx", "tx") for queue in range(4)}
+                "enp59s0f0": {
+                    f"{side} {queue}": {f"{side}_packets": 75}
+                    for side in ("rx", "tx")
+                    for queue in range(4)
+                }
             },
             "vfs": {"enp59s0f0": {"0": {"rx_bytes": 900, "tx_bytes": 900, "rx_dropped": 1}}},
             "interrupts": {"94": {"0": 1}},
@@ -85,7 +104,8 @@ ONLY_SIMULATED = {
     "nictop_interrupts_total": "a NIC with interrupts",
     "nictop_finding": "something that is wrong",
 }
-"""Metric of an expression → hardware that the test machine may not have, but the simulated host has."""
+"""Metric of an expression → hardware that the test machine may not have, but the simulated host
+has."""
 
 
 class CountingHost(ScriptedSource):
@@ -107,8 +127,11 @@ class CountingHost(ScriptedSource):
 
 
 async def answer_scrapes(source: CountingHost, address: Future[str], end: threading.Event) -> None:
-    """Serve metrics of one host as `nictop metrics` does, until `end` is set; the result of `address` is where."""
-    service = MetricsService([Host(source.name, source.name)], lambda _: source, 60.0, lambda _: None)
+    """Serve metrics of one host as `nictop metrics` does, until `end` is set; the result of
+    `address` is where."""
+    service = MetricsService(
+        [Host(source.name, source.name)], lambda _: source, 60.0, lambda _: None
+    )
 
     def answer(accept: str, accept_encoding: str) -> Response:
         source.count()
@@ -129,7 +152,9 @@ def simulated_metrics() -> Iterator[str]:
     address: Future[str] = Future()
     end = threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        serving = pool.submit(asyncio.run, answer_scrapes(CountingHost(SIMULATED_HOST, LOSING), address, end))
+        serving = pool.submit(
+            asyncio.run, answer_scrapes(CountingHost(SIMULATED_HOST, LOSING), address, end)
+        )
         try:
             yield address.result(TEST_TIMEOUT)
         finally:
@@ -138,11 +163,15 @@ def simulated_metrics() -> Iterator[str]:
 
 
 class Prometheus:
-    """A real Prometheus on a free loopback port, with its data in `folder`; a context manager that ends it."""
+    """A real Prometheus on a free loopback port, with its data in `folder`; a context manager that
+    ends it."""
 
     def __init__(self, folder: Path, targets: Sequence[str]) -> None:
         job = {"job_name": "nictop", "static_configs": [{"targets": list(targets)}]}
-        configuration = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [job]}
+        configuration = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+            "scrape_configs": [job],
+        }
         (folder / "prometheus.yml").write_text(json.dumps(configuration))  # JSON is YAML
         self._log = folder / "log"
         with self._log.open("wb") as output:
@@ -242,27 +271,35 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         sshd.stop()
 
 
-# ------------------------------------------------------------------------------------------------------- dashboard
+# ---------------------------------------------------------------------------------------- dashboard
 
 
 def as_grafana_fills(expression: str, variables: Mapping[str, str | Sequence[str]]) -> str:
-    """The expression that Grafana sends. A variable with several values becomes a regular expression of all of them,
-    each escaped for the expression and for its string; the value of "All" is inserted unchanged."""
+    """The expression that Grafana sends. A variable with several values becomes a regular
+    expression of all of them, each escaped for the expression and for its string; the value of
+    "All" is inserted unchanged."""
     expression = expression.replace("$__rate_interval", "1m0s")
     for name, value in variables.items():
         if not isinstance(value, str):
-            quoted = [re.sub(r"[$^*{}\[\]'+?.()|]", r"\\\\\g<0>", one.replace("\\", r"\\\\")) for one in value]
+            quoted = [
+                re.sub(r"[$^*{}\[\]'+?.()|]", r"\\\\\g<0>", one.replace("\\", r"\\\\"))
+                for one in value
+            ]
             value = quoted[0] if len(quoted) == 1 else f"({'|'.join(quoted)})"  # noqa: PLW2901
         expression = expression.replace(f"${name}", value)
     assert "$" not in expression
     return expression
 
 
-def offered(prometheus: Prometheus, chosen: Mapping[str, str | Sequence[str]], variable: dict[str, Any]) -> list[str]:
+def offered(
+    prometheus: Prometheus, chosen: Mapping[str, str | Sequence[str]], variable: dict[str, Any]
+) -> list[str]:
     """The values of a variable that Grafana lists."""
     call = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"])
     assert call is not None
-    values: list[str] = prometheus.api(f"label/{call[2]}/values", **{"match[]": as_grafana_fills(call[1], chosen)})
+    values: list[str] = prometheus.api(
+        f"label/{call[2]}/values", **{"match[]": as_grafana_fills(call[1], chosen)}
+    )
     return values
 
 
@@ -277,7 +314,11 @@ class Query:
 
     def is_answered(self, prometheus: Prometheus) -> bool:
         """Whether every host that must have data has some, with the labels that are shown."""
-        found = [(labels, value) for labels, value in prometheus.query(self.expression) if math.isfinite(value)]
+        found = [
+            (labels, value)
+            for labels, value in prometheus.query(self.expression)
+            if math.isfinite(value)
+        ]
         if not found or any(set(self.legend) - set(labels) for labels, _ in found):
             return False
         hosts = {labels["host"] for labels, _ in found if "host" in labels}
@@ -333,17 +374,26 @@ def test_every_expression_of_the_dashboard_returns_data(scraped: Scraped) -> Non
 
 
 @pytest.mark.parametrize(("device", "chosen"), [(clean(BROKEN), [clean(BROKEN)]), (QUOTED, ".+")])
-def test_hostile_names_break_no_expression(scraped: Scraped, device: str, chosen: str | list[str]) -> None:
+def test_hostile_names_break_no_expression(
+    scraped: Scraped, device: str, chosen: str | list[str]
+) -> None:
     """The device is selected in the dashboard, or one of "All"."""
-    received = next(one for one in queries({"host": [SIMULATED_HOST], "device": chosen}) if one.panel == "Received")
+    received = next(
+        one
+        for one in queries({"host": [SIMULATED_HOST], "device": chosen})
+        if one.panel == "Received"
+    )
 
     def rates() -> dict[str, float]:
-        return {labels["device"]: value for labels, value in scraped.prometheus.query(received.expression)}
+        return {
+            labels["device"]: value
+            for labels, value in scraped.prometheus.query(received.expression)
+        }
 
     wait_until(lambda: rates().get(device, 0) > 0, 2 * TEST_TIMEOUT, QUERY_SECONDS)
 
 
-# ----------------------------------------------------------------------------------------------------------- scrape
+# ------------------------------------------------------------------------------------------- scrape
 
 
 def test_prometheus_accepts_every_line_with_its_type_and_help(scraped: Scraped) -> None:
@@ -358,14 +408,25 @@ def test_prometheus_accepts_every_line_with_its_type_and_help(scraped: Scraped) 
         active = prometheus.api("targets", state="active")["activeTargets"]
         return {one["labels"]["instance"]: (one["health"], one["lastError"]) for one in active}
 
-    wait_until(lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), TEST_TIMEOUT, QUERY_SECONDS)
+    wait_until(
+        lambda: targets() == dict.fromkeys(scraped.targets, ("up", "")), TEST_TIMEOUT, QUERY_SECONDS
+    )
     names = {name for name in prometheus.api("label/__name__/values") if name.startswith("nictop_")}
     assert names <= set(SAMPLES) and len(names) > len(METRICS) / 2
-    described = {(one["metric"], one["type"], one["help"], one["unit"]) for one in prometheus.api("targets/metadata")}
+    described = {
+        (one["metric"], one["type"], one["help"], one["unit"])
+        for one in prometheus.api("targets/metadata")
+    }
     wanted = {(one.name, one.kind, one.help, one.unit) for one in METRICS}
     assert {one for one in described if one[0].startswith("nictop_")} <= wanted
-    assert {(one.name, one.kind, one.help, one.unit) for one in map(SAMPLES.__getitem__, names)} <= described
-    complaints = [line for line in prometheus.log().splitlines() if "scrape" in line and "level=info" not in line]
+    assert {
+        (one.name, one.kind, one.help, one.unit) for one in map(SAMPLES.__getitem__, names)
+    } <= described
+    complaints = [
+        line
+        for line in prometheus.log().splitlines()
+        if "scrape" in line and "level=info" not in line
+    ]
     assert complaints == []
 
 
@@ -391,33 +452,54 @@ def test_a_lost_host_is_down_and_its_series_end(scraped: Scraped) -> None:
     def up() -> set[str]:
         return prometheus.hosts("nictop_host_up == 1")
 
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * TEST_TIMEOUT, QUERY_SECONDS)
+    wait_until(
+        lambda: "far" in up() and "nictop_link_bytes_total" in names(),
+        2 * TEST_TIMEOUT,
+        QUERY_SECONDS,
+    )
     try:
         scraped.sshd.stop()
         wait_until(
-            lambda: names() == ["nictop_host_up"] and up() == {"here", SIMULATED_HOST}, 2 * TEST_TIMEOUT, QUERY_SECONDS
+            lambda: names() == ["nictop_host_up"] and up() == {"here", SIMULATED_HOST},
+            2 * TEST_TIMEOUT,
+            QUERY_SECONDS,
         )
         wait_until(
-            lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", SIMULATED_HOST}, TEST_TIMEOUT, QUERY_SECONDS
+            lambda: prometheus.hosts("nictop_link_bytes_total") == {"here", SIMULATED_HOST},
+            TEST_TIMEOUT,
+            QUERY_SECONDS,
         )
     finally:
         scraped.sshd.start()
-    wait_until(lambda: "far" in up() and "nictop_link_bytes_total" in names(), 2 * TEST_TIMEOUT, QUERY_SECONDS)
+    wait_until(
+        lambda: "far" in up() and "nictop_link_bytes_total" in names(),
+        2 * TEST_TIMEOUT,
+        QUERY_SECONDS,
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- promtool
+# ----------------------------------------------------------------------------------------- promtool
 
 
 def promtool(*arguments: str, input: bytes = b"") -> tuple[int, str]:
     """Exit code and error output."""
-    done = subprocess.run(["promtool", *arguments], input=input, capture_output=True, timeout=TEST_TIMEOUT, check=False)
+    done = subprocess.run(
+        ["promtool", *arguments],
+        input=input,
+        capture_output=True,
+        timeout=TEST_TIMEOUT,
+        check=False,
+    )
     return done.returncode, done.stderr.decode()
 
 
 def test_promtool_accepts_names_and_help() -> None:
     """With one sample of every metric of the table."""
     samples = [sample(metric.name, metric.labels, 1) for metric in METRICS]
-    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (0, "")
+    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (
+        0,
+        "",
+    )
 
 
 def test_promtool_accepts_a_host_with_hostile_names() -> None:
@@ -426,7 +508,10 @@ def test_promtool_accepts_a_host_with_hostile_names() -> None:
         *HostCollector(SIMULATED_HOST).samples(host.snapshot, 0.5),
         *finding_samples(SIMULATED_HOST, diagnose([host])),
     ]
-    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (0, "")
+    assert promtool("check", "metrics", input=exposition_text(samples, openmetrics=False)) == (
+        0,
+        "",
+    )
 
 
 def test_promtool_accepts_the_documented_configuration(tmp_path: Path) -> None:
@@ -435,6 +520,8 @@ def test_promtool_accepts_the_documented_configuration(tmp_path: Path) -> None:
     (whole,) = [block for block in blocks if "scrape_configs:" in block]
     scraping, _, alert = whole.partition("    - alert:")
     (tmp_path / "prometheus.yml").write_text(scraping)
-    (tmp_path / "rules.yml").write_text("groups:\n  - name: nictop\n    rules:\n    - alert:" + alert)
+    (tmp_path / "rules.yml").write_text(
+        "groups:\n  - name: nictop\n    rules:\n    - alert:" + alert
+    )
     assert promtool("check", "config", str(tmp_path / "prometheus.yml")) == (0, "")
     assert promtool("check", "rules", str(tmp_path / "rules.yml")) == (0, "")

@@ -1,4 +1,5 @@
-"""Series from snapshots: raw counters, bounded in number, unique, and valid for the strict parser with any host."""
+"""Series from snapshots: raw counters, bounded in number, unique, and valid for the strict parser
+with any host."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
 from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose
 from tests.metrics.answers import families, of_host, series, series_with, values_of
+from tests.model.guests.hypervisor import VF_ADDRESSES, hypervisor
 from tests.rules.test_no_rule_raises import BASES, arbitrary_host, mutated_host
 from tests.support.findings import finding, host_of_case
+from tests.support.hostile import LABEL as HOSTILE
 from tests.support.rule_cases import host_facts
-
-HOSTILE = 'a"b\\c\n} 1\n# EOF\x1b[2J\u202e\ud800'
 
 
 def host(base: str = "kvm-guest") -> Snapshot:
@@ -52,7 +53,7 @@ def veth(ifindex: int, name: str) -> Link:
     return Link(ifindex, name, 1, 0x11043, "up", True, 1500, kind="veth")
 
 
-# ----------------------------------------------------------------------------------------------------- any host
+# ----------------------------------------------------------------------------------------- any host
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -69,16 +70,40 @@ def test_the_series_of_a_host(base: str) -> None:
                 ("errors", "errors"),
                 ("dropped", "drops"),
             ):
-                line = series(f"nictop_link_{name}_total", host=snapshot.host, device=link.name, direction=side)
+                line = series(
+                    f"nictop_link_{name}_total",
+                    host=snapshot.host,
+                    device=link.name,
+                    direction=side,
+                )
                 assert found.get(line) == values.get(f"{side}_{counter}")
-        assert found[series("nictop_link_mtu_bytes", host=snapshot.host, device=link.name)] == link.mtu
+        assert (
+            found[series("nictop_link_mtu_bytes", host=snapshot.host, device=link.name)] == link.mtu
+        )
     for cpu, times in snapshot.counters.cpus.items():
         for mode, ticks in zip(CPU_TIMES, times, strict=True):
-            name = "nictop_cpu_guest_seconds_total" if mode.startswith("guest") else "nictop_cpu_seconds_total"
+            name = (
+                "nictop_cpu_guest_seconds_total"
+                if mode.startswith("guest")
+                else "nictop_cpu_seconds_total"
+            )
             shown = {"guest": "user", "guest_nice": "nice"}.get(mode, mode)
             assert found[series(name, host=snapshot.host, cpu=cpu, mode=shown)] == ticks / 100
     assert found[series("nictop_host_data_age_seconds", host=snapshot.host)] == 0.5
     assert not any(series_with(found, "nictop_host_left_out").values())
+
+
+def test_settings_of_virtual_functions_and_their_guests() -> None:
+    """The guest of a VF is one that runs; what is not known, and VLAN 0, has no label."""
+    found = series_with(of_host(hypervisor()), "nictop_vf_info")
+    common = {"host": "pve", "device": "ens1f0"}
+    settings = {"mac": "52:54:00:00:01:01", "vlan": "7", "trust": "off", "spoofchk": "on"}
+    first = {"vf": "0", "pci_address": VF_ADDRESSES[0], **settings, "guest": "web1"}
+    second = {"vf": "1", "pci_address": VF_ADDRESSES[1], "mac": "00:00:00:00:00:00"}
+    assert found == {
+        series("nictop_vf_info", **common, **first): 1,
+        series("nictop_vf_info", **common, **second): 1,
+    }
 
 
 def test_the_text_equals_that_of_prometheus_client() -> None:
@@ -99,14 +124,19 @@ def test_mutated_hosts(seed: int, share: float) -> None:
     number = random.Random(seed)
     snapshot = mutated_host(number.choice(BASES), number, share).snapshot
     collector = HostCollector(snapshot.host)
-    assert values_of(collector.samples(snapshot, 0.0)) == values_of(collector.samples(snapshot, 0.0))
+    assert values_of(collector.samples(snapshot, 0.0)) == values_of(
+        collector.samples(snapshot, 0.0)
+    )
 
 
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=60)
 def test_arbitrary_hosts(seed: int) -> None:
     one = arbitrary_host(HOSTILE, random.Random(seed))
-    samples = [*HostCollector(HOSTILE).samples(one.snapshot, 0.0), *finding_samples(HOSTILE, diagnose([one]))]
+    samples = [
+        *HostCollector(HOSTILE).samples(one.snapshot, 0.0),
+        *finding_samples(HOSTILE, diagnose([one])),
+    ]
     assert values_of(samples)
 
 
@@ -123,19 +153,25 @@ def test_numbers_are_exact(value: float) -> None:
     assert list(values_of([sample("nictop_link_mtu_bytes", ("h", "d"), value)]).values()) == [value]
 
 
-@pytest.mark.parametrize("value", [2**64, -(2**64), 10**400, -(10**400), float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    "value", [2**64, -(2**64), 10**400, -(10**400), float("inf"), float("-inf"), float("nan")]
+)
 def test_invalid_numbers_are_omitted(value: float) -> None:
     assert values_of([sample("nictop_link_mtu_bytes", ("h", "d"), value)]) == {}
     assert values_of([sample("nictop_link_bytes", ("h", "d", "rx"), -1)]) == {}
 
 
-# ------------------------------------------------------------------------------------------------------- formats
+# ------------------------------------------------------------------------------------------ formats
 
 
 def test_the_older_format_has_the_same_series() -> None:
     samples = HostCollector("vm").samples(host(), 0.5)
     plain = list(parse_plain(exposition_text(samples, openmetrics=False).decode()))
-    old = {(one.name, frozenset(one.labels.items())): one.value for family in plain for one in family.samples}
+    old = {
+        (one.name, frozenset(one.labels.items())): one.value
+        for family in plain
+        for one in family.samples
+    }
     assert old == values_of(samples)
     assert {family.type for family in plain} == {"counter", "gauge"}
 
@@ -143,7 +179,10 @@ def test_the_older_format_has_the_same_series() -> None:
 @pytest.mark.parametrize(
     ("accept", "wanted"),
     [
-        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", True),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+            True,
+        ),
         ("application/openmetrics-text; version=1.0.0; escaping=allow-utf-8", True),
         ("text/plain;version=0.0.4", False),
         ("", False),
@@ -159,7 +198,7 @@ def test_gzip_is_used_on_request() -> None:
     assert wants_gzip("deflate, gzip;q=1.0") and not wants_gzip("") and not wants_gzip("br")
 
 
-# ------------------------------------------------------------------------------------------------- hostile names
+# ------------------------------------------------------------------------------------ hostile names
 
 
 def test_a_hostile_name_breaks_no_line() -> None:
@@ -176,13 +215,16 @@ def test_names_that_become_equal_when_sanitized_are_no_duplicates() -> None:
     assert list(series_with(found, "nictop_host_left_out", what="links").values()) == [1]
 
 
-# --------------------------------------------------------------------------------------------------------- limits
+# ------------------------------------------------------------------------------------------- limits
 
 
 def test_links_of_containers_do_not_displace_a_nic() -> None:
     snapshot = host()
     nic = next(link for link in snapshot.links.values() if link.bus is not None)
-    many = [veth(ifindex, f"veth{ifindex}") for ifindex in range(1000, 1000 + 2 * layout.MAX_EXPORTED_LINKS)]
+    many = [
+        veth(ifindex, f"veth{ifindex}")
+        for ifindex in range(1000, 1000 + 2 * layout.MAX_EXPORTED_LINKS)
+    ]
     found = of_host(with_links(snapshot, *many, replace(nic, ifindex=5000)))
     assert len(series_with(found, "nictop_link_carrier")) == layout.MAX_EXPORTED_LINKS
     assert series_with(found, "nictop_link_carrier", device=nic.name)
@@ -191,7 +233,9 @@ def test_links_of_containers_do_not_displace_a_nic() -> None:
     assert left_out == layout.MAX_EXPORTED_LINKS + 1
 
 
-def test_every_kind_has_a_limit_and_omitted_series_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_kind_has_a_limit_and_omitted_series_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name, value in (("QUEUES", 3), ("INTERRUPTS", 2), ("CPUS", 1), ("VFS", 2), ("FINDINGS", 1)):
         monkeypatch.setattr(limits, f"MAX_EXPORTED_{name}", value)
     snapshot = host()
@@ -211,7 +255,10 @@ def test_every_kind_has_a_limit_and_omitted_series_are_counted(monkeypatch: pyte
         driver={},
     )
     found = of_host(snapshot)
-    counts = {dict(key[1])["what"]: value for key, value in series_with(found, "nictop_host_left_out").items()}
+    counts = {
+        dict(key[1])["what"]: value
+        for key, value in series_with(found, "nictop_host_left_out").items()
+    }
     assert counts == {"links": 0, "queues": 2, "interrupts": 1, "cpus": 3, "vfs": 4}
     assert len(series_with(found, "nictop_queue_packets_total")) == 3
     assert len(series_with(found, "nictop_interrupts_total")) == 2
@@ -219,7 +266,7 @@ def test_every_kind_has_a_limit_and_omitted_series_are_counted(monkeypatch: pyte
     assert len(series_with(found, "nictop_vf_bytes_total", direction="rx")) == 2
 
 
-# --------------------------------------------------------------------------------------------- changes over time
+# -------------------------------------------------------------------------------- changes over time
 
 
 def test_a_removed_nic_disappears_at_once() -> None:
@@ -241,7 +288,8 @@ def test_a_counter_reset_is_passed_on() -> None:
 
 
 def test_a_small_decrease_of_idle_is_ignored() -> None:
-    """proc(5): idle and iowait can decrease, which Prometheus would interpret as a reset to zero."""
+    """proc(5): idle and iowait can decrease, which Prometheus would interpret as a reset to
+    zero."""
     snapshot, collector = host(), HostCollector("vm")
     idle = CPU_TIMES.index("idle")
 
@@ -251,7 +299,12 @@ def test_a_small_decrease_of_idle_is_ignored() -> None:
             series("nictop_cpu_seconds_total", host="vm", cpu=0, mode="idle")
         ]
 
-    assert [idle_seconds(value) for value in (100_000, 99_900, 100_100, 50)] == [1000, 1000, 1001, 0.5]
+    assert [idle_seconds(value) for value in (100_000, 99_900, 100_100, 50)] == [
+        1000,
+        1000,
+        1001,
+        0.5,
+    ]
 
 
 @pytest.mark.parametrize(("later", "there"), [(0.2, True), (1.0, True), (100.0, False)])
@@ -274,33 +327,48 @@ def test_driver_counters_replace_missing_qstats() -> None:
     snapshot = inventoried(snapshot, links=(counting,))
     queues = {link.ifindex: (("rx", 0, (11, 12, None, None, None, None)), ("tx", 0, (None,) * 6))}
     found = of_host(counted(snapshot, queues=queues, driver={link.ifindex: (1, 2, 3)}))
-    shown = {key[0]: value for key, value in found.items() if ("queue", "0") in key[1] and "interrupt" not in key[0]}
-    assert shown == {"nictop_queue_packets_total": 11, "nictop_queue_bytes_total": 12, "nictop_queue_drops_total": 3}
+    shown = {
+        key[0]: value
+        for key, value in found.items()
+        if ("queue", "0") in key[1] and "interrupt" not in key[0]
+    }
+    assert shown == {
+        "nictop_queue_packets_total": 11,
+        "nictop_queue_bytes_total": 12,
+        "nictop_queue_drops_total": 3,
+    }
     assert not series_with(found, "nictop_queue_packets_total", direction="tx")
 
 
-# -------------------------------------------------------------------------------------------------------- findings
+# ----------------------------------------------------------------------------------------- findings
 
 
 def test_findings_by_rule_severity_and_subject() -> None:
     sick = host_facts(host_of_case("profiles", "profile_is_generated"))
     found = values_of(finding_samples(sick.name, diagnose([sick])))
-    assert series_with(found, "nictop_finding", rule="profile_is_generated", severity="warning", subject="ens224")
+    assert series_with(
+        found, "nictop_finding", rule="profile_is_generated", severity="warning", subject="ens224"
+    )
     assert found[series("nictop_host_findings", host=sick.name, severity="critical")] == 0
     for severity in SEVERITIES:
         assert series("nictop_host_findings", host=sick.name, severity=severity) in found
 
 
 def test_findings_of_one_subject_are_one_series_and_bounded() -> None:
-    many = [finding(host="vm", subject=f"s{number}") for number in range(limits.MAX_EXPORTED_FINDINGS + 5)]
+    many = [
+        finding(host="vm", subject=f"s{number}")
+        for number in range(limits.MAX_EXPORTED_FINDINGS + 5)
+    ]
     same = [finding(host="vm", subject="s0", title="another"), finding(host="other")]
-    found = values_of(finding_samples("vm", Diagnosis((*many, *same), (Skipped("r", "vm", "x", ""),) * 2)))
+    found = values_of(
+        finding_samples("vm", Diagnosis((*many, *same), (Skipped("r", "vm", "x", ""),) * 2))
+    )
     assert len(series_with(found, "nictop_finding")) == limits.MAX_EXPORTED_FINDINGS
     assert found[series("nictop_host_left_out", host="vm", what="findings")] == 5
     assert found[series("nictop_host_skipped_rules", host="vm")] == 1
 
 
-# ------------------------------------------------------------------------------------------------------ interrupts
+# --------------------------------------------------------------------------------------- interrupts
 
 
 def test_vectors_have_the_label_of_their_queue() -> None:
@@ -321,7 +389,11 @@ def test_channels_of_hyperv_are_vectors() -> None:
     snapshot = host("hyperv-guest")
     link = next(link for link in snapshot.links.values() if link.channels)
     channel = link.channels[0]
-    found = of_host(counted(snapshot, channels={link.ifindex: {channel.id: (9, 10, None), 999: (None, 1, 1)}}))
-    shown = series_with(found, "nictop_interrupts_total", interrupt=f"vmbus-{channel.id}", device=link.name)
+    found = of_host(
+        counted(snapshot, channels={link.ifindex: {channel.id: (9, 10, None), 999: (None, 1, 1)}})
+    )
+    shown = series_with(
+        found, "nictop_interrupts_total", interrupt=f"vmbus-{channel.id}", device=link.name
+    )
     assert list(shown.values()) == [9]
     assert not series_with(found, "nictop_interrupts_total", interrupt="vmbus-999")

@@ -1,4 +1,5 @@
-"""One scripted host of the metrics service: up or down, reconnected after any failure, isolated from other hosts."""
+"""One scripted host of the metrics service: up or down, reconnected after any failure, isolated
+from other hosts."""
 
 from __future__ import annotations
 
@@ -66,9 +67,14 @@ async def test_a_host_is_up_while_its_lines_are_received() -> None:
         now = asyncio.get_running_loop().time()  # CLOCK_MONOTONIC
         assert host.is_up(now) and not host.is_up(now + SILENT_AFTER_SECONDS + 3.0)
         (request,) = source.requests
-        devices = [one.ifindex for one in host.session.snapshot.links.values() if one.device is not None]
+        devices = [
+            one.ifindex for one in host.session.snapshot.links.values() if one.device is not None
+        ]
         assert devices and request.watch == tuple(sorted(devices))
-        source.send(SourceState("lost", "the connection broke", 1.0), SourceState("lost", "the connection broke", 2.0))
+        source.send(
+            SourceState("lost", "the connection broke", 1.0),
+            SourceState("lost", "the connection broke", 2.0),
+        )
         await until(lambda: source.is_drained and host.session.snapshot.state == "lost")
         assert not host.is_up(now)
     assert messages == ["vm: live", "vm: lost: the connection broke"]
@@ -87,7 +93,9 @@ async def test_an_unreachable_host_is_retried() -> None:
     host = ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)
     async with following(host):
         await until(lambda: len(sources) > 2)
-    assert messages[:2] == ["vm: failed: no such host", "vm: live"] and all(source.closed for source in sources)
+    assert messages[:2] == ["vm: failed: no such host", "vm: live"] and all(
+        source.closed for source in sources
+    )
 
 
 async def test_an_internal_error_is_reported_and_the_host_is_retried() -> None:
@@ -97,16 +105,23 @@ async def test_an_internal_error_is_reported_and_the_host_is_retried() -> None:
         tries.append(host)
         raise RuntimeError("broken")
 
-    async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)):
+    async with following(
+        ScrapedHost(Host("vm", "vm"), connect, 1.0, messages.append, retry_seconds=0.0)
+    ):
         await until(lambda: len(tries) > 2)
     assert messages == ["vm: failed: internal error: RuntimeError: broken"]
 
 
-async def test_a_host_whose_series_fail_does_not_affect_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_whose_series_fail_does_not_affect_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     sources = {name: ScriptedSource(name) for name in ("good", "bad")}
     messages: list[str] = []
     service = MetricsService(
-        [Host(name, name) for name in sources], lambda host: sources[host.label], 60.0, messages.append
+        [Host(name, name) for name in sources],
+        lambda host: sources[host.label],
+        60.0,
+        messages.append,
     )
     running = asyncio.ensure_future(service.run())
     try:

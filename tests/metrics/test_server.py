@@ -1,4 +1,5 @@
-"""The HTTP server over real sockets: responses, refused requests, and that no client delays another."""
+"""The HTTP server over real sockets: responses, refused requests, and that no client delays
+another."""
 
 from __future__ import annotations
 
@@ -36,11 +37,15 @@ LARGE = b"x" * 8_000_000
 
 
 def metrics(accept: str, encoding: str) -> Response:
-    return Response(200, "text/plain", LARGE if accept == "large" else f"{accept}|{encoding}".encode())
+    return Response(
+        200, "text/plain", LARGE if accept == "large" else f"{accept}|{encoding}".encode()
+    )
 
 
 @asynccontextmanager
-async def serving(timeout: float = IO_TIMEOUT, idle: float = IDLE_TIMEOUT) -> AsyncIterator[tuple[str, int]]:
+async def serving(
+    timeout: float = IO_TIMEOUT, idle: float = IDLE_TIMEOUT
+) -> AsyncIterator[tuple[str, int]]:
     server = MetricsServer(metrics, timeout=timeout, idle=idle)
     address, _, port = (await server.listen(LOOPBACK)).rpartition(":")
     try:
@@ -64,7 +69,7 @@ def get(path: str, *headers: str, version: str = "HTTP/1.1") -> bytes:
     return "\r\n".join([f"GET {path} {version}", "Host: here", *headers, "", ""]).encode()
 
 
-# ------------------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 async def test_metrics_and_help() -> None:
@@ -75,12 +80,16 @@ async def test_metrics_and_help() -> None:
         head, _, body = received.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\nContent-Length: 6\r\n" in head
         assert body == b"a|gzip"
-        assert (await exchange(server, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP_PAGE)
+        assert (await exchange(server, get("/", version="HTTP/1.0"))).endswith(
+            b"\r\n\r\n" + HELP_PAGE
+        )
 
 
 async def test_a_connection_is_reused() -> None:
     async with serving() as server:
-        received = await exchange(server, get("/metrics") + get("/no") + get("/metrics", "Connection: close"))
+        received = await exchange(
+            server, get("/metrics") + get("/no") + get("/metrics", "Connection: close")
+        )
         assert [part.split(b"\r\n")[0] for part in received.split(b"HTTP/1.1 ")[1:]] == [
             b"200 OK",
             b"404 Not Found",
@@ -120,7 +129,7 @@ def test_any_bytes_are_a_request_or_an_error_response(head: bytes) -> None:
     assert isinstance(received, HttpRequest) or (received.status >= 400 and not received.keep)
 
 
-# ---------------------------------------------------------------------------------------------------- slow clients
+# ------------------------------------------------------------------------------------- slow clients
 
 
 async def test_an_incomplete_request_gets_status_408() -> None:
@@ -177,10 +186,16 @@ async def test_an_idle_connection_is_closed_for_a_new_one(monkeypatch: pytest.Mo
 
 
 async def test_slow_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they wait for: the first byte, the rest of a request, or a client that does not read."""
+    """Whatever they wait for: the first byte, the rest of a request, or a client that does not
+    read."""
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
     async with serving(timeout=3600.0, idle=3600.0) as server:
-        for sent in (b"", b"G", b"GET /metrics HTTP/1.1\r\nHost: here\r\n", get("/metrics", "Accept: large")):
+        for sent in (
+            b"",
+            b"G",
+            b"GET /metrics HTTP/1.1\r\nHost: here\r\n",
+            get("/metrics", "Accept: large"),
+        ):
             slow = [await asyncio.open_connection(*server, limit=1) for _ in range(10)]
             for _, writer in slow:
                 writer.write(sent)
@@ -191,7 +206,8 @@ async def test_slow_connections_give_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 async def test_clients_that_do_not_read_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All places are held by clients that ask and never read: a place is needed when each waits for its client."""
+    """All places are held by clients that ask and never read: a place is needed when each waits for
+    its client."""
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
     async with serving(timeout=3600.0) as server:
         silent = [socket.create_connection(server) for _ in range(3)]
@@ -208,7 +224,9 @@ async def test_clients_that_do_not_read_give_way(monkeypatch: pytest.MonkeyPatch
                 client.close()
 
 
-async def test_connections_of_another_address_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_another_address_keep_their_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The one with the most connections loses them, however many it opens anew."""
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 4)
     async with serving(timeout=3600.0) as server:
@@ -222,7 +240,7 @@ async def test_connections_of_another_address_keep_their_places(monkeypatch: pyt
             one.transport.abort()
 
 
-# ------------------------------------------------------------------------------------------------------ Host header
+# -------------------------------------------------------------------------------------- Host header
 
 
 @pytest.mark.parametrize(
@@ -268,7 +286,9 @@ async def test_a_page_of_another_site_cannot_read_the_metrics(host: str, is_acce
 async def test_a_request_needs_a_host_header() -> None:
     async with serving() as server:
         assert (await exchange(server, b"GET / HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
-        assert (await exchange(server, b"GET / HTTP/1.0\r\n\r\n")).endswith(HELP_PAGE), "no browser sends this"
+        assert (await exchange(server, b"GET / HTTP/1.0\r\n\r\n")).endswith(HELP_PAGE), (
+            "no browser sends this"
+        )
 
 
 def test_names_that_are_not_accepted_are_reported_once_each() -> None:
@@ -285,14 +305,19 @@ def test_invalid_server_names(name: str) -> None:
         HostNames([name])
 
 
-# ----------------------------------------------------------------------------------------------------- many clients
+# ------------------------------------------------------------------------------------- many clients
 
 
 async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
-    """Idle ones, ones with an incomplete request, and ones with endless headers, all kept open by the client."""
+    """Idle ones, ones with an incomplete request, and ones with endless headers, all kept open by
+    the client."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * server_module.MAX_CONNECTIONS)
-    unfinished = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES)
+    unfinished = (
+        b"",
+        b"GET /metrics HTTP/1.1\r\n",
+        b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES,
+    )
     opened: list[socket.socket] = []
     async with serving() as server:
         try:
@@ -328,7 +353,7 @@ async def test_a_large_response_is_complete() -> None:
         assert received.partition(b"\r\n\r\n")[2] == LARGE
 
 
-# --------------------------------------------------------------------------------------------------------- address
+# ------------------------------------------------------------------------------------------ address
 
 
 @pytest.mark.parametrize(
@@ -351,7 +376,19 @@ def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["", ":", "9807", ":9807", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:9807", "[::1]", "host:1", "1:²"],
+    [
+        "",
+        ":",
+        "9807",
+        ":9807",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:65536",
+        "::1:9807",
+        "[::1]",
+        "host:1",
+        "1:²",
+    ],
 )
 def test_invalid_addresses(word: str) -> None:
     with pytest.raises(NictopError) as error:

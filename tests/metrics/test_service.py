@@ -1,4 +1,5 @@
-"""`nictop metrics` as a user starts it: a process with real probes and real HTTP that leaves no process behind."""
+"""`nictop metrics` as a user starts it: a process with real probes and real HTTP that leaves no
+process behind."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def sysfs_counters(name: str) -> dict[str, int]:
     return {file.name: int(file.read_text()) for file in folder.iterdir()}
 
 
-# ------------------------------------------------------------------------------------------------------ this host
+# ---------------------------------------------------------------------------------------- this host
 
 
 def test_counters_equal_those_of_the_kernel(shared: Metrics) -> None:
@@ -49,7 +50,9 @@ def test_counters_equal_those_of_the_kernel(shared: Metrics) -> None:
 
     def has_new_reading() -> bool:
         """One reading may have been in progress; the third one began after `before` was read."""
-        readings.add(shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")])
+        readings.add(
+            shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")]
+        )
         return len(readings) > 3
 
     wait_until(has_new_reading, pause=SCRAPE_SECONDS)
@@ -64,8 +67,12 @@ def test_counters_equal_those_of_the_kernel(shared: Metrics) -> None:
                 ("errors", "errors"),
                 ("dropped", "drops"),
             ):
-                line = series(f"nictop_link_{shown}_total", host="here", device=name, direction=side)
-                assert counters[f"{side}_{counter}"] <= found[line] <= after[name][f"{side}_{counter}"]
+                line = series(
+                    f"nictop_link_{shown}_total", host="here", device=name, direction=side
+                )
+                assert (
+                    counters[f"{side}_{counter}"] <= found[line] <= after[name][f"{side}_{counter}"]
+                )
                 checked += 1
         mtu = int(Path("/sys/class/net", name, "mtu").read_text())
         assert found[series("nictop_link_mtu_bytes", host="here", device=name)] == mtu
@@ -75,7 +82,11 @@ def test_counters_equal_those_of_the_kernel(shared: Metrics) -> None:
 def test_cpu_time_equals_that_of_the_kernel(shared: Metrics) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
     found = shared.until_up("here")
-    lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")][1:]
+    lines = [
+        line.split()
+        for line in Path("/proc/stat").read_text().splitlines()
+        if line.startswith("cpu")
+    ][1:]
     for name, user, *_ in lines:
         shown = found[series("nictop_cpu_seconds_total", host="here", cpu=name[3:], mode="user")]
         assert 0 <= shown <= int(user) / ticks
@@ -95,9 +106,14 @@ def test_the_cost_of_nictop_is_exported(shared: Metrics) -> None:
 def test_formats_and_encoding(shared: Metrics) -> None:
     shared.until_up("here")
     status, kind, body = shared.get(Accept="text/plain")
-    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8") and b"# EOF" not in body
+    assert (status, kind) == (
+        200,
+        "text/plain; version=0.0.4; charset=utf-8",
+    ) and b"# EOF" not in body
     status, kind, body = shared.get()
-    assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8" and body.endswith(b"# EOF\n")
+    assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8" and body.endswith(
+        b"# EOF\n"
+    )
     assert shared.get(**{"Accept-Encoding": "gzip"})[2][:2] == b"\x1f\x8b"
     assert shared.get("/other")[0] == 404 and shared.get("/")[0] == 200
 
@@ -110,7 +126,10 @@ def test_a_signal_ends_it_and_its_probe(local: Metrics, number: signal.Signals) 
     assert local.end(number) == 0
     wait_until(lambda: not any(is_alive(pid) for pid in children))
     assert local.process.stdout is not None and local.process.stdout.read() == ""
-    assert local.error_lines[0].startswith("nictop: http://127.0.0.1:") and "nictop: here: live" in local.error_lines
+    assert (
+        local.error_lines[0].startswith("nictop: http://127.0.0.1:")
+        and "nictop: here: live" in local.error_lines
+    )
     assert not [line for line in local.error_lines if "Traceback" in line or "Error" in line]
 
 
@@ -122,7 +141,7 @@ def test_a_killed_probe_is_restarted(local: Metrics) -> None:
     local.until_up("here")
 
 
-# -------------------------------------------------------------------------------------------------------- access
+# ------------------------------------------------------------------------------------------- access
 
 
 def test_users_and_names(tmp_path: Path) -> None:
@@ -135,20 +154,30 @@ def test_users_and_names(tmp_path: Path) -> None:
         assert metrics.get(Authorization=right)[0] == 200
         assert metrics.get(Authorization=right, Host="monitor.example:9807")[0] == 200
         assert metrics.get(Authorization=right, Host="evil.example")[0] == 421
-        wait_until(lambda: any("refused a request to 'evil.example'" in line for line in metrics.error_lines))
+        wait_until(
+            lambda: any(
+                "refused a request to 'evil.example'" in line for line in metrics.error_lines
+            )
+        )
         assert metrics.end(signal.SIGTERM) == 0
 
 
-@pytest.mark.parametrize(("text", "words"), [("rate_limit:\n  burst: 1\n", "not supported"), (None, "No such file")])
-def test_a_web_configuration_that_cannot_be_followed_ends_it(tmp_path: Path, text: str | None, words: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"), [("rate_limit:\n  burst: 1\n", "not supported"), (None, "No such file")]
+)
+def test_a_web_configuration_that_cannot_be_followed_ends_it(
+    tmp_path: Path, text: str | None, words: str
+) -> None:
     if text is not None:
         (tmp_path / "web.yml").write_text(text)
     with Metrics("here=local", "--web.config.file", str(tmp_path / "web.yml")) as metrics:
         assert metrics.process.wait(TEST_TIMEOUT) == 2
-    assert words in metrics.error_lines[0] and not any("http" in line for line in metrics.error_lines)
+    assert words in metrics.error_lines[0] and not any(
+        "http" in line for line in metrics.error_lines
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- namespaces
+# --------------------------------------------------------------------------------------- namespaces
 
 
 def test_links_come_and_go(namespace: Namespace) -> None:
@@ -162,20 +191,30 @@ def test_links_come_and_go(namespace: Namespace) -> None:
         wait_until(lambda: metrics.values().get(carrier) == 1, pause=SCRAPE_SECONDS)
         namespace.run(["ip", "link", "set", "veth1", "down"])
         wait_until(lambda: metrics.values().get(carrier) == 0, pause=SCRAPE_SECONDS)
-        assert len(LINK_COUNTERS) > 8 and series_with(found, "nictop_link_bytes_total", device="veth0")
+        assert len(LINK_COUNTERS) > 8 and series_with(
+            found, "nictop_link_bytes_total", device="veth0"
+        )
         namespace.run(["ip", "link", "del", "veth0"])
         wait_until(
-            lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]], pause=SCRAPE_SECONDS
+            lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]],
+            pause=SCRAPE_SECONDS,
         )
         assert series_with(metrics.until_up("here"), "nictop_link_bytes_total", device="lo")
         assert metrics.end(signal.SIGTERM) == 0
 
 
-@pytest.mark.parametrize(("listen", "warns"), [("[::1]:0", False), ("0.0.0.0:0", True), ("[::]:0", True)])
-def test_other_addresses_than_loopback_cause_a_warning(namespace: Namespace, listen: str, warns: bool) -> None:
+@pytest.mark.parametrize(
+    ("listen", "warns"), [("[::1]:0", False), ("0.0.0.0:0", True), ("[::]:0", True)]
+)
+def test_other_addresses_than_loopback_cause_a_warning(
+    namespace: Namespace, listen: str, warns: bool
+) -> None:
     with Metrics("here=local", listen=listen, namespace=namespace) as metrics:
         assert metrics.place[1] > 0
-        assert any("warning: other machines can reach" in line for line in metrics.error_lines) is warns
+        assert (
+            any("warning: other machines can reach" in line for line in metrics.error_lines)
+            is warns
+        )
         assert metrics.get("/")[0] == 200
         assert metrics.end(signal.SIGTERM) == 0
 
@@ -185,24 +224,31 @@ def test_a_port_in_use_is_an_error_with_exit_code_2(namespace: Namespace) -> Non
         assert first.place == ("127.0.0.1", 9807)
         with Metrics("here=local", listen="127.0.0.1:9807", namespace=namespace) as second:
             assert second.process.wait(TEST_TIMEOUT) == 2
-        assert second.error_lines[0] == "nictop: cannot listen on 127.0.0.1:9807: Address already in use"
+        assert (
+            second.error_lines[0]
+            == "nictop: cannot listen on 127.0.0.1:9807: Address already in use"
+        )
         assert first.end(signal.SIGTERM) == 0
 
 
-# -------------------------------------------------------------------------------------------------- several hosts
+# ------------------------------------------------------------------------------------ several hosts
 
 
 def test_a_lost_host_does_not_affect_the_others(tmp_path: Path) -> None:
     skip_without_sshd()
     sshd = Sshd(tmp_path / "sshd")
     try:
-        with Metrics("here=local", f"far={sshd.word}", environment=sshd.client(tmp_path / "home")) as metrics:
+        with Metrics(
+            "here=local", f"far={sshd.word}", environment=sshd.client(tmp_path / "home")
+        ) as metrics:
             found = metrics.until_up("far")
             assert series_with(found, "nictop_link_bytes_total", host="far", device="lo")
             sshd.stop()
             found = metrics.until_up("far", is_up=False)
             assert {key[0] for key in found if ("host", "far") in key[1]} == {"nictop_host_up"}
-            assert series_with(metrics.until_up("here"), "nictop_link_bytes_total", host="here", device="lo")
+            assert series_with(
+                metrics.until_up("here"), "nictop_link_bytes_total", host="here", device="lo"
+            )
             assert any(line.startswith("nictop: far: lost") for line in metrics.error_lines)
             assert metrics.end(signal.SIGTERM) == 0
     finally:

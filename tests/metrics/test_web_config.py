@@ -1,4 +1,5 @@
-"""TLS and passwords by the web configuration file of exporters, over real sockets; what is not supported is refused."""
+"""TLS and passwords by the web configuration file of exporters, over real sockets; what is not
+supported is refused."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from nictop.metrics.yaml_subset import YamlError, parse_yaml
 from tests.metrics.test_server import WAIT_TIMEOUT, exchange, get
 
 HASH = bcrypt.hashpw(b"secret", b"$2b$04$abcdefghijklmnopqrstuu").decode()
-"""With a fixed salt: it is part of the names of tests, which all processes of a run must agree on."""
+"""With a fixed salt: it is part of the names of tests, which all processes of a run must agree
+on."""
 TLS = "tls_server_config:\n  cert_file: own.crt\n  key_file: own.key\n"
 USERS = f"basic_auth_users:\n  prometheus: {HASH}\n"
 
@@ -34,8 +36,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for localhost, signed by itself, and one of a client."""
     made = tmp_path_factory.mktemp("tls")
     for name in ("own", "client"):
-        command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-        command += ["-keyout", str(made / f"{name}.key"), "-out", str(made / f"{name}.crt"), "-days", "2"]
+        command = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+        ]
+        command += [
+            "-keyout",
+            str(made / f"{name}.key"),
+            "-out",
+            str(made / f"{name}.crt"),
+            "-days",
+            "2",
+        ]
         command += ["-subj", f"/CN={name}", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
         subprocess.run(command, check=True, capture_output=True)
     return made
@@ -49,7 +67,9 @@ def written(folder: Path, text: str) -> str:
 
 @asynccontextmanager
 async def serving(path: str, timeout: float = WAIT_TIMEOUT) -> AsyncIterator[tuple[str, int]]:
-    server = MetricsServer(lambda *_: Response(200, "text/plain", b"data"), web=read_web_config(path), timeout=timeout)
+    server = MetricsServer(
+        lambda *_: Response(200, "text/plain", b"data"), web=read_web_config(path), timeout=timeout
+    )
     address, _, port = (await server.listen(ListenAddress("127.0.0.1", 0))).rpartition(":")
     try:
         yield address, int(port)
@@ -93,14 +113,20 @@ async def test_only_users_with_their_password_are_answered(folder: Path) -> None
         ):
             for path in ("/metrics", "/", "/no"):
                 received = await exchange(server, get(path, *headers))
-                assert received.startswith(b"HTTP/1.1 401 ") and b"WWW-Authenticate: Basic" in received
+                assert (
+                    received.startswith(b"HTTP/1.1 401 ") and b"WWW-Authenticate: Basic" in received
+                )
                 assert b"data" not in received and HELP_PAGE not in received
         for _ in range(2):
-            received = await exchange(server, get("/metrics", basic("prometheus:secret"), "Connection: close"))
+            received = await exchange(
+                server, get("/metrics", basic("prometheus:secret"), "Connection: close")
+            )
             assert received.endswith(b"data")
 
 
-async def test_a_password_that_was_right_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_password_that_was_right_is_not_hashed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hashed: list[str] = []
 
     def is_password(password: bytes, stored: str) -> bool:
@@ -124,7 +150,9 @@ def test_any_header_has_a_user_and_a_password_or_none(header: str) -> None:
 
 async def test_tls(folder: Path) -> None:
     async with serving(written(folder, TLS + USERS)) as server:
-        assert (await encrypted(server, client_context(folder), basic("prometheus:secret"))).endswith(b"data")
+        assert (
+            await encrypted(server, client_context(folder), basic("prometheus:secret"))
+        ).endswith(b"data")
         assert (await encrypted(server, client_context(folder))).startswith(b"HTTP/1.1 401 ")
         old = client_context(folder)
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -164,13 +192,19 @@ async def test_slow_tls_handshakes_give_way(folder: Path, monkeypatch: pytest.Mo
         ("tls_server_config:\n  cert_file: own.crt\n", "key_file missing"),
         (TLS + "  cipher_suites: [TLS_AES_128_GCM_SHA256]\n", "cipher_suites is not supported"),
         (TLS + "  client_allowed_sans:\n    - a\n", "client_allowed_sans is not supported"),
-        (TLS + "  client_auth_type: RequireAnyClientCert\n", "'RequireAnyClientCert' is not supported"),
+        (
+            TLS + "  client_auth_type: RequireAnyClientCert\n",
+            "'RequireAnyClientCert' is not supported",
+        ),
         (TLS + "  client_auth_type: RequireAndVerifyClientCert\n", "needs client_ca_file"),
         (TLS + "  min_version: TLS10\n", "'TLS10' is not supported"),
         (TLS + "  min_version: TLS13\n  max_version: TLS12\n", "min_version is above max_version"),
         (TLS.replace("own.key", "client.key"), "cert_file or key_file"),
         (TLS.replace("own.key", "none.key"), "No such file"),
-        (TLS + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: own.key\n", "client_ca_file"),
+        (
+            TLS + "  client_auth_type: VerifyClientCertIfGiven\n  client_ca_file: own.key\n",
+            "client_ca_file",
+        ),
         ("rate_limit:\n  burst: 1\n", "rate_limit is not supported"),
         ("http_server_config:\n  headers:\n    X: y\n", "headers is not supported"),
         ("basic_auth_users:\n  me: secret\n", "is not a bcrypt hash"),
@@ -184,7 +218,11 @@ async def test_slow_tls_handshakes_give_way(folder: Path, monkeypatch: pytest.Mo
 def test_what_is_not_supported_is_refused(folder: Path, text: str, words: str) -> None:
     with pytest.raises(NictopError) as error:
         read_web_config(written(folder, text))
-    assert words in error.value.message and "web.yml" in error.value.message and error.value.exit_code == 2
+    assert (
+        words in error.value.message
+        and "web.yml" in error.value.message
+        and error.value.exit_code == 2
+    )
 
 
 @pytest.mark.skipif(not shutil.which("promtool"), reason="prometheus is not installed")
@@ -203,12 +241,20 @@ def test_what_is_not_supported_is_refused(folder: Path, text: str, words: str) -
 def test_what_is_read_is_valid_for_prometheus_too(folder: Path, text: str) -> None:
     path = written(folder, text)
     read_web_config(path)
-    done = subprocess.run(["promtool", "check", "web-config", path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["promtool", "check", "web-config", path], capture_output=True, text=True, check=False
+    )
     assert "SUCCESS" in done.stdout + done.stderr
 
 
 def test_an_empty_file_asks_for_nothing(folder: Path) -> None:
-    for text in ("", "# nothing\n", "---\n", "http_server_config:\n  http2: true\n", "basic_auth_users: {}\n"):
+    for text in (
+        "",
+        "# nothing\n",
+        "---\n",
+        "http_server_config:\n  http2: true\n",
+        "basic_auth_users: {}\n",
+    ):
         web = read_web_config(written(folder, text))
         assert web.context is None and web.users is None
     with pytest.raises(NictopError, match="No such file"):
@@ -243,8 +289,11 @@ def test_the_part_of_yaml_that_is_read() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a: |\n  b\n", "a: *b\n", "a: !!str b\n", "a: {b: c}\n", "a\n", "- a\n", "a: b\n  c: d\n", "a: b\na: c\n",
-     "a: 'b\n", 'a: "\\x41"\n', "\ta: b\n", " a: b\nc: d\n", "a:\n  b: c\n d: e\n", "a: b: c\n", "a: [b\n", "? a\n"],
+    ["a: |\n  b\n", "a: *b\n", "a: !!str b\n", "a: {b: c}\n", "a\n", "- a\n", "a: b\n  c: "
+                                                                              "d\n", "a: b\na: c\n",
+     "a: 'b\n", 'a: "\\x41"\n', "\ta: b\n", " a: b\nc: d\n", "a:\n  b: c\n d: e\n", "a: b: "
+                                                                                    "c\n", "a: "
+                                                                                           "[b\n", "? a\n"],
 )  # fmt: skip
 def test_other_yaml_is_refused(text: str) -> None:
     with pytest.raises(YamlError):

@@ -68,13 +68,17 @@ def link_counters(**named: int) -> tuple[int, ...]:
     return tuple(named.get(name, 0) for name in LINK_COUNTERS)
 
 
-def counters(time: float, links: dict[int, tuple[int, ...]] | None = None, **more: object) -> Counters:
+def counters(
+    time: float, links: dict[int, tuple[int, ...]] | None = None, **more: object
+) -> Counters:
     record = Counters(time=time, links=links or {}, cpus={})
     return replace(record, **more)  # type: ignore[arg-type]
 
 
 def make_link(ifindex: int, name: str, **more: object) -> Link:
-    link = Link(ifindex=ifindex, name=name, type=1, flags=UP, operstate="up", carrier=True, mtu=1500)
+    link = Link(
+        ifindex=ifindex, name=name, type=1, flags=UP, operstate="up", carrier=True, mtu=1500
+    )
     return replace(link, **more)  # type: ignore[arg-type]
 
 
@@ -94,11 +98,24 @@ def make_pci(address: str, **more: object) -> PciFunction:
 LOOPBACK = make_link(1, "lo", type=772, flags=UP | 0x8, operstate="unknown", mtu=65536)
 
 PF_ETHTOOL = Ethtool(
-    driver=DriverInfo(driver="igb", version="6.12.0", firmware="0.5, 0x80000000", bus_info="0000:02:00.0"),
-    settings=LinkSettings(speed=1000, duplex="full", autonegotiation=True, port="tp", transceiver="internal"),
-    channels=Channels(rx=None, tx=None, other=1, combined=2, max_rx=None, max_tx=None, max_other=1, max_combined=2),
+    driver=DriverInfo(
+        driver="igb", version="6.12.0", firmware="0.5, 0x80000000", bus_info="0000:02:00.0"
+    ),
+    settings=LinkSettings(
+        speed=1000, duplex="full", autonegotiation=True, port="tp", transceiver="internal"
+    ),
+    channels=Channels(
+        rx=None, tx=None, other=1, combined=2, max_rx=None, max_tx=None, max_other=1, max_combined=2
+    ),
     rings=Rings(
-        rx=512, rx_mini=None, rx_jumbo=None, tx=512, max_rx=4096, max_rx_mini=None, max_rx_jumbo=None, max_tx=4096
+        rx=512,
+        rx_mini=None,
+        rx_jumbo=None,
+        tx=512,
+        max_rx=4096,
+        max_rx_mini=None,
+        max_rx_jumbo=None,
+        max_tx=4096,
     ),
     coalescing={"rx-usecs": 3, "tx-usecs": 3, "adaptive-rx": 0},
     features=(
@@ -140,9 +157,11 @@ PF = make_link(
     addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("permanent",)),),
     default_routes=(DefaultRoute("ipv4", "192.0.2.1", 100, 254),),
     virtual_functions=(
-        VirtualFunction(0, "be:f5:e8:56:0a:61", vlan=0, spoof_check=True, trust=False, link_state="auto",
+        VirtualFunction(0, "be:f5:e8:56:0a:61", vlan=0, spoof_check=True, trust=False,
+            link_state="auto",
                         counters=(0,) * 8),
-        VirtualFunction(1, "00:00:00:00:00:00", vlan=100, qos=3, spoof_check=False, link_state="enable",
+        VirtualFunction(1, "00:00:00:00:00:00", vlan=100, qos=3, spoof_check=False,
+            link_state="enable",
                         max_tx_rate=1000, counters=(0,) * 8),
         VirtualFunction(7, "76:71:9a:59:81:68"),
     ),
@@ -158,7 +177,9 @@ VIRTIO = make_link(
     pci_address="0000:03:00.0",
     ethtool=Ethtool(
         driver=DriverInfo("virtio_net", "1.0.0", "", "0000:03:00.0"),
-        settings=LinkSettings(speed=None, duplex=None, autonegotiation=False, port="other", transceiver="internal"),
+        settings=LinkSettings(
+            speed=None, duplex=None, autonegotiation=False, port="other", transceiver="internal"
+        ),
         unreadable={"pause": Unreadable("not_offered", "EOPNOTSUPP")},
     ),
 )
@@ -178,8 +199,20 @@ PCI = (
         link=PcieLink(speed=2.5, width=4, max_speed=8.0, max_width=8),
         sriov=Sriov(8, 2, True, ("0000:02:10.0", "0000:02:10.2")),
     ),
-    make_pci("0000:02:10.0", driver="igbvf", physical_function="0000:02:00.0", virtual_function=0, iommu_group=9),
-    make_pci("0000:02:10.2", driver="vfio-pci", physical_function="0000:02:00.0", virtual_function=1, iommu_group=10),
+    make_pci(
+        "0000:02:10.0",
+        driver="igbvf",
+        physical_function="0000:02:00.0",
+        virtual_function=0,
+        iommu_group=9,
+    ),
+    make_pci(
+        "0000:02:10.2",
+        driver="vfio-pci",
+        physical_function="0000:02:00.0",
+        virtual_function=1,
+        iommu_group=10,
+    ),
     make_pci("0000:03:00.0", vendor_id=0x1AF4, device_id=0x1041, driver="virtio-pci"),
     make_pci("0000:04:00.0", vendor_id=0x15AD, device_id=0x07B0),
 )
@@ -187,13 +220,28 @@ PCI = (
 LINKS = (LOOPBACK, VIRTIO, PF, VF_NETDEV, VMBUS, BRIDGE, VETH, VETH_PEER, VLAN)
 
 
-def inventory(time: float = 100.0, links: tuple[Link, ...] = LINKS, pci: tuple[PciFunction, ...] = PCI) -> Inventory:
-    return Inventory(time=time, wall=1_790_000_001.0, took=0.2, reason="start", platform=PLATFORM, pci=pci, links=links)
+def inventory(
+    time: float = 100.0, links: tuple[Link, ...] = LINKS, pci: tuple[PciFunction, ...] = PCI
+) -> Inventory:
+    return Inventory(
+        time=time,
+        wall=1_790_000_001.0,
+        took=0.2,
+        reason="start",
+        platform=PLATFORM,
+        pci=pci,
+        links=links,
+    )
 
 
 def snapshot_of(*items: object, host: str = "alma-load-001") -> Snapshot:
     """The snapshot after these records, in this order."""
-    names = {"Hello": "hello", "Inventory": "inventory", "Counters": "counters", "LinkChange": "link_change"}
+    names = {
+        "Hello": "hello",
+        "Inventory": "inventory",
+        "Counters": "counters",
+        "LinkChange": "link_change",
+    }
     snapshot = Snapshot.empty(host)
     for item in items:
         snapshot = advance(snapshot, Line(**{names.get(type(item).__name__, "trouble"): item}))  # type: ignore[arg-type]
@@ -201,10 +249,14 @@ def snapshot_of(*items: object, host: str = "alma-load-001") -> Snapshot:
 
 
 def live_host() -> Snapshot:
-    """A guest with a physical function, two VFs here and one elsewhere, virtio, vmbus and virtual links, under load."""
+    """A guest with a physical function, two VFs here and one elsewhere, virtio, vmbus and virtual
+    links, under load."""
     first = counters(
         100.0,
-        {link.ifindex: link_counters(rx_bytes=1000, rx_packets=10, tx_bytes=1000, tx_packets=10) for link in LINKS},
+        {
+            link.ifindex: link_counters(rx_bytes=1000, rx_packets=10, tx_bytes=1000, tx_packets=10)
+            for link in LINKS
+        },
         cpus={0: (100, 0, 50, 800, 5, 1, 30, 14, 0, 0)},
         vfs={4: {0: (0, 0, 0, 0, 0, 0, 0, 0)}},
     )
@@ -212,7 +264,9 @@ def live_host() -> Snapshot:
         101.0,
         {
             **{
-                link.ifindex: link_counters(rx_bytes=1000, rx_packets=10, tx_bytes=1000, tx_packets=10)
+                link.ifindex: link_counters(
+                    rx_bytes=1000, rx_packets=10, tx_bytes=1000, tx_packets=10
+                )
                 for link in LINKS
             },
             4: link_counters(

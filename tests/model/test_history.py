@@ -16,8 +16,14 @@ from tests.model.hosts import HELLO, counters, link_counters, snapshot_of
 
 def reading(second: int, *ifindexes: int, packets: int | None = None) -> Counters:
     count = second * 10 if packets is None else packets
-    numbers = link_counters(rx_bytes=count * 100, rx_packets=count, tx_bytes=count * 200, tx_packets=count)
-    return counters(float(second), dict.fromkeys(ifindexes, numbers), cpus={0: (10 * second, 0, 0, 90 * second, 0)})
+    numbers = link_counters(
+        rx_bytes=count * 100, rx_packets=count, tx_bytes=count * 200, tx_packets=count
+    )
+    return counters(
+        float(second),
+        dict.fromkeys(ifindexes, numbers),
+        cpus={0: (10 * second, 0, 0, 90 * second, 0)},
+    )
 
 
 def record_all(history: History, *readings: Counters) -> None:
@@ -41,7 +47,9 @@ def test_series_newest_last() -> None:
 
 def test_a_reset_is_a_gap() -> None:
     history = History(10)
-    record_all(history, reading(1, 4), reading(2, 4), reading(3, 4, packets=0), reading(4, 4, packets=5))
+    record_all(
+        history, reading(1, 4), reading(2, 4), reading(3, 4, packets=0), reading(4, 4, packets=5)
+    )
     assert history.series(("rx_packets", 4)) == (10.0, None, 5.0)
 
 
@@ -100,7 +108,7 @@ def test_two_hundred_links() -> None:
     assert history.series(("rx_packets", 200)) == (10.0, 10.0, 10.0)
 
 
-# ---------------------------------------------------------------------------------------------------------- absent host
+# -------------------------------------------------------------------------------------- absent host
 
 
 def record_items(history: History, *items: Counters | str) -> None:
@@ -117,7 +125,8 @@ def record_items(history: History, *items: Counters | str) -> None:
 
 
 def test_a_reconnect_leaves_a_gap_of_the_length_of_the_absence() -> None:
-    """During the absence the host sent ten times as much: neither the gap nor what follows may contain a mean of it."""
+    """During the absence the host sent ten times as much: neither the gap nor what follows may
+    contain a mean of it."""
     history = History(100)
     before = [reading(second, 4) for second in range(1, 5)]
     after = [reading(second, 4, packets=1000 + second * 10) for second in (10, 11, 12)]
@@ -130,23 +139,48 @@ def test_a_reconnect_leaves_a_gap_of_the_length_of_the_absence() -> None:
 def test_the_gap_keeps_the_step_of_the_readings() -> None:
     history = History(100)
     fast = [replace(reading(second, 4), time=10 + second / 5) for second in range(5)]
-    record_items(history, *fast, "lost", "live", replace(reading(20, 4), time=12.0), replace(reading(21, 4), time=12.2))
+    record_items(
+        history,
+        *fast,
+        "lost",
+        "live",
+        replace(reading(20, 4), time=12.0),
+        replace(reading(21, 4), time=12.2),
+    )
     assert history.times() == pytest.approx([10 + step / 5 for step in range(12)])
     assert history.series(("rx_packets", 4))[4:] == (*(None,) * 6, pytest.approx(50.0))
 
 
 def test_a_long_absence_is_limited_by_the_capacity() -> None:
     history = History(10)
-    record_items(history, reading(1, 4), reading(2, 4), "lost", "live", reading(10_000_000, 4), reading(10_000_001, 4))
+    record_items(
+        history,
+        reading(1, 4),
+        reading(2, 4),
+        "lost",
+        "live",
+        reading(10_000_000, 4),
+        reading(10_000_001, 4),
+    )
     assert len(history.times()) == 10
     assert history.times()[-1] == 10_000_001
     assert history.series(("rx_packets", 4)) == (*(None,) * 9, 10.0)
 
 
 def test_a_short_absence_is_one_gap() -> None:
-    """A probe that was started anew: what it counts first is compared with what another life counted."""
+    """A probe that was started anew: what it counts first is compared with what another life
+    counted."""
     history = History(10)
-    record_items(history, reading(1, 4), reading(2, 4), "lost", "connecting", "live", reading(3, 4), reading(4, 4))
+    record_items(
+        history,
+        reading(1, 4),
+        reading(2, 4),
+        "lost",
+        "connecting",
+        "live",
+        reading(3, 4),
+        reading(4, 4),
+    )
     assert history.series(("rx_packets", 4)) == (10.0, None, 10.0)
 
 
@@ -175,7 +209,9 @@ def test_a_reboot_during_the_absence_begins_an_empty_history() -> None:
     ),
     st.integers(1, 20),
 )
-def test_times_and_series_have_equal_length_after_any_absence(steps: list[tuple[str, float]], capacity: int) -> None:
+def test_times_and_series_have_equal_length_after_any_absence(
+    steps: list[tuple[str, float]], capacity: int
+) -> None:
     history, time = History(capacity), 1.0
     items: list[Counters | str] = []
     for what, step in steps:
@@ -192,14 +228,21 @@ def test_times_and_series_have_equal_length_after_any_absence(steps: list[tuple[
 
 
 @pytest.mark.parametrize(("cpus", "expected"), [(4, 32), (100, 16), (300, 4)])
-def test_the_history_of_many_series_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
+def test_the_history_of_many_series_is_shorter(
+    monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int
+) -> None:
     """100 CPUs have 300 series: too many for 32 values each, but not for 16."""
     monkeypatch.setattr("nictop.model.history.MAX_HISTORY_VALUES", 6000)
     history = History(32)
     record_all(
         history,
-        *(counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0))) for second in range(99)),
+        *(
+            counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0)))
+            for second in range(99)
+        ),
     )
     for cpu in (0, cpus - 1):
         assert history.series(("cpu_busy", cpu)) == (1.0,) * expected
-    assert sum(len(ring) for track in history._cpus.values() for ring in track.rings.values()) <= 6000
+    assert (
+        sum(len(ring) for track in history._cpus.values() for ring in track.rings.values()) <= 6000
+    )

@@ -1,4 +1,5 @@
-"""Which device a kernel message is about: addresses before names, former names, devices without a netdev."""
+"""Which device a kernel message is about: addresses before names, former names, devices without a
+netdev."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ ONBOARD, USB, PORT = "0000:01:00.0", "2-1:1.0", "0000:00:1c.0"
 HANG = "NETDEV WATCHDOG: {name} ({driver}): transmit queue 0 timed out"
 NEW_HANG = "{driver} {device} {name}: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms"
 SAMPLES = [
-    line.split("\t") for line in (Path(__file__).parents[1] / "data" / "kernel_messages.tsv").read_text().splitlines()
+    line.split("\t")
+    for line in (Path(__file__).parents[1] / "data" / "kernel_messages.tsv")
+    .read_text()
+    .splitlines()
 ]
 MEANINGS = {(known.driver, known.text): known.meaning for known in TABLE}
 
@@ -62,15 +66,23 @@ QUEUES = {
 """Text, or driver and text → queue that the sample names."""
 
 
-def link(ifindex: int, name: str, device: str | None = ONBOARD, driver: str | None = "igb", **fields: Any) -> Link:
+def link(
+    ifindex: int, name: str, device: str | None = ONBOARD, driver: str | None = "igb", **fields: Any
+) -> Link:
     pci = device if device is not None and device.count(":") == 2 else None
     fields = {"bus": "pci" if pci else "usb", "pci_address": pci, **fields}
     info = None if driver is None else DriverInfo(driver, "", "", device or "")
-    return Link(ifindex, name, 1, 3, "up", True, 1500, device=device, ethtool=Ethtool(driver=info), **fields)
+    return Link(
+        ifindex, name, 1, 3, "up", True, 1500, device=device, ethtool=Ethtool(driver=info), **fields
+    )
 
 
-def function(address: str = ONBOARD, driver: str | None = "igb", parent: str | None = PORT) -> PciFunction:
-    return PciFunction(address, 0x020000, 0x8086, 0x1533, None, None, None, driver=driver, parent=parent)
+def function(
+    address: str = ONBOARD, driver: str | None = "igb", parent: str | None = PORT
+) -> PciFunction:
+    return PciFunction(
+        address, 0x020000, 0x8086, 0x1533, None, None, None, driver=driver, parent=parent
+    )
 
 
 def message(text: str, time: float = 100.0) -> KernelMessage:
@@ -93,7 +105,7 @@ def times(found: Any) -> list[float]:
     return [one.time for one in found]
 
 
-# --------------------------------------------------------------------------------------------------- address and name
+# --------------------------------------------------------------------------------- address and name
 
 
 def test_the_address_decides_before_the_name() -> None:
@@ -139,13 +151,15 @@ def test_another_device_of_the_same_name() -> None:
     assert texts(log.others) == [text]
 
 
-# ------------------------------------------------------------------------------------------------------- former names
+# ------------------------------------------------------------------------------------- former names
 
 
 def test_a_former_name() -> None:
     """At the time of the message the NIC was still called eth0."""
     onboard, usb = link(2, "eno1"), link(3, "eth0", USB, "r8152")
-    log = KernelLog([hang("eth0", 10.0), renamed("eth0", "eno1", 20.0), hang("eth0", 30.0)], (onboard, usb))
+    log = KernelLog(
+        [hang("eth0", 10.0), renamed("eth0", "eno1", 20.0), hang("eth0", 30.0)], (onboard, usb)
+    )
     assert times(log.of_link(onboard)) == [10.0, 20.0]
     assert times(log.of_link(usb)) == [30.0]
 
@@ -183,7 +197,7 @@ def test_a_name_of_a_card_that_is_gone() -> None:
     assert len(log.others) == 2
 
 
-# ------------------------------------------------------------------------------------------------------- devices
+# ------------------------------------------------------------------------------------------ devices
 
 
 def test_a_device_with_two_netdevs() -> None:
@@ -201,7 +215,10 @@ def test_a_virtio_device() -> None:
     """The number is that of the device on its bus; the PCI function is that of the netdev."""
     nic = link(2, "ens3", "virtio2", "virtio_net", bus="virtio", pci_address="0000:00:03.0")
     other = link(3, "ens4", "virtio3", "virtio_net", bus="virtio", pci_address="0000:00:04.0")
-    text = "virtio_net virtio2 eth0: TX timeout on queue: 0, sq: output.0, vq: 0x1, name: output.0, 5032000 usecs ago"
+    text = (
+        "virtio_net virtio2 eth0: TX timeout on queue: 0, sq: output.0, vq: 0x1, name: "
+        "output.0, 5032000 usecs ago"
+    )
     log = KernelLog([message(text)], (nic, other), (function("0000:00:03.0", "virtio-pci"),))
     assert texts(log.of_link(nic)) == [text]
     assert log.of_link(other) == ()
@@ -223,7 +240,9 @@ GUID, NEW_GUID = "0022482a-6f5e-0022-482a-6f5e0022482a", "000d3a00-0000-000d-3a0
 )
 def test_a_vmbus_device(device: str, name: str, driver: str, found: bool) -> None:
     nic = link(2, name, device, driver, bus="vmbus")
-    log = KernelLog([message(f"hv_netvsc {GUID} eth0: Data path switched from VF: enP30832s1")], (nic,))
+    log = KernelLog(
+        [message(f"hv_netvsc {GUID} eth0: Data path switched from VF: enP30832s1")], (nic,)
+    )
     assert bool(log.of_link(nic)) == found
     assert bool(log.others) != found
 
@@ -240,7 +259,9 @@ def test_a_function_without_a_netdev() -> None:
 def test_a_port_above_a_nic() -> None:
     """Messages about it are found by its address; those that also name the NIC by both."""
     nic = link(2, "eno1")
-    port = f"pcieport {PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)"
+    port = (
+        f"pcieport {PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)"
+    )
     both = f"pcieport {PORT}: AER: Corrected error received: {ONBOARD}"
     other = "pcieport 0000:64:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer"
     log = KernelLog(map(message, (port, both, other)), (nic,), (function(),))
@@ -253,14 +274,19 @@ def test_a_port_above_a_nic() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_a_message_that_names_only_its_driver(known: bool) -> None:
-    """It is about the only NIC with that driver, also when the NIC answers no ethtool request any more."""
+    """It is about the only NIC with that driver, also when the NIC answers no ethtool request any
+    more."""
     nic = link(2, "eno1", driver="igc" if known else None)
     usb = link(4, "eth0", USB, "r8152")
     text = "igc: Failed to read reg 0xc030!"
     log = KernelLog([message(text)], (nic, usb), (function(driver="igc"),))
     assert texts(log.of_link(nic)) == texts(log.of_address(ONBOARD)) == [text]
     second = link(3, "eno2", "0000:02:00.0", "igc")
-    log = KernelLog([message(text)], (nic, second, usb), (function(driver="igc"), function("0000:02:00.0", "igc")))
+    log = KernelLog(
+        [message(text)],
+        (nic, second, usb),
+        (function(driver="igc"), function("0000:02:00.0", "igc")),
+    )
     assert texts(log.others) == [text]
 
 
@@ -277,7 +303,10 @@ def test_messages_of_qlogic_and_broadcom() -> None:
     """[function:line(name)], where the name is that of the netdev, or bus, device and function."""
     nic = link(2, "eth0", driver="qede")
     stuck = "[qede_drain_txq:594(eth0)]Tx queue[3] is stuck, requesting MCP to drain"
-    failed = "[qed_mcp_cmd:594(sp-0-01:00.00)]The MFW failed to respond to command 0x12000000 [param 0x00000000]."
+    failed = (
+        "[qed_mcp_cmd:594(sp-0-01:00.00)]The MFW failed to respond to command 0x12000000 "
+        "[param 0x00000000]."
+    )
     log = KernelLog(map(message, (stuck, failed)), (nic,), (function(driver="qede"),))
     assert texts(log.of_link(nic)) == [stuck, failed]
     without_netdev = KernelLog([message(failed)], (), (function(driver="qede"),))
@@ -285,7 +314,10 @@ def test_messages_of_qlogic_and_broadcom() -> None:
 
 
 def test_messages_about_no_device() -> None:
-    texts_of_the_host = ["nf_conntrack: nf_conntrack: table full, dropping packet", "Neighbour table overflow."]
+    texts_of_the_host = [
+        "nf_conntrack: nf_conntrack: table full, dropping packet",
+        "Neighbour table overflow.",
+    ]
     log = KernelLog(map(message, texts_of_the_host), (link(2, "eno1"),), (function(),))
     assert texts(log.others) == texts(log.entries) == texts_of_the_host
     assert log.addresses == []
@@ -304,7 +336,7 @@ def test_meanings() -> None:
     assert NO_MESSAGES.entries == ()
 
 
-# --------------------------------------------------------------------------------------------------------- queues
+# ------------------------------------------------------------------------------------------- queues
 
 
 @pytest.mark.parametrize(
@@ -321,9 +353,17 @@ def test_the_queue_of_a_stall(driver: str, text: str, sample: str) -> None:
     ("text", "queue"),
     [
         ("ena 0000:00:05.0 ens5: Found a Tx that wasn't completed on time, qid 4, index 219.", 4),
-        ("ena 0000:00:05.0 ens5: [1/2] 12 new missed TX completions, qid: 3, 5012 msecs since interrupt", 3),
+        (
+            "ena 0000:00:05.0 ens5: [1/2] 12 new missed TX completions, qid: 3, 5012 msecs since "
+            "interrupt",
+            3,
+        ),
         ("ena 0000:00:05.0 ens5: TX q 3 is paused for too long (threshold 5000000).", 3),
-        ("i40e 0000:3b:00.0: Malicious Driver Detection event 0x06 on TX queue 31 PF number 0x00 VF number 0x02", 31),
+        (
+            "i40e 0000:3b:00.0: Malicious Driver Detection event 0x06 on TX queue 31 PF number "
+            "0x00 VF number 0x02",
+            31,
+        ),
         ("NETDEV WATCHDOG: queue7 (e1000): transmit queue 12 timed out", 12),
         ("NETDEV WATCHDOG: eth0 (e1000): transmit queue 99999999999999999999 timed out", None),
     ],
@@ -333,7 +373,7 @@ def test_the_queue_of_other_messages(text: str, queue: int | None) -> None:
     assert entry.queue == queue
 
 
-# ------------------------------------------------------------------------------------------------------ hostile texts
+# ------------------------------------------------------------------------------------ hostile texts
 
 ODD = st.one_of(
     st.text(max_size=500),
@@ -349,10 +389,15 @@ ODD = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(ODD, st.floats(allow_nan=False)), max_size=8), st.lists(st.text(max_size=15), max_size=3))
+@given(
+    st.lists(st.tuples(ODD, st.floats(allow_nan=False)), max_size=8),
+    st.lists(st.text(max_size=15), max_size=3),
+)
 def test_any_messages_are_a_log(messages: list[tuple[str, float]], names: list[str]) -> None:
     """Nothing raises, and no message is lost or counted twice."""
-    links = [link(number, name, f"0000:0{number}:00.0") for number, name in enumerate(names, start=1)]
+    links = [
+        link(number, name, f"0000:0{number}:00.0") for number, name in enumerate(names, start=1)
+    ]
     log = KernelLog((message(*one) for one in messages), links, [function()])
     devices: set[Logged] = {entry for one in links for entry in log.of_link(one)}
     devices |= {entry for address in log.addresses for entry in log.of_address(address)}
@@ -386,7 +431,10 @@ MAX_SECONDS = 1.0
 @pytest.mark.parametrize("text", MADE_AGAINST)
 @pytest.mark.parametrize("known", ["", " NETDEV WATCHDOG: ", ": renamed from "])
 def test_a_log_takes_linear_time(text: str, known: str) -> None:
-    messages = [message(known + text[: 500 - 2 * len(known)] + known, float(number)) for number in range(200)]
+    messages = [
+        message(known + text[: 500 - 2 * len(known)] + known, float(number))
+        for number in range(200)
+    ]
     links = [link(number, f"eth{number}", f"0000:01:{number:02x}.0") for number in range(1, 200)]
     before = time.process_time()
     log = KernelLog(messages, links, [function()])

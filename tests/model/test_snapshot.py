@@ -9,11 +9,23 @@ import pytest
 from nictop.limits import MAX_LINKS
 from nictop.model.snapshot import ARPHRD_VOID, MAX_TROUBLES, Snapshot, advance, with_state
 from nictop.probe.records import Line, LinkChange, Trouble
-from tests.model.hosts import HELLO, LINKS, PF, UP, counters, inventory, link_counters, make_link, snapshot_of
+from tests.model.hosts import (
+    HELLO,
+    LINKS,
+    PF,
+    UP,
+    counters,
+    inventory,
+    link_counters,
+    make_link,
+    snapshot_of,
+)
 
 
 def change(time: float, ifindex: int, name: str = "ens224", **more: object) -> LinkChange:
-    record = LinkChange(time, ifindex, gone=False, name=name, operstate="up", carrier=True, flags=UP, mtu=1500)
+    record = LinkChange(
+        time, ifindex, gone=False, name=name, operstate="up", carrier=True, flags=UP, mtu=1500
+    )
     return replace(record, **more)  # type: ignore[arg-type]
 
 
@@ -59,7 +71,9 @@ def test_link_change_before_any_inventory() -> None:
 
 def test_link_change_updates_only_its_fields() -> None:
     before = snapshot_of(HELLO, inventory(100.0))
-    after = advance(before, Line(link_change=change(101.0, 4, "wan", carrier=False, operstate="down", mtu=9000)))
+    after = advance(
+        before, Line(link_change=change(101.0, 4, "wan", carrier=False, operstate="down", mtu=9000))
+    )
     link = after.links[4]
     assert (link.name, link.carrier, link.operstate, link.mtu) == ("wan", False, "down", 9000)
     assert (link.address, link.ethtool) == (PF.address, PF.ethtool)
@@ -97,8 +111,12 @@ def test_a_removed_link_has_no_counters() -> None:
     assert 4 not in snapshot.links
     assert snapshot.rates is not None and 4 not in snapshot.rates.links
     reborn = advance(snapshot, Line(link_change=change(11.6, 4, "tap9")))
-    assert reborn.links[4].ethtool.driver is None, "facts of the old link are not facts of the new one"
-    counted = advance(reborn, Line(counters=counters(12.0, {4: link_counters(rx_packets=10_000, rx_bytes=10**6)})))
+    assert reborn.links[4].ethtool.driver is None, (
+        "facts of the old link are not facts of the new one"
+    )
+    counted = advance(
+        reborn, Line(counters=counters(12.0, {4: link_counters(rx_packets=10_000, rx_bytes=10**6)}))
+    )
     assert counted.rates is not None and 4 not in counted.rates.links
 
 
@@ -110,9 +128,17 @@ def test_probe_restart_preserves_the_state_and_reboot_does_not() -> None:
     assert 4 in same.links
     assert same.inventory_pending
     other = snapshot_of(*first, replace(HELLO, boot_id="another"))
-    assert (other.rates, other.counters, other.before, other.inventory, other.links) == (None, None, None, None, {})
+    assert (other.rates, other.counters, other.before, other.inventory, other.links) == (
+        None,
+        None,
+        None,
+        None,
+        {},
+    )
     assert (other.state, other.host) == ("live", "alma-load-001")
-    counted = advance(other, Line(counters=counters(20.0, {4: link_counters(rx_packets=500, rx_bytes=50_000)})))
+    counted = advance(
+        other, Line(counters=counters(20.0, {4: link_counters(rx_packets=500, rx_bytes=50_000)}))
+    )
     assert counted.rates is None
 
 
@@ -136,15 +162,20 @@ def test_clock_ticks_come_from_the_host() -> None:
     )
     quick, slow = snapshot_of(fast, *readings), snapshot_of(HELLO, *readings)
     assert quick.rates is not None and quick.rates.cpus[0].busy == 0.5
-    assert slow.rates is not None and slow.rates.cpus == {}, "1000 ticks do not fit into a second of 100"
+    assert slow.rates is not None and slow.rates.cpus == {}, (
+        "1000 ticks do not fit into a second of 100"
+    )
 
 
 def vf_reading(time: float, packets: int | None) -> object:
-    return counters(time, vfs={} if packets is None else {4: {0: (packets, 0, packets * 100, 0, 0, 0, 0, 0)}})
+    return counters(
+        time, vfs={} if packets is None else {4: {0: (packets, 0, packets * 100, 0, 0, 0, 0, 0)}}
+    )
 
 
 def test_vf_rates_at_ten_hertz_span_a_second() -> None:
-    """The probe reads VF counters once a second; the records between have none, which is not a rate of 0."""
+    """The probe reads VF counters once a second; the records between have none, which is not a rate
+    of 0."""
     snapshot = snapshot_of(HELLO)
     seen = []
     for tick in range(31):
@@ -157,7 +188,12 @@ def test_vf_rates_at_ten_hertz_span_a_second() -> None:
 
 
 def test_old_vf_rates_are_removed() -> None:
-    readings = [vf_reading(100.0, 0), vf_reading(101.0, 50), vf_reading(102.0, None), vf_reading(106.0, None)]
+    readings = [
+        vf_reading(100.0, 0),
+        vf_reading(101.0, 50),
+        vf_reading(102.0, None),
+        vf_reading(106.0, None),
+    ]
     assert snapshot_of(HELLO, *readings[:3]).rates.vfs[4][0].rx_packets == 50  # type: ignore[union-attr]
     assert snapshot_of(HELLO, *readings).rates.vfs == {}  # type: ignore[union-attr]
 
@@ -181,7 +217,9 @@ def test_an_inventory_clears_the_message_of_a_live_host_only() -> None:
 
 
 def test_troubles_are_bounded() -> None:
-    snapshot = snapshot_of(HELLO, *(Trouble(float(number), f"trouble {number}") for number in range(100)))
+    snapshot = snapshot_of(
+        HELLO, *(Trouble(float(number), f"trouble {number}") for number in range(100))
+    )
     assert len(snapshot.troubles) == MAX_TROUBLES
     assert snapshot.troubles[-1].message == "trouble 99"
 
@@ -196,5 +234,7 @@ def test_the_number_of_links_is_limited() -> None:
 
 
 def test_the_number_of_changes_is_limited() -> None:
-    snapshot = snapshot_of(HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9)))
+    snapshot = snapshot_of(
+        HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9))
+    )
     assert not snapshot.links and len(snapshot.changes) == MAX_LINKS and 0 not in snapshot.changes

@@ -45,7 +45,9 @@ def test_this_machine_has_an_exact_clock() -> None:
     assert axis_time(clock, 1234.5).time == 1234.5
     assert axis_time(clock, 1234.5).uncertainty == 0
     assert clock_of(greeted(), HERE) is None
-    assert clock_of(greeted(replace(HELLO, boot_id="")), replace(HERE, boot_id="")) is None, "not known is not equal"
+    assert clock_of(greeted(replace(HELLO, boot_id="")), replace(HERE, boot_id="")) is None, (
+        "not known is not equal"
+    )
 
 
 def test_uncertainty_grows_with_age() -> None:
@@ -61,9 +63,11 @@ def test_uncertainty_grows_with_age() -> None:
     st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)), min_size=1, max_size=40),
     st.floats(-50e-6, 50e-6),
 )
-def test_the_true_time_is_within_the_uncertainty(offset: float, trips: list[tuple[float, float]], drift: float) -> None:
-    """For any durations of both directions of the pings, while two ordinary clocks drift apart; the ping that counts
-    may be any of the last `FILTER_PINGS`."""
+def test_the_true_time_is_within_the_uncertainty(
+    offset: float, trips: list[tuple[float, float]], drift: float
+) -> None:
+    """For any durations of both directions of the pings, while two ordinary clocks drift apart; the
+    ping that counts may be any of the last `FILTER_PINGS`."""
     pings, now, estimate = PingClock(), 1000.0, None
 
     def host_time(time: float) -> float:
@@ -76,7 +80,10 @@ def test_the_true_time_is_within_the_uncertainty(offset: float, trips: list[tupl
     assert estimate is not None
     for time in (now - 2.0, now):
         found = axis_time(estimate, host_time(time))
-        assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (FILTER_PINGS + 1) + 1e-6
+        assert (
+            abs(found.time - time)
+            <= found.uncertainty + abs(drift) * 2.0 * (FILTER_PINGS + 1) + 1e-6
+        )
 
 
 def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
@@ -99,7 +106,9 @@ def test_an_inventory_is_newer_than_the_hello() -> None:
     """The time of day was corrected since the probe was started."""
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
     newest = replace(inventory(time=98.0), wall=HERE.wall - 2)
-    snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=newest))
+    snapshot = advance(
+        greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=newest)
+    )
     assert clock_text(snapshot, HERE).startswith("clock offset 0 s ±")
 
 

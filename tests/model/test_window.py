@@ -1,5 +1,5 @@
-"""The window of rates: at most a minute, at most one part per second, and cleared when the numbers change their
-meaning.
+"""The window of rates: at most a minute, at most one part per second, and cleared when the numbers
+change their meaning.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def test_a_sample_per_second_is_a_part() -> None:
 def test_ten_samples_per_second_are_one_part() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(0.1, 31))
     assert [round(part.elapsed, 1) for part in window.parts] == [0.9, 0.9, 0.9]
-    assert [part.links[2].tx_bits for part in window.parts] == pytest.approx([8000, 8000, 8000], rel=0.01)
+    assert [part.links[2].tx_bits for part in window.parts] == pytest.approx(
+        [8000, 8000, 8000], rel=0.01
+    )
 
 
 def test_a_sample_per_minute_is_a_part() -> None:
@@ -65,7 +67,9 @@ def test_a_reboot_clears_the_window() -> None:
     again = hello()
     assert again.hello is not None
     again = Line(hello=replace(again.hello, boot_id="c"))
-    _, window = watched(hello(), inventory(NIC), *readings(1.0, 5), again, inventory(NIC), *readings(1.0, 2, 9.0))
+    _, window = watched(
+        hello(), inventory(NIC), *readings(1.0, 5), again, inventory(NIC), *readings(1.0, 2, 9.0)
+    )
     assert len(window.parts) == 1
 
 
@@ -77,12 +81,15 @@ def test_a_restarted_probe_does_not_clear_the_window() -> None:
 def test_numbers_with_another_meaning_clear_the_window() -> None:
     counted = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("a", "b")))
     swapped = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("b", "a")))
-    _, window = watched(hello(), inventory(counted), *readings(1.0, 4), inventory(swapped, time=9.0))
+    _, window = watched(
+        hello(), inventory(counted), *readings(1.0, 4), inventory(swapped, time=9.0)
+    )
     assert window.parts == ()
     line = inventory(NIC)
     assert line.inventory is not None
     vectors = [
-        Line(inventory=replace(line.inventory, interrupts=(Interrupt(40, (name,), None),))) for name in ("rx-0", "tx-0")
+        Line(inventory=replace(line.inventory, interrupts=(Interrupt(40, (name,), None),)))
+        for name in ("rx-0", "tx-0")
     ]
     _, window = watched(hello(), vectors[0], *readings(1.0, 4), vectors[1])
     assert window.parts == ()
@@ -90,7 +97,11 @@ def test_numbers_with_another_meaning_clear_the_window() -> None:
 
 def test_added_and_removed_links_do_not_clear_the_window() -> None:
     """A machine that starts containers all day must not lose its window each time."""
-    lines = [*readings(1.0, 4), inventory(NIC, link(7, "veth0"), time=3.5), inventory(NIC, time=3.6)]
+    lines = [
+        *readings(1.0, 4),
+        inventory(NIC, link(7, "veth0"), time=3.5),
+        inventory(NIC, time=3.6),
+    ]
     _, window = watched(hello(), inventory(NIC), *lines)
     assert len(window.parts) == 3
 
@@ -99,7 +110,12 @@ def test_the_window_of_many_numbers_is_shorter(monkeypatch: pytest.MonkeyPatch) 
     """40 vectors that count on three CPUs each are 164 values per part, including the link."""
     monkeypatch.setattr("nictop.model.window.MAX_WINDOW_VALUES", 1000)
     lines = [
-        Line(counters=replace(line.counters, interrupts={n: dict.fromkeys(range(3), 9 * second) for n in range(40)}))
+        Line(
+            counters=replace(
+                line.counters,
+                interrupts={n: dict.fromkeys(range(3), 9 * second) for n in range(40)},
+            )
+        )
         for second, line in enumerate(readings(1.0, 30))
         if line.counters is not None
     ]

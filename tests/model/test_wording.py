@@ -31,7 +31,13 @@ from nictop.model.facts.hardware import (
     vf_text,
 )
 from nictop.model.snapshot import Snapshot, advance
-from nictop.model.text.words import absence_reason, count_noun, cpu_count, driver_name, value_or_reason
+from nictop.model.text.words import (
+    absence_reason,
+    count_noun,
+    cpu_count,
+    driver_name,
+    value_or_reason,
+)
 from nictop.probe.records import (
     Channels,
     Eee,
@@ -72,7 +78,7 @@ from tests.model.hosts import (
     snapshot_of,
 )
 
-# ----------------------------------------------------------------------------------------------------- absences
+# ----------------------------------------------------------------------------------------- absences
 
 
 @pytest.mark.parametrize(
@@ -97,7 +103,7 @@ def test_reasons(why: Unreadable | None, driver: str | None, text: str) -> None:
     assert value_or_reason("512", unreadable, "rings", driver) == "512"
 
 
-# ------------------------------------------------------------------------------------------------------- platform
+# ----------------------------------------------------------------------------------------- platform
 
 
 @pytest.mark.parametrize(
@@ -146,7 +152,7 @@ def test_platform_words() -> None:
     assert platform_text(replace(PLATFORM, online_cpus=None)) == "VMware guest"
 
 
-# ------------------------------------------------------------------------------------------------------ link state
+# --------------------------------------------------------------------------------------- link state
 
 
 def settings(speed: int | None = 10_000, duplex: str | None = "full") -> Ethtool:
@@ -189,9 +195,11 @@ def test_driver_name_of_a_link() -> None:
     assert driver_name(LOOPBACK) == "loopback"
     assert driver_name(HARDWARE) is None
     assert driver_name(HARDWARE, make_pci("0000:02:00.0", driver="ixgbe")) == "ixgbe"
+    virtio = replace(HARDWARE, bus="virtio", device="virtio2")
+    assert driver_name(virtio, make_pci("0000:03:00.0", driver="virtio-pci")) is None
 
 
-# -------------------------------------------------------------------------------------------------------- hardware
+# ----------------------------------------------------------------------------------------- hardware
 
 
 @pytest.mark.parametrize(
@@ -223,27 +231,49 @@ def test_names_of_functions() -> None:
     pci = make_pci("0000:02:00.0")
     assert pci_name(pci) == "8086:10c9"
     assert pci_name(replace(pci, vendor_name="Intel Corporation")) == "Intel Corporation 8086:10c9"
-    assert pci_name(replace(pci, vendor_name="Intel Corporation", device_name="82576")) == "Intel Corporation 82576"
+    assert (
+        pci_name(replace(pci, vendor_name="Intel Corporation", device_name="82576"))
+        == "Intel Corporation 82576"
+    )
     assert driver_text(pci) == ("no driver", "warn")
     assert driver_text(replace(pci, driver="igb")) == ("igb", "normal")
     for reserving in ("vfio-pci", "mlx5_vfio_pci", "pds_vfio_pci", "pci-stub", "xen-pciback"):
-        assert driver_text(replace(pci, driver=reserving)) == (f"{reserving} (VM or user-space driver)", "normal")
-    assert driver_text(replace(pci, driver_override="vfio-pci")) == ("no driver, override vfio-pci", "warn")
-    assert driver_text(replace(pci, unreadable={"driver": Unreadable("vanished")})) == ("device removed", "dim")
+        assert driver_text(replace(pci, driver=reserving)) == (
+            f"{reserving} (VM or user-space driver)",
+            "normal",
+        )
+    assert driver_text(replace(pci, driver_override="vfio-pci")) == (
+        "no driver, override vfio-pci",
+        "warn",
+    )
+    assert driver_text(replace(pci, unreadable={"driver": Unreadable("vanished")})) == (
+        "device removed",
+        "dim",
+    )
 
 
 def test_virtual_functions() -> None:
     vf = VirtualFunction(
-        0, "52:54:00:00:00:07", vlan=100, qos=3, vlan_protocol="802.1ad", spoof_check=True, trust=False
+        0,
+        "52:54:00:00:00:07",
+        vlan=100,
+        qos=3,
+        vlan_protocol="802.1ad",
+        spoof_check=True,
+        trust=False,
     )
     assert vf_text(vf) == (
-        "52:54:00:00:00:07 · VLAN 100 802.1ad priority 3 · spoof check on · trust off · link state unknown"
+        "52:54:00:00:00:07 · VLAN 100 802.1ad priority 3 · spoof check on · trust off · link "
+        "state unknown"
     )
     assert vf_text(VirtualFunction(1, "00:00:00:00:00:00", vlan=0, link_state="auto")) == (
         "no MAC set by the PF · no VLAN · spoof check unknown · trust unknown · link auto"
     )
     assert vf_text(VirtualFunction(2, None)).startswith("MAC unknown · VLAN unknown · ")
-    assert vf_rate_text(replace(vf, min_tx_rate=100, max_tx_rate=1000)) == "min 100 Mb/s, max 1000 Mb/s"
+    assert (
+        vf_rate_text(replace(vf, min_tx_rate=100, max_tx_rate=1000))
+        == "min 100 Mb/s, max 1000 Mb/s"
+    )
     assert vf_rate_text(replace(vf, min_tx_rate=0, max_tx_rate=0)) == "no limit"
     assert vf_rate_text(vf) == "unknown"
 
@@ -257,10 +287,12 @@ def test_module() -> None:
     assert optical_power(0.5821) == "-2.35 dBm (0.58 mW)"
     assert optical_power(0.0) == "no light"
     assert optical_power(None) == "unknown"
-    assert lane_texts((Optics(1.0, None, 7.25),)) == ("rx 0.00 dBm (1.00 mW) · tx unknown · laser 7.2 mA",)
+    assert lane_texts((Optics(1.0, None, 7.25),)) == (
+        "rx 0.00 dBm (1.00 mW) · tx unknown · laser 7.2 mA",
+    )
 
 
-# --------------------------------------------------------------------------------------------------- ethtool parts
+# ------------------------------------------------------------------------------------ ethtool parts
 
 
 @pytest.mark.parametrize(
@@ -287,12 +319,24 @@ def test_texts_of_settings() -> None:
     assert eee_text(Eee(False, False, None, None)) == "disabled"
     assert eee_text(Eee(True, False, True, 17)) == "enabled, not active, tx LPI after 17 µs"
     assert coalescing_text(
-        {"tx-usecs": 0, "stats-block-usecs": 9, "rx-usecs": 50, "adaptive-rx": 1, "rx-frames-irq": 0}
+        {
+            "tx-usecs": 0,
+            "stats-block-usecs": 9,
+            "rx-usecs": 50,
+            "adaptive-rx": 1,
+            "rx-frames-irq": 0,
+        }
     ) == ("adaptive-rx on · rx-usecs 50 · tx-usecs 0 · stats-block-usecs 9")
-    assert channel_text(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
+    assert (
+        channel_text(Channels(None, None, 1, 2, None, None, 1, 4))
+        == "combined 2 of 4 · other 1 of 1"
+    )
     assert channel_text(Channels(None, None, None, None, None, None, None, None)) == "none"
     rings = Rings(512, None, 512, 512, 4096, None, 4096, 4096, rx_buffer_length=2048)
-    assert ring_text(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffer 2048 bytes"
+    assert (
+        ring_text(rings)
+        == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffer 2048 bytes"
+    )
 
 
 def feature(name: str, *, active: bool, wanted: bool | None = None, fixed: bool = False) -> Feature:
@@ -343,7 +387,14 @@ def test_an_offload_is_on_when_any_of_its_features_is() -> None:
 
 
 def test_vmxnet3_counters_belong_to_queues() -> None:
-    names = ("Tx Queue#", "  TSO pkts tx", "   drv dropped tx total", "Rx Queue#", "  pkts rx OOB", "tx timeout count")
+    names = (
+        "Tx Queue#",
+        "  TSO pkts tx",
+        "   drv dropped tx total",
+        "Rx Queue#",
+        "  pkts rx OOB",
+        "tx timeout count",
+    )
     assert list(queue_names(names, (2, 5, 6, 3, 7, 1))) == [
         "Tx Queue#",
         "tx queue 2 TSO pkts tx",
@@ -400,13 +451,17 @@ def test_other_counters(name: str) -> None:
     assert not is_error_counter(name)
 
 
-# ------------------------------------------------------------------------------------------------------------ facts
+# -------------------------------------------------------------------------------------------- facts
 
 
 def lines(snapshot: Snapshot, key: str) -> list[tuple[str, str, str]]:
     """(title of the section, label, text) of every fact of one row."""
     row = next(row for row in device_tree(snapshot) if row.key == key)
-    return [(part.title, fact.label, fact.text) for part in link_facts(row, snapshot) for fact in part.facts]
+    return [
+        (part.title, fact.label, fact.text)
+        for part in link_facts(row, snapshot)
+        for fact in part.facts
+    ]
 
 
 def test_physical_function() -> None:
@@ -442,10 +497,18 @@ def test_physical_function() -> None:
 
 def test_virtual_function_rows() -> None:
     found_facts = lines(live_host(), "vf:0000:02:00.0:0")
-    assert ("Virtual function", "RX", "1.00 Mb/s · 100 pps · total 122 KiB, 100 packets") in found_facts
+    assert (
+        "Virtual function",
+        "RX",
+        "1.00 Mb/s · 100 pps · total 122 KiB, 100 packets",
+    ) in found_facts
     assert ("PCI function", "IOMMU group", "9") in found_facts
     handed = lines(live_host(), "vf:0000:02:00.0:1")
-    assert ("Virtual function", "Function", "reserved for a VM or user-space driver (vfio-pci)") in handed
+    assert (
+        "Virtual function",
+        "Function",
+        "reserved for a VM or user-space driver (vfio-pci)",
+    ) in handed
     assert ("Virtual function", "TX rate", "max 1000 Mb/s") in handed
     elsewhere = lines(live_host(), "vf:0000:02:00.0:7")
     assert ("Virtual function", "Function", "not on this host's PCI bus") in elsewhere
@@ -457,7 +520,11 @@ def test_disabled_arp_and_multicast() -> None:
         snapshot = snapshot_of(inventory(1.0, links=(link,)))
         row = next(row for row in device_tree(snapshot) if row.link is link)
         facts = (fact for section in link_facts(row, snapshot) for fact in section.facts)
-        return {fact.label: (fact.text, fact.tone) for fact in facts if fact.label in ("ARP", "Multicast")}
+        return {
+            fact.label: (fact.text, fact.tone)
+            for fact in facts
+            if fact.label in ("ARP", "Multicast")
+        }
 
     multicast, noarp = 0x1000, 0x80
     assert facts_by_label(replace(PF, flags=PF.flags | multicast)) == {}
@@ -476,7 +543,9 @@ def test_relations_between_links() -> None:
     assert ("Link", "Kind", "vlan (vlan_id 100)") in lines(host, "link:13")
     apart = replace(VETH, lower=77, lower_namespace=3, master=99)
     there = snapshot_of(HELLO, inventory(links=(apart,)))
-    assert ("Link", "Peer", "ifindex 77 in another network namespace, nsid 3") in lines(there, "link:11")
+    assert ("Link", "Peer", "ifindex 77 in another network namespace, nsid 3") in lines(
+        there, "link:11"
+    )
     assert ("Link", "Master", "ifindex 99") in lines(there, "link:11")
 
 
@@ -485,7 +554,11 @@ def test_host_row_lists_failures() -> None:
     found_facts = lines(snapshot_of(HELLO, failed), "host")
     assert ("Host", "Platform", "VMware guest") in found_facts
     assert ("Host", "Not readable", "udev: not available on this host") in found_facts
-    assert ("Host", "Probe", "nictop 0.1.0, Python 3.9.18, pid 4711, user 1000 (not root)") in found_facts
+    assert (
+        "Host",
+        "Probe",
+        "nictop 0.1.0, Python 3.9.18, pid 4711, user 1000 (not root)",
+    ) in found_facts
     assert ("Host", "Platform", "inventory pending") in lines(snapshot_of(HELLO), "host")
 
 
@@ -494,14 +567,18 @@ def test_counters_that_are_not_readable_name_their_interface() -> None:
     failed = {"queues": Unreadable("not_offered", "ifindex 11: EOPNOTSUPP Operation not supported")}
     known = snapshot_of(HELLO, inventory(links=(VETH,)), replace(counters(1.0), unreadable=failed))
     ((_, _, text),) = [one for one in lines(known, "host") if one[1] == "Not readable"]
-    assert text == "queues of veth0: not supported by veth"
+    assert text == "queue counters of veth0: not supported by veth"
     gone = {"queues": Unreadable("vanished", "ifindex 77: ENODEV No such device")}
     known = snapshot_of(HELLO, inventory(), replace(counters(1.0), unreadable=gone))
-    assert ("Host", "Not readable", "queues of ifindex 77: device removed") in lines(known, "host")
+    assert ("Host", "Not readable", "queue counters of ifindex 77: device removed") in lines(
+        known, "host"
+    )
 
 
 def test_a_new_link_has_a_pending_inventory() -> None:
-    change = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
+    change = LinkChange(
+        200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000
+    )
     found = lines(snapshot_of(HELLO, change), "link:9")
     assert ("Link", "Details", "inventory pending (new interface)") in found
     assert ("Link", "MTU", "9000 bytes") in found
@@ -521,9 +598,16 @@ def test_driver_counters_of_another_length_are_not_mixed_up() -> None:
 
 def test_queue_rates() -> None:
     def queues(packets: int) -> object:
-        return {4: tuple(("rx", n, (packets * (n + 1), packets * 100, None, None, n, None)) for n in range(20))}
+        return {
+            4: tuple(
+                ("rx", n, (packets * (n + 1), packets * 100, None, None, n, None))
+                for n in range(20)
+            )
+        }
 
-    snapshot = snapshot_of(HELLO, inventory(), counters(1.0, queues=queues(0)), counters(2.0, queues=queues(1000)))
+    snapshot = snapshot_of(
+        HELLO, inventory(), counters(1.0, queues=queues(0)), counters(2.0, queues=queues(1000))
+    )
     found_facts = [line for line in lines(snapshot, "link:4") if line[0] == "Queue rates"]
     assert found_facts[1] == ("Queue rates", "rx 1", "800 kb/s · 2.00 kpps · drops 0/s")
     assert found_facts[-1] == ("Queue rates", "More", "4 queues with less traffic")
@@ -541,7 +625,9 @@ def bare(link: Link) -> Link:
         Snapshot.empty("nobody"),
         live_host(),
         snapshot_of(HELLO, inventory()),
-        snapshot_of(HELLO, inventory(links=tuple(bare(link) for link in live_host().links.values()), pci=())),
+        snapshot_of(
+            HELLO, inventory(links=tuple(bare(link) for link in live_host().links.values()), pci=())
+        ),
         snapshot_of(
             HELLO,
             inventory(
@@ -550,7 +636,15 @@ def bare(link: Link) -> Link:
                         PF,
                         ethtool=replace(
                             PF_ETHTOOL,
-                            module=Module("SFP", "Intel", "X", "1", "LC", "fibre", lanes=(Optics(0.0, 0.5, 7.0),)),
+                            module=Module(
+                                "SFP",
+                                "Intel",
+                                "X",
+                                "1",
+                                "LC",
+                                "fibre",
+                                lanes=(Optics(0.0, 0.5, 7.0),),
+                            ),
                             pause=Pause(True, True, True),
                             fec=Fec(("RS",), False, "RS"),
                             eee=Eee(True, True, True, 17),

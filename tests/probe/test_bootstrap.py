@@ -1,4 +1,5 @@
-"""Start on another machine: frames from stdin, modules from memory, hello and first counters before the rest."""
+"""Start on another machine: frames from stdin, modules from memory, hello and first counters before
+the rest."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_modules_are_loaded_from_memory_and_frames_unpacked_on_demand(
     os.write(stdin, packed("sent/__init__.py", "", "sent/near.py", "VALUE = 'é'"))
     os.write(
         stdin,
-        packed("sent/far/__init__.py", "from sent.far.inner import x", "sent/far/inner.py", "x = 7"),
+        packed(
+            "sent/far/__init__.py", "from sent.far.inner import x", "sent/far/inner.py", "x = 7"
+        ),
     )
     os.write(stdin, b"{}\n")
     importer = MemoryImporter(2)
@@ -97,7 +100,9 @@ def test_hello_and_first_counters() -> None:
     finally:
         os.close(readable)
         os.close(writable)
-    assert hello.hello is not None and hello.hello.interval == 2.0 and hello.hello.pid == os.getpid()
+    assert (
+        hello.hello is not None and hello.hello.interval == 2.0 and hello.hello.pid == os.getpid()
+    )
     assert counters.counters is not None and counters.counters.cpus and counters.counters.links
     assert reader.read().time > counters.counters.time  # the reader can be used further
     reader.close()

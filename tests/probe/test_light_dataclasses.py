@@ -1,4 +1,5 @@
-"""The small `dataclasses` of the probe against the standard module: the same records, the same errors."""
+"""The small `dataclasses` of the probe against the standard module: the same records, the same
+errors."""
 
 from __future__ import annotations
 
@@ -48,13 +49,18 @@ print(json.dumps(results))
 
 def results_of(which: str) -> dict[str, Any]:
     command = [sys.executable, "-c", EVERY_RECORD, which]
-    results: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+    results: dict[str, Any] = json.loads(
+        subprocess.run(command, check=True, capture_output=True, timeout=120).stdout
+    )
     return results
 
 
 def test_every_dataclass_of_the_probe_behaves_the_same() -> None:
     light, standard = results_of("light"), results_of("standard")
-    assert (light.pop("module"), standard.pop("module")) == ("nictop.probe.light_dataclasses", "dataclasses")
+    assert (light.pop("module"), standard.pop("module")) == (
+        "nictop.probe.light_dataclasses",
+        "dataclasses",
+    )
     assert light == standard
     assert len(light) > 75, "some dataclasses of the probe were not found"
     for name, (_, _, equal, other, positional) in light.items():
@@ -104,7 +110,9 @@ CASES: dict[str, Callable[[SimpleNamespace], Any]] = {
     "replace": lambda of: vars(of.replace(of.Wider("a"), width=4, name="b")),
     "a default made anew": lambda of: of.Frozen("a").more is not of.Frozen("a").more,
     "hash": lambda of: hash(of.replace(of.Wider("a"), more=0)) == hash(of.Wider("a", (), 0, 3)),
-    "in a set": lambda of: len({of.replace(of.Wider("a"), more=0), of.Wider("a", (), 0), of.Wider("b", (), 0)}),
+    "in a set": lambda of: len(
+        {of.replace(of.Wider("a"), more=0), of.Wider("a", (), 0), of.Wider("b", (), 0)}
+    ),
     "hash of an open one": lambda of: hash(of.Open("a")),
     "hash of a list": lambda of: hash(of.Open(["a"])),
     "equal to a subclass": lambda of: of.Frozen("a") == of.Wider("a"),

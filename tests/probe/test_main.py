@@ -21,13 +21,14 @@ from nictop.probe.__main__ import EAGER_SECONDS
 from nictop.probe.__main__ import Probe as ProbeLoop
 from nictop.probe.inventory import child as inventory_child
 from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
-from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
+from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.protocol import hello as first_words
 from nictop.probe.protocol.arguments import parse_options
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.output import MAX_BACKLOG_BYTES, LineWriter
 from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
@@ -42,7 +43,7 @@ from tests.support.probe import (
 )
 from tests.support.probe import TEST_TIMEOUT as WAIT
 
-# ------------------------------------------------------------------------------------------- pure parts
+# --------------------------------------------------------------------------------------- pure parts
 
 
 def test_constants_equal_those_of_the_records() -> None:
@@ -72,7 +73,8 @@ def test_ticks_do_not_drift_and_missed_ones_are_skipped() -> None:
         (b'{"interval": 0.001}', {"interval": 0.1}, ""),
         (b'{"interval": 1e999}', {"interval": 60.0}, ""),
         (b'{"interval": null, "later": 1}', {}, ""),
-        (b'{"interval": -1, "inventory": true}', {"inventory": True}, "interval is not a positive number"),
+        (b'{"interval": -1, "inventory": true}', {"inventory": True}, "interval is not a positive "
+                                                                      "number"),
         (b'{"interval": NaN}', {}, "interval is not a positive number"),
         (b'{"interval": true}', {}, "interval is not a positive number"),
         (b'{"interval": "1"}', {}, "interval is not a positive number"),
@@ -109,7 +111,16 @@ def test_requests(line: bytes, expected: dict[str, object], problem: str) -> Non
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_a_problem(line: bytes) -> None:
     request, message = parse_request(line)
-    assert set(request) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic", "connections"}
+    assert set(request) <= {
+        "interval",
+        "watch",
+        "inventory",
+        "machine",
+        "recheck",
+        "ping",
+        "traffic",
+        "connections",
+    }
     assert len(message) < 400
 
 
@@ -117,7 +128,11 @@ def test_any_bytes_are_a_request_or_a_problem(line: bytes) -> None:
 def test_lines_are_the_same_in_reads_of_any_size(lines: list[bytes], size: int) -> None:
     stream = b"".join(line + b"\n" for line in lines)
     splitter = RequestLines()
-    found = [line for at in range(0, len(stream), size) for line in splitter.feed(stream[at : at + size])[0]]
+    found = [
+        line
+        for at in range(0, len(stream), size)
+        for line in splitter.feed(stream[at : at + size])[0]
+    ]
     assert found == [line for line in lines if line.strip()]
 
 
@@ -170,7 +185,7 @@ def test_the_backlog_of_a_reader_that_does_not_read_is_bounded(pipe: tuple[int, 
         writer.flush()
 
 
-# ------------------------------------------------------------------------------------------- the process
+# -------------------------------------------------------------------------------------- the process
 
 
 def test_the_order_of_the_first_lines() -> None:
@@ -202,12 +217,15 @@ def test_every_python(python: str, tmp_path: Path) -> None:
 
 
 def test_as_a_plain_user() -> None:
-    """Everything except what needs root. That user must be able to read the sources, as of an installed package."""
+    """Everything except what needs root. That user must be able to read the sources, as of an
+    installed package."""
     if os.geteuid() != 0:
         pytest.skip("already run as a plain user")
     for python in (sys.executable, "/usr/bin/python3", "/usr/libexec/platform-python"):
         try:
-            done = subprocess.run(probe_command(python, "--help"), user=65534, capture_output=True, check=False)
+            done = subprocess.run(
+                probe_command(python, "--help"), user=65534, capture_output=True, check=False
+            )
         except OSError:
             continue
         if done.stderr.startswith(b"usage:"):
@@ -217,7 +235,11 @@ def test_as_a_plain_user() -> None:
     with Probe("--once", "--interval", "0.1", python=python, user=65534) as probe:
         lines = [decode(raw) for raw in probe.raw_lines()]
     assert lines[0].hello is not None and lines[0].hello.euid == 65534
-    assert lines[-1].counters is not None and lines[-1].counters.links and not lines[-1].counters.unreadable
+    assert (
+        lines[-1].counters is not None
+        and lines[-1].counters.links
+        and not lines[-1].counters.unreadable
+    )
     assert any(line.inventory and line.inventory.links for line in lines)
 
 
@@ -227,7 +249,9 @@ def test_requests_change_what_is_sent() -> None:
         probe.send(b"\x00nonsense\n")
         assert "not understood" in str(probe.wait_for(lambda line: line.trouble).trouble)
         probe.send({"interval": 0.1, "watch": [1, 2**30]})
-        watched = probe.wait_for(lambda line: line.counters and "driver" in line.counters.unreadable)
+        watched = probe.wait_for(
+            lambda line: line.counters and "driver" in line.counters.unreadable
+        )
         assert watched.counters is not None
         probe.send({"watch": []})
         probe.wait_for(lambda line: line.counters and "driver" not in line.counters.unreadable)
@@ -241,22 +265,30 @@ def test_requests_change_what_is_sent() -> None:
         asked = time.monotonic()
         probe.send({"ping": 7})
         pong = probe.wait_for(lambda line: line.pong).pong
-        assert pong is not None and pong.sequence == 7 and asked <= pong.monotonic <= time.monotonic()
+        assert (
+            pong is not None and pong.sequence == 7 and asked <= pong.monotonic <= time.monotonic()
+        )
 
 
 def test_a_link_is_added_changed_and_removed(namespace: Namespace) -> None:
     """Each step is reported without a request. The delay: `tests.benchmarks probe-new-link`."""
     with Probe("--interval", "60", namespace=namespace) as probe:
         probe.wait_for(lambda line: line.inventory)
-        namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
+        namespace.run(
+            ["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"]
+        )
         probe.wait_for(lambda line: line.link_change and line.link_change.name == "left")
         new = probe.wait_for(
-            lambda line: line.inventory and {"left", "right"} <= {link.name for link in line.inventory.links}
+            lambda line: (
+                line.inventory and {"left", "right"} <= {link.name for link in line.inventory.links}
+            )
         )
         assert new.inventory is not None and new.inventory.reason == "event"
         namespace.run(["ip", "link", "set", "dev", "left", "name", "tap[x]"])
         probe.wait_for(lambda line: line.link_change and line.link_change.name == "tap[x]")
-        probe.wait_for(lambda line: line.inventory and "tap[x]" in {link.name for link in line.inventory.links})
+        probe.wait_for(
+            lambda line: line.inventory and "tap[x]" in {link.name for link in line.inventory.links}
+        )
         namespace.run(["ip", "link", "set", "dev", "tap[x]", "up"])
         namespace.run(["ip", "link", "set", "dev", "right", "up"])
         probe.wait_for(lambda line: line.link_change and line.link_change.carrier)
@@ -266,7 +298,7 @@ def test_a_link_is_added_changed_and_removed(namespace: Namespace) -> None:
         assert after.inventory is not None and after.inventory.reason == "event"
 
 
-# ------------------------------------------------------------------------------------------- the end
+# ------------------------------------------------------------------------------------------ the end
 
 
 def test_it_ends_with_its_stdin() -> None:
@@ -288,9 +320,12 @@ def test_it_ends_with_its_stdout(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_its_heartbeat(tmp_path: Path) -> None:
-    """Any request is a heartbeat; without one the probe ends, although stdin and stdout are open."""
+    """Any request is a heartbeat; without one the probe ends, although stdin and stdout are
+    open."""
     clock = tmp_path / "clock"
-    with another_probe(tmp_path, with_clock(clock), "--interval", "0.1", "--heartbeat", "60") as probe:
+    with another_probe(
+        tmp_path, with_clock(clock), "--interval", "0.1", "--heartbeat", "60"
+    ) as probe:
         probe.wait_for(lambda line: line.inventory)
         for now in (50.0, 100.0):
             set_clock(clock, now)
@@ -355,7 +390,9 @@ def test_a_reader_that_pauses_gets_complete_lines_and_new_counters() -> None:
     with Probe("--interval", "0.1") as probe:
         probe.wait_for(lambda line: line.inventory)
         for _ in range(200):
-            probe.send({"nonsense": 1, "interval": "x"})  # 200 error messages fill the pipe together with the counters
+            probe.send(
+                {"nonsense": 1, "interval": "x"}
+            )  # 200 error messages fill the pipe together with the counters
         asked = time.monotonic()
         wait_until(lambda: time.monotonic() > asked + 0.5)
         fresh = probe.wait_for(lambda line: line.counters and line.counters.time > asked + 0.4)
@@ -364,28 +401,42 @@ def test_a_reader_that_pauses_gets_complete_lines_and_new_counters() -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
 def test_started_without_stdin_or_stdout(closed: str) -> None:
-    """Refused, also with --once: the next file opened would get the number of the closed descriptor."""
+    """Refused, also with --once: the next file opened would get the number of the closed
+    descriptor."""
     argv = ["sh", "-c", f'exec "$0" -m nictop.probe --once {closed}', sys.executable]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=WAIT, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=False, timeout=WAIT, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and done.stderr.startswith("nictop.probe:")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a name to a UTS namespace")
 def test_a_host_name_that_is_not_utf_8() -> None:
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import socket; socket.sethostname(b'a\\xff\\xc3\\xa9[')\n"
+    code = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import socket; "
+        f"socket.sethostname(b'a\\xff\\xc3\\xa9[')\n"
+    )
     code += "from nictop.probe.__main__ import main; sys.exit(main(['--once']))"
     argv = ["unshare", "--uts", sys.executable, "-X", "utf8", "-c", code]
-    done = subprocess.run(argv, capture_output=True, check=True, timeout=WAIT, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        argv, capture_output=True, check=True, timeout=WAIT, stdin=subprocess.DEVNULL
+    )
     first = decode(done.stdout.splitlines()[0]).hello
     assert first is not None
     assert first.hostname == "a?é["
 
 
-@pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])
+@pytest.mark.parametrize(
+    "arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]]
+)
 def test_usage(arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "nictop.probe", *arguments], capture_output=True, text=True, check=False, timeout=WAIT
+        [sys.executable, "-m", "nictop.probe", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WAIT,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage:")
@@ -395,14 +446,17 @@ def test_usage(arguments: list[str]) -> None:
 
 
 def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
-    """Of the first inventory only; sources that are still being read are in `pending`, the last part is complete."""
+    """Of the first inventory only; sources that are still being read are in `pending`, the last
+    part is complete."""
     with Probe("--interval", "0.1", "--parts") as probe:
         taken = [probe.wait_for(lambda line: line.inventory).inventory for _ in range(3)]
         probe.send({"inventory": True})
         later = probe.wait_for(lambda line: line.inventory).inventory
     links, machine, whole = taken
     assert links and machine and whole and later
-    assert links.pending == (*MACHINE_SOURCES, *MANAGER_SOURCES) and machine.pending == MANAGER_SOURCES
+    assert (
+        links.pending == (*MACHINE_SOURCES, *MANAGER_SOURCES) and machine.pending == MANAGER_SOURCES
+    )
     assert whole.pending == later.pending == ()
     assert {one.time for one in taken if one} == {whole.time} and later.time > whole.time
     assert [link.ifindex for link in links.links] == [link.ifindex for link in whole.links]
@@ -413,7 +467,9 @@ def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
     assert unreadable_parts(whole) == {}
 
 
-@pytest.mark.parametrize(("options", "delay"), [(["--parts"], 0.0), (["--parts", "--eager"], EAGER_SECONDS)])
+@pytest.mark.parametrize(
+    ("options", "delay"), [(["--parts"], 0.0), (["--parts", "--eager"], EAGER_SECONDS)]
+)
 def test_first_counters_of_watched_links_are_read_soon(options: list[str], delay: float) -> None:
     parsed = parse_options(["--interval", "60", *options])
     assert parsed is not None
@@ -427,20 +483,32 @@ def test_first_counters_of_watched_links_are_read_soon(options: list[str], delay
 
 
 def test_an_incomplete_part_is_not_passed_on(stopped_child: InventoryChild) -> None:
-    stopped_child._output[:] = b'{"targets": 1}\n{"inventory": 1}\n\n{"targets": 2}\n{"inventory": 2}\n'
+    stopped_child._output[:] = (
+        b'{"targets": 1}\n{"inventory": 1}\n\n{"targets": 2}\n{"inventory": 2}\n'
+    )
     assert stopped_child.take_part() == b'{"inventory": 1}\n'
     assert stopped_child.targets == b'{"targets": 1}\n'
-    assert stopped_child.take_part() is None, "it is the last part, or its end has not been received"
+    assert stopped_child.take_part() is None, (
+        "it is the last part, or its end has not been received"
+    )
     stopped_child._output += b"\n"
     assert stopped_child.take_part() == b'{"inventory": 2}\n'
     assert stopped_child.take_part() is None
 
 
-# ------------------------------------------------------------------------------------------- a child that fails
+# ------------------------------------------------------------------------------- a child that fails
 
 FAILING = {
-    "raises": ("raise RuntimeError('no such\\nthing')", "", "the inventory failed: RuntimeError: no such thing"),
-    "ends": ("import os; os._exit(3)", "", "the inventory ended with status 3 before it was complete"),
+    "raises": (
+        "raise RuntimeError('no such\\nthing')",
+        "",
+        "the inventory failed: RuntimeError: no such thing",
+    ),
+    "ends": (
+        "import os; os._exit(3)",
+        "",
+        "the inventory ended with status 3 before it was complete",
+    ),
     "dies": (
         "import os; os.kill(os.getpid(), 11)",
         "",
@@ -469,13 +537,18 @@ COUNT_TAKEN = "import mmap, os\ntaken = mmap.mmap(-1, 1)\n"
 def another_probe(
     folder: Path, statements: str, *arguments: str, namespace: Namespace | None = None
 ) -> Iterator[Probe]:
-    """The main loop of the probe after these statements, which may use the modules `child` and `scheduler`."""
+    """The main loop of the probe after these statements, which may use the modules `child` and
+    `scheduler`."""
     (folder / "run.py").write_text(
         f"import sys, types\nsys.path += {library_directories()!r}\n"
-        f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as scheduler\n{statements}\n"
-        f"from nictop.probe.__main__ import main\nsys.exit(main({list(arguments or ('--interval', '0.1'))!r}))\n"
+        f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as "
+        f"scheduler\n{statements}\n"
+        f"from nictop.probe.__main__ import "
+        f"main\nsys.exit(main({list(arguments or ('--interval', '0.1'))!r}))\n"
     )
-    with Probe(command=[sys.executable, "-I", "-S", str(folder / "run.py")], namespace=namespace) as probe:
+    with Probe(
+        command=[sys.executable, "-I", "-S", str(folder / "run.py")], namespace=namespace
+    ) as probe:
         yield probe
 
 
@@ -485,7 +558,8 @@ def with_inventory(body: str) -> str:
         "from nictop.probe.inventory.collect import take_inventory as real\n"
         "broken = types.ModuleType('nictop.probe.inventory.collect')\n"
         f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
-        "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory.collect'] = broken\n"
+        "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory.collect'] = "
+        "broken\n"
     )
 
 
@@ -510,7 +584,9 @@ def stopped_child(monkeypatch: pytest.MonkeyPatch) -> Iterator[InventoryChild]:
     child.kill()
 
 
-def test_a_slow_inventory_is_not_killed(stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_inventory_is_not_killed(
+    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a host with little free CPU: any CPU use since the last check extends the time."""
     used = 0.001
     monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: used)
@@ -523,7 +599,9 @@ def test_a_slow_inventory_is_not_killed(stopped_child: InventoryChild, monkeypat
     assert stopped_child.kill_if_overdue(30.0), "no CPU use since then"
 
 
-def test_an_inventory_that_never_ends_is_killed(stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inventory_that_never_ends_is_killed(
+    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
     used = iter(range(1, 100))
     monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(used)))
     assert not any(stopped_child.kill_if_overdue(float(now)) for now in range(40))
@@ -542,7 +620,9 @@ def test_a_failed_inventory_is_repeated(tmp_path: Path) -> None:
     """Without event or request."""
     body = "taken[0] += 1\n    if taken[0] == 1: os._exit(3)\n"
     limits = f"scheduler.FAILURE_RETRY_SECONDS = 0.1; {NO_RESCAN}"
-    statements = COUNT_TAKEN + with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
+    statements = (
+        COUNT_TAKEN + with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
+    )
     with another_probe(tmp_path, statements) as probe:
         assert probe.wait_for(lambda line: line.trouble).trouble is not None
         assert probe.wait_for(lambda line: line.inventory).inventory is not None
@@ -554,7 +634,8 @@ def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
         "from dataclasses import replace; from nictop.probe.records import Unreadable\n"
         "    taken[0] += 1\n"
         "    late = {'networkmanager': Unreadable('failed', 'late')}\n"
-        "    return replace(real(reason, sys=sys, proc=proc), unreadable={} if taken[0] > 2 else late)"
+        "    return replace(real(reason, sys=sys, proc=proc), unreadable={} if taken[0] > 2 else "
+        "late)"
     )
     limits = f"scheduler.FIRST_REPEAT_SECONDS = 0.1; {NO_RESCAN}"
     with another_probe(tmp_path, COUNT_TAKEN + with_inventory(body) + limits) as probe:

@@ -1,7 +1,9 @@
-"""The rule for all code of the probe: what is sent to Python 3.6 uses nothing that a newer Python brought.
+"""The rule for all code of the probe: what is sent to Python 3.6 uses nothing that a newer Python
+brought.
 
-Checked in the syntax, in the names, and by the interpreters that are installed here (`.ci/old-pythons`). Other tests
-run whole probes with them: `tests/wire/ssh/test_bundle.py`, `tests/probe/traffic`, `tests/probe/changes`.
+Checked in the syntax, in the names, and by the interpreters that are installed here
+(`.ci/old-pythons`). Other tests run whole probes with them: `tests/wire/ssh/test_bundle.py`,
+`tests/probe/traffic`, `tests/probe/changes`.
 """
 
 from __future__ import annotations
@@ -22,11 +24,21 @@ from tests.support.probe import PYTHONS, interpreter, python_parameters
 
 OLDEST = "python3.6"
 OLDEST_GRAMMAR = (3, 7)
-"""Oldest grammar that `ast` of every supported Python knows; annotations apart, it is that of Python 3.6."""
+"""Oldest grammar that `ast` of every supported Python knows; annotations apart, it is that of
+Python 3.6."""
 NAMES_FILE = Path(__file__).parent.parent / "data" / "python3.6-names.json"
 NEWER_ARGUMENTS = {
     "Popen": ("text", "user", "group", "extra_groups", "umask", "pipesize", "process_group"),
-    "run": ("capture_output", "text", "user", "group", "extra_groups", "umask", "pipesize", "process_group"),
+    "run": (
+        "capture_output",
+        "text",
+        "user",
+        "group",
+        "extra_groups",
+        "umask",
+        "pipesize",
+        "process_group",
+    ),
     "check_output": ("text", "user", "group", "extra_groups", "umask", "pipesize", "process_group"),
     "zip": ("strict",),
     "sum": ("start",),
@@ -46,7 +58,8 @@ COMPUTED_NAMES = frozenset(("capget", "capset", "prctl", "sha256", "syscall"))
 """Of a library that is opened, and of a module that is imported by a computed name."""
 
 Names = Mapping[str, frozenset[str]]
-"""Module → its names in Python 3.6; "": attributes of all built-in types and of the classes of these modules."""
+"""Module → its names in Python 3.6; "": attributes of all built-in types and of the classes of
+these modules."""
 
 
 @lru_cache
@@ -61,7 +74,7 @@ def sent_modules() -> dict[str, str]:
 PATHS = sorted(sent_modules())
 
 
-# ------------------------------------------------------------------------------------------- syntax and names
+# --------------------------------------------------------------------------------- syntax and names
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -77,7 +90,9 @@ def test_the_syntax_is_that_of_python_3_6(path: str) -> None:
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("nictop/")])
 def test_every_name_is_one_of_python_3_6(path: str) -> None:
-    assert list(newer_names(ast.parse(sent_modules()[path]), names_of_python_3_6(), own_names())) == []
+    assert (
+        list(newer_names(ast.parse(sent_modules()[path]), names_of_python_3_6(), own_names())) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,6 +109,7 @@ def test_every_name_is_one_of_python_3_6(path: str) -> None:
         ("import asyncio", ["1: asyncio"]),
         ("b''.hex(':')", ["1: hex(':')"]),
         ("{} | {'a': 1}", ["1: dict |"]),
+        ("a = {}\na |= dict.fromkeys('b')", ["2: dict |"]),
         ("from functools import lru_cache\n@lru_cache\ndef f(): pass", ["3: @lru_cache"]),
     ],
 )
@@ -128,18 +144,23 @@ def test_newer_syntax_is_found(source: str) -> None:
 
 
 def newer_names(tree: ast.Module, known: Names, own: frozenset[str]) -> Iterator[str]:
-    """``LINE: NAME`` of everything that Python 3.6 does not have. `own`: attributes that nictop defines."""
+    """``LINE: NAME`` of everything that Python 3.6 does not have. `own`: attributes that nictop
+    defines."""
     modules: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             modules |= {alias.asname or alias.name: alias.name for alias in node.names}
-            yield from (f"{node.lineno}: {one.name}" for one in node.names if not is_known(one.name, known))
+            yield from (
+                f"{node.lineno}: {one.name}" for one in node.names if not is_known(one.name, known)
+            )
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             if node.module.partition(".")[0] in ("nictop", "jeepney"):
                 continue
             names = known.get(node.module, frozenset())
             yield from (
-                f"{node.lineno}: {node.module}.{one.name}" for one in node.names if one.name not in names | {"*"}
+                f"{node.lineno}: {node.module}.{one.name}"
+                for one in node.names
+                if one.name not in names | {"*"}
             )
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -156,12 +177,22 @@ def newer_names(tree: ast.Module, known: Names, own: frozenset[str]) -> Iterator
             if name == "hex" and isinstance(node.func, ast.Attribute) and node.args:
                 yield f"{node.lineno}: hex({ast.unparse(node.args[0])})"
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
-            if isinstance(node.left, ast.Dict | ast.DictComp) or isinstance(node.right, ast.Dict | ast.DictComp):
+            if is_dict(node.left) or is_dict(node.right):
+                yield f"{node.lineno}: dict |"
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.BitOr):
+            if is_dict(node.value):
                 yield f"{node.lineno}: dict |"
         elif isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 if isinstance(decorator, ast.Name) and decorator.id == "lru_cache":
                     yield f"{node.lineno}: @lru_cache"
+
+
+def is_dict(node: ast.expr) -> bool:
+    """An expression that makes a dict."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) in ("dict", "dict.fromkeys")
+    return isinstance(node, ast.Dict | ast.DictComp)
 
 
 def is_known(module: str, known: Names) -> bool:
@@ -170,7 +201,8 @@ def is_known(module: str, known: Names) -> bool:
 
 @lru_cache
 def own_names() -> frozenset[str]:
-    """Attributes that the modules themselves define: functions, classes, fields, and what is assigned."""
+    """Attributes that the modules themselves define: functions, classes, fields, and what is
+    assigned."""
     found: set[str] = set()
     for text in sent_modules().values():
         for node in ast.walk(ast.parse(text)):
@@ -185,7 +217,9 @@ def own_names() -> frozenset[str]:
 
 @lru_cache
 def names_of_python_3_6() -> Names:
-    return {module: frozenset(names) for module, names in json.loads(NAMES_FILE.read_text()).items()}
+    return {
+        module: frozenset(names) for module, names in json.loads(NAMES_FILE.read_text()).items()
+    }
 
 
 NAMES_SCRIPT = """
@@ -220,23 +254,25 @@ def used_modules() -> list[str]:
 
 
 def test_the_table_of_names_is_that_of_a_real_python_3_6() -> None:
-    """As far as the probe uses them: what was built without some library has fewer names. `dataclasses` is nictop's
-    own (`nictop.probe.light_dataclasses`)."""
+    """As far as the probe uses them: what was built without some library has fewer names.
+    `dataclasses` is nictop's own (`nictop.probe.light_dataclasses`)."""
     python = interpreter(OLDEST)
     if not python:
         pytest.skip(f"{OLDEST} is not installed")
     modules = [name for name in used_modules() if name != "dataclasses"]
-    done = subprocess.run([python, "-I", "-S", "-c", NAMES_SCRIPT, *modules], capture_output=True, check=True)
+    done = subprocess.run(
+        [python, "-I", "-S", "-c", NAMES_SCRIPT, *modules], capture_output=True, check=True
+    )
     real = {module: frozenset(names) for module, names in json.loads(done.stdout).items()}
     real["dataclasses"] = frozenset(("dataclass", "field", "replace"))
     assert set(real) == set(names_of_python_3_6())
     own = {path: text for path, text in sent_modules().items() if path.startswith("nictop/")}
-    assert {path: list(newer_names(ast.parse(text), real, own_names())) for path, text in own.items()} == {
-        path: [] for path in own
-    }
+    assert {
+        path: list(newer_names(ast.parse(text), real, own_names())) for path, text in own.items()
+    } == {path: [] for path in own}
 
 
-# ------------------------------------------------------------------------------------------- the interpreters
+# --------------------------------------------------------------------------------- the interpreters
 
 IMPORT_SCRIPT = """
 import importlib, marshal, sys, traceback, zlib
@@ -262,7 +298,8 @@ except ValueError:
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
 def test_every_module_can_be_imported(python: str) -> None:
-    """In the form for old Pythons, which newer ones can read as well; a traceback names the file and line."""
+    """In the form for old Pythons, which newer ones can read as well; a traceback names the file
+    and line."""
     packed = bundle(allow_changes=True)
     modules = {path: text for part in packed.stripped.parts for path, text in part.items()}
     done = subprocess.run(

@@ -31,11 +31,16 @@ print(json.dumps([links, addresses, routes], default=lambda value: getattr(value
 
 @pytest.fixture
 def network(namespace: Namespace) -> Namespace:
-    """A namespace with one link of each kind that every kernel has, addresses and default routes."""
+    """A namespace with one link of each kind that every kernel has, addresses and default
+    routes."""
     for number in range(3):
-        namespace.run(["ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}"])
+        namespace.run(
+            ["ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}"]
+        )
     namespace.run(["ip", "link", "add", "br0", "type", "bridge"])
-    namespace.run(["ip", "link", "set", "a0", "master", "br0", "mtu", "1400", "alias", "to [the] 'rack'"])
+    namespace.run(
+        ["ip", "link", "set", "a0", "master", "br0", "mtu", "1400", "alias", "to [the] 'rack'"]
+    )
     for name in ("br0", "a0", "b0", "a1", "b1"):
         namespace.run(["ip", "link", "set", name, "up"])
     namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "br0"])
@@ -61,16 +66,23 @@ def test_links_addresses_and_routes(network: Namespace) -> None:
     by_index = {link.ifindex: link for link in ours}
     for theirs in links:
         compare(by_index[theirs["index"]], theirs)
-    assert {(link.ifindex, one.address, one.prefix_length) for link in ours for one in link.addresses} == {
-        (theirs["index"], theirs["IFA_ADDRESS"], theirs["bits"]) for theirs in addresses
-    }
+    assert {
+        (link.ifindex, one.address, one.prefix_length) for link in ours for one in link.addresses
+    } == {(theirs["index"], theirs["IFA_ADDRESS"], theirs["bits"]) for theirs in addresses}
     assert [
-        (one.gateway, one.metric, one.table) for link in ours for one in link.default_routes if one.family == "ipv4"
+        (one.gateway, one.metric, one.table)
+        for link in ours
+        for one in link.default_routes
+        if one.family == "ipv4"
     ] == [(theirs["RTA_GATEWAY"], theirs["RTA_PRIORITY"], theirs["RTA_TABLE"]) for theirs in routes]
 
 
 def compare(link: Link, theirs: dict[str, Any]) -> None:
-    assert (link.name, link.flags, link.type) == (theirs["IFLA_IFNAME"], theirs["flags"], theirs["type"])
+    assert (link.name, link.flags, link.type) == (
+        theirs["IFLA_IFNAME"],
+        theirs["flags"],
+        theirs["type"],
+    )
     assert link.mtu == theirs["IFLA_MTU"]
     assert link.operstate == theirs["IFLA_OPERSTATE"].lower()
     assert link.address == theirs["IFLA_ADDRESS"]
@@ -85,5 +97,10 @@ def compare(link: Link, theirs: dict[str, Any]) -> None:
         if name in statistics
     ]
     assert len(shared) >= 20
-    assert all(ours <= later for ours, later in shared), "read before pyroute2, and counters only increase"
-    assert link.name != "b0" or dict(zip(LINK_COUNTERS, link.counters or (), strict=False))["tx_packets"] >= FRAMES
+    assert all(ours <= later for ours, later in shared), (
+        "read before pyroute2, and counters only increase"
+    )
+    assert (
+        link.name != "b0"
+        or dict(zip(LINK_COUNTERS, link.counters or (), strict=False))["tx_packets"] >= FRAMES
+    )

@@ -1,4 +1,5 @@
-"""The kernel holds a root probe to reading: it cannot write, start a program or signal, and loses no reader."""
+"""The kernel holds a root probe to reading: it cannot write, start a program or signal, and loses
+no reader."""
 
 from __future__ import annotations
 
@@ -111,7 +112,9 @@ def attempts(table: dict[str, str], folder: Path) -> dict[str, Any]:
 def test_nothing_is_written(tmp_path: Path) -> None:
     found = attempts(WRITES, tmp_path)
     refused = {
-        name: found[name] for name in WRITES if os.path.exists("/sys/fs/cgroup/cgroup.procs") or "cgroup" not in name
+        name: found[name]
+        for name in WRITES
+        if os.path.exists("/sys/fs/cgroup/cgroup.procs") or "cgroup" not in name
     }
     if ABI < 3:
         refused.pop("truncate")
@@ -127,7 +130,10 @@ def test_nothing_is_executed_and_no_right_comes_back(tmp_path: Path) -> None:
     assert {found[name] for name in PROGRAMS if name in found} <= {"EACCES", "EPERM"}, found
 
 
-@pytest.mark.skipif(os.uname().machine not in seccomp.MACHINES, reason="the system calls of this machine are not known")
+@pytest.mark.skipif(
+    os.uname().machine not in seccomp.MACHINES,
+    reason="the system calls of this machine are not known",
+)
 def test_no_attribute_of_a_file_or_process_is_changed(tmp_path: Path) -> None:
     """Landlock does not forbid it, and root needs no capability for files of its own."""
     found = attempts(ATTRIBUTES, tmp_path)
@@ -137,7 +143,9 @@ def test_no_attribute_of_a_file_or_process_is_changed(tmp_path: Path) -> None:
     assert status.st_mode & 0o7777 == 0o644 and status.st_mtime > 1
 
 
-@pytest.mark.skipif(landlock_abi() > ABI or ABI < 6, reason="this kernel has no Landlock for signals (Linux 6.12)")
+@pytest.mark.skipif(
+    landlock_abi() > ABI or ABI < 6, reason="this kernel has no Landlock for signals (Linux 6.12)"
+)
 def test_no_process_is_signalled(tmp_path: Path) -> None:
     found = attempts(SIGNALS, tmp_path)
     assert {found[name] for name in SIGNALS} == {"EPERM"}
@@ -182,12 +190,15 @@ def test_without_landlock_the_capabilities_are_given_up_and_the_reason_is_told(
     with open(readable, "rb") as file:
         fields = json.load(file)
     os.waitpid(pid, 0)
-    assert fields["landlock"] is None and fields["why_no_landlock"] == "Landlock is not enabled at boot (lsm=)"
+    assert (
+        fields["landlock"] is None
+        and fields["why_no_landlock"] == "Landlock is not enabled at boot (lsm=)"
+    )
     assert set(fields["capabilities"]) <= set(restriction.READERS)
     assert fields["why_no_seccomp"] == ""
 
 
-# ------------------------------------------------------------------------------------------- the probe itself
+# --------------------------------------------------------------------------------- the probe itself
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -207,10 +218,14 @@ def test_a_root_probe_has_the_capabilities_of_its_readers_only(options: tuple[st
     for kind in ("CapEff", "CapPrm", "CapBnd"):
         assert names_of(status[kind]) <= set(restriction.READERS)
         assert bin(int(status[kind], 16)).count("1") <= len(restriction.READERS)
-    assert int(status["CapInh"], 16) == int(status["CapAmb"], 16) == 0 and status["NoNewPrivs"] == "1"
+    assert (
+        int(status["CapInh"], 16) == int(status["CapAmb"], 16) == 0 and status["NoNewPrivs"] == "1"
+    )
     assert helper["NoNewPrivs"] == ("0" if options else "1")
     assert found is not None and found.restriction is not None
-    assert (found.restriction.landlock or 0) == ABI and found.restriction.allow_changes == bool(options)
+    assert (found.restriction.landlock or 0) == ABI and found.restriction.allow_changes == bool(
+        options
+    )
 
 
 def test_the_probe_of_a_user_has_no_helper_and_is_not_restricted() -> None:
@@ -253,7 +268,17 @@ def what_is_missing(inventory: dict[str, Any]) -> dict[str, Any]:
             for number, part in enumerate(value):
                 visit(part, f"{place}[{number}]")
 
-    for source in ("unreadable", "links", "pci", "filters", "messages", "routing", "devlink", "platform", "settings"):
+    for source in (
+        "unreadable",
+        "links",
+        "pci",
+        "filters",
+        "messages",
+        "routing",
+        "devlink",
+        "platform",
+        "settings",
+    ):
         visit({source: inventory.get(source)}, "")
     return found
 
@@ -261,7 +286,12 @@ def what_is_missing(inventory: dict[str, Any]) -> dict[str, Any]:
 def test_no_reader_loses_anything(namespace: Namespace) -> None:
     """The inventory of a root probe, compared with one that nothing restricts."""
     namespace.run(
-        ["sh", "-c", "nft add table inet t && nft add chain inet t c '{ type filter hook input priority 0; }'"],
+        [
+            "sh",
+            "-c",
+            "nft add table inet t && nft add chain inet t c '{ type filter hook input priority 0; "
+            "}'",
+        ],
         check=False,
     )
     namespace.run(["iptables-legacy", "-A", "INPUT", "-j", "ACCEPT"], check=False)
@@ -294,9 +324,12 @@ helper.close()
 def test_descriptors_of_other_processes_are_read_through_the_helper() -> None:
     """A process that Landlock restricts cannot read /proc/PID/fd of another one."""
     code = (
-        "import os, socket, sys; s = socket.socket(); print(os.fstat(s.fileno()).st_ino, flush=True); sys.stdin.read()"
+        "import os, socket, sys; s = socket.socket(); print(os.fstat(s.fileno()).st_ino, "
+        "flush=True); sys.stdin.read()"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as owner:
         assert owner.stdout is not None and owner.stdin is not None
         inode = int(owner.stdout.readline())
         argv = [sys.executable, "-c", OWNER.format(root=str(ROOT)), str(inode), str(owner.pid)]
@@ -331,7 +364,10 @@ def test_the_helper_answers_no_other_question(question: object) -> None:
 
 
 def test_the_inventory_of_a_test_process_has_no_restriction() -> None:
-    assert restriction.read_restriction() is None and Inventory.__dataclass_fields__["restriction"].default is None
+    assert (
+        restriction.read_restriction() is None
+        and Inventory.__dataclass_fields__["restriction"].default is None
+    )
 
 
 LLDPCLI = """
@@ -386,4 +422,7 @@ def test_the_probe_ends_with_its_helper() -> None:
         probe.wait_for(lambda line: line.inventory)
         os.kill(probe.helper(), signal.SIGKILL)
         assert probe.process.wait(TEST_TIMEOUT) == 1
-        assert probe.process.stderr is not None and b"its helper has ended" in probe.process.stderr.read()
+        assert (
+            probe.process.stderr is not None
+            and b"its helper has ended" in probe.process.stderr.read()
+        )

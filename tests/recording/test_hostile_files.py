@@ -1,4 +1,5 @@
-"""A small file may unpack to much, claim what is not so, or go on for ever: reading it is limited, and done in steps.
+"""A small file may unpack to much, claim what is not so, or go on for ever: reading it is limited,
+and done in steps.
 
 `tests.campaign.recordings` measures memory and times of the commands on the same files.
 """
@@ -36,9 +37,9 @@ from tests.recording.test_reader import truncated_before_index
 from tests.support.recordings import host_items, read_all, write_recording
 
 QUICK = (
-    "smallest-objects", "names-in-the-index", "keys-that-lie", "an-end-without-end", "long-marks-in-the-index",
-    "many-runs", "runs-with-floods", "holes", "many-templates", "rows-of-counters", "hosts-with-large-inventories",
-    "deep-nesting",
+    "smallest-objects", "names-in-the-index", "keys-that-lie", "an-end-without-end",
+    "long-marks-in-the-index", "many-runs", "runs-with-floods", "holes", "many-templates",
+    "rows-of-counters", "hosts-with-large-inventories", "deep-nesting",
 )  # fmt: skip
 """Kinds that are written at once."""
 STEPS = 60
@@ -63,7 +64,9 @@ def test_a_hostile_file_is_opened_and_read_or_refused(tmp_path: Path, kind: str)
                 for _ in range(STEPS):
                     if reader.step() is None:
                         break
-                for _ in itertools.islice(recording.start_time_steps(name, recording.end, 60.0), STEPS):
+                for _ in itertools.islice(
+                    recording.start_time_steps(name, recording.end, 60.0), STEPS
+                ):
                     pass
         assert tracemalloc.get_traced_memory()[1] < 64 * 1024 * 1024
     except RecordingError as error:
@@ -98,12 +101,19 @@ def test_hosts_above_the_limit_are_left_out_and_told(tmp_path: Path) -> None:
     ],
     ids=lambda claims: next(iter(claims)),
 )
-def test_an_index_that_claims_too_much_is_not_believed(tmp_path: Path, claims: dict[str, object]) -> None:
+def test_an_index_that_claims_too_much_is_not_believed(
+    tmp_path: Path, claims: dict[str, object]
+) -> None:
     file = made(tmp_path / "r", "a")
     file.end(**claims)
     file.close()
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert (recording.hosts, recording.marks, recording.begin, recording.end) == (("a",), (), BEGIN, BEGIN)
+        assert (recording.hosts, recording.marks, recording.begin, recording.end) == (
+            ("a",),
+            (),
+            BEGIN,
+            BEGIN,
+        )
 
 
 def test_an_index_of_many_key_frames_is_decoded_in_parts(tmp_path: Path) -> None:
@@ -113,10 +123,15 @@ def test_an_index_of_many_key_frames_is_decoded_in_parts(tmp_path: Path) -> None
     file.close()
     with Recording.open(str(tmp_path / "r")) as recording:
         known = recording._index.keys[1]
-    assert (list(known.times), list(known.offsets)) == ([key[1] for key in keys], [key[2] for key in keys])
+    assert (list(known.times), list(known.offsets)) == (
+        [key[1] for key in keys],
+        [key[2] for key in keys],
+    )
 
 
-def test_frames_that_claim_marks_are_not_unpacked_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_that_claim_marks_are_not_unpacked_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = made(tmp_path / "r", "a")
     for _ in range(3 * index.MAX_FALSE_FLAGS):
         file.items(payload([("state", b"{}")]), marks=True)
@@ -133,7 +148,9 @@ def test_frames_that_claim_marks_are_not_unpacked_for_ever(tmp_path: Path, monke
         assert len(tried) == index.MAX_FALSE_FLAGS
 
 
-def test_the_search_behind_damage_ends_and_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_behind_damage_ends_and_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = made(tmp_path / "r", "a")
     file.write(SYNC_MARKER * 5000)
     file.key()
@@ -153,7 +170,9 @@ def test_the_search_behind_damage_ends_and_is_not_repeated(tmp_path: Path, monke
         assert not recording.refresh() and len(parsed) < 2 * frame_file.MAX_FALSE_MARKERS
 
 
-def test_a_long_search_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_search_goes_on_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = made(tmp_path / "r", "a")
     file.grow(40 * 1024 * 1024)
     file.close()
@@ -171,7 +190,9 @@ def test_a_long_search_goes_on_where_it_ended(tmp_path: Path, monkeypatch: pytes
         assert not recording.refresh() and sum(read) < 3 * 1024 * 1024
 
 
-def test_without_an_index_the_rest_is_found_by_refresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_index_the_rest_is_found_by_refresh(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_recording(tmp_path / "r", host_items("a", 100))
     (tmp_path / "cut").write_bytes(truncated_before_index(tmp_path / "r"))
     monkeypatch.setattr(reader_module, "SCAN_SECONDS", -1.0)
@@ -183,7 +204,9 @@ def test_without_an_index_the_rest_is_found_by_refresh(tmp_path: Path, monkeypat
             assert recording.refresh()
 
 
-def test_reading_without_steps_ends_after_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_without_steps_ends_after_some_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_recording(tmp_path / "r", host_items("a", 10))
     monkeypatch.setattr(reader_module, "MAX_READ_SECONDS", -9.0)
     with Recording.open(str(tmp_path / "r")) as recording:
@@ -202,7 +225,9 @@ def test_readers_take_steps_without_an_item(tmp_path: Path) -> None:
     file.close()
     with Recording.open(str(tmp_path / "r")) as recording:
         reader = recording.reader("a", BEGIN)
-        steps = list(itertools.takewhile(lambda found: found is not None, iter(reader.step, object())))
+        steps = list(
+            itertools.takewhile(lambda found: found is not None, iter(reader.step, object()))
+        )
         assert steps.count(NOT_YET) >= 3 and len(steps) - steps.count(NOT_YET) == 2
         assert isinstance(recording.reader("a", BEGIN).next(), RecordedItem)
 
@@ -227,7 +252,12 @@ def test_what_is_too_large_for_one_of_many_hosts_is_left_out_and_told(tmp_path: 
     links = [hostile_host.link(number) for number in range(2000)]
     texts = [
         ("line", line_of(hostile_host.inventory(links))),
-        ("line", hostile.json_line("counters", time=1.0, cpus={str(cpu): [1] * 10 for cpu in range(900)})),
+        (
+            "line",
+            hostile.json_line(
+                "counters", time=1.0, cpus={str(cpu): [1] * 10 for cpu in range(900)}
+            ),
+        ),
         ("line", line_of(hostile_host.counters(1))),
     ]
     file.items(payload(texts), number=1)
@@ -288,7 +318,8 @@ def test_reading_is_slowed_down_when_it_takes_long(monkeypatch: pytest.MonkeyPat
 
 
 def test_each_host_that_waits_for_its_turn_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only the one that reads when the key comes: hundreds of others would read a slice each before it is drawn."""
+    """Not only the one that reads when the key comes: hundreds of others would read a slice each
+    before it is drawn."""
     waits: list[float] = []
 
     async def pause(_: object, end: float) -> None:
@@ -314,7 +345,10 @@ def test_the_status_line_says_that_values_are_late(tmp_path: Path) -> None:
         replay.playback, replay._searching = Playback(recording), ""
         assert replay.note == ""
         replay.playback.budget._slowed_at = time.monotonic()
-        assert replay.note == "the recording has more data than can be read in time: values are delayed"
+        assert (
+            replay.note
+            == "the recording has more data than can be read in time: values are delayed"
+        )
 
 
 def test_a_line_longer_than_readers_accept_is_counted_as_missing(tmp_path: Path) -> None:
@@ -333,28 +367,42 @@ def test_a_line_longer_than_readers_accept_is_counted_as_missing(tmp_path: Path)
     with Recording.open(str(tmp_path / "r")) as recording:
         lines = [one.item for one in read_all(recording, "a") if isinstance(one.item, Line)]
     messages = [line.trouble.message for line in lines if line.trouble is not None]
-    assert messages == ["1 line is missing in the recording here: the disk was too slow or full", "after"]
+    assert messages == [
+        "1 line is missing in the recording here: the disk was too slow or full",
+        "after",
+    ]
 
 
 def test_digits_in_a_file_are_no_number(tmp_path: Path) -> None:
     file = made(tmp_path / "r", "a")
-    file.items(payload([("missing", b"9" * 4000), ("missing", b"1_0"), ("missing", b"-5"), ("missing", b"7")]))
+    file.items(
+        payload(
+            [("missing", b"9" * 4000), ("missing", b"1_0"), ("missing", b"-5"), ("missing", b"7")]
+        )
+    )
     table = json.dumps([[10**30, "line", 2, False]]).encode()
     file.items(struct.pack("<I", len(table)) + table + b"{}", time=BEGIN + 1)
     file.close()
     with Recording.open(str(tmp_path / "r")) as recording:
         lines = [one.item for one in read_all(recording, "a") if isinstance(one.item, Line)]
     messages = [line.trouble.message for line in lines if line.trouble is not None]
-    assert [message.partition(":")[0] for message in messages[:3]] == ["invalid line in the recording"] * 3
+    assert [message.partition(":")[0] for message in messages[:3]] == [
+        "invalid line in the recording"
+    ] * 3
     assert messages[3].startswith("7 lines are missing") and "damaged" in messages[4]
 
 
-async def test_results_above_a_size_are_left_out_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_results_above_a_size_are_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("r0", "r1", "r2")
     file = made(tmp_path / "r", "a")
     for number, name in enumerate(names):
         texts = [
-            ("request", json.dumps({"run_note": {"run": name, "kind": kind, "text": text}}).encode())
+            (
+                "request",
+                json.dumps({"run_note": {"run": name, "kind": kind, "text": text}}).encode(),
+            )
             for kind, text in (("plan", "{}"), ("result", "x" * 1000))
         ]
         file.items(payload(texts, step=1000), time=BEGIN + number, span=1, marks=True)
@@ -362,6 +410,8 @@ async def test_results_above_a_size_are_left_out_and_told(tmp_path: Path, monkey
     monkeypatch.setattr(results, "MAX_NOTED_BYTES", 2500)
     with Recording.open(str(tmp_path / "r")) as recording:
         found = await results.recorded_results(recording, recording.end)
-    is_invalid = [sentence.endswith("its result in the recording is not valid") for sentence in found.missing]
+    is_invalid = [
+        one.sentence.endswith("its result in the recording is not valid") for one in found.missing
+    ]
     assert not found.runs and is_invalid == [True, True, False]
-    assert found.missing[2].endswith("is not shown: the results before it are large")
+    assert found.missing[2].sentence.endswith("is not shown: the results before it are large")

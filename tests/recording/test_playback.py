@@ -1,4 +1,5 @@
-"""A playback yields what the host sent, at the recorded times, from any position; the test controls its clock."""
+"""A playback yields what the host sent, at the recorded times, from any position; the test controls
+its clock."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ import pytest
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line, Request
-from nictop.recording.playback import HISTORY_SECONDS, MAX_SPEED, MIN_SPEED, Playback, PlaybackSource
+from nictop.recording.playback import (
+    HISTORY_SECONDS,
+    MAX_SPEED,
+    MIN_SPEED,
+    Playback,
+    PlaybackSource,
+)
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import Source, SourceState
@@ -45,7 +52,11 @@ class Consumer:
     async def follow(self) -> None:
         async for item in self._source.items():
             if self._playback.jumps != self._jumps:
-                self._jumps, self.items, self.snapshot = self._playback.jumps, [], Snapshot.empty(self._source.name)
+                self._jumps, self.items, self.snapshot = (
+                    self._playback.jumps,
+                    [],
+                    Snapshot.empty(self._source.name),
+                )
             self.items.append(item)
             if isinstance(item, SourceState):
                 self.snapshot = with_state(self.snapshot, item.state, item.message)
@@ -182,7 +193,9 @@ async def test_speed_scales_time(hour: Path) -> None:
             assert one.playback.speed == speed
 
 
-@pytest.mark.parametrize("offset", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0])
+@pytest.mark.parametrize(
+    "offset", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0]
+)
 async def test_after_a_seek_the_snapshot_equals_the_live_one(hour: Path, offset: float) -> None:
     """Inventory, counters and rates of every host, from whatever position playback jumped."""
     hosts = [host_items("a", 900), host_items("b", 1000, BEGIN + 100, 0.5)]
@@ -203,7 +216,11 @@ async def test_a_seek_yields_one_window_of_history(hour: Path) -> None:
     async with open_playback(hour, window=20.0) as one:
         one.playback.seek(BEGIN + 500.0)
         await one.until(lambda: one.consumers[0].newest == BEGIN + 0.6 + 499)
-        times = [i.counters.time for i in one.consumers[0].items if isinstance(i, Line) and i.counters is not None]
+        times = [
+            i.counters.time
+            for i in one.consumers[0].items
+            if isinstance(i, Line) and i.counters is not None
+        ]
         assert len(times) == 20 and times[0] >= BEGIN + 480.0
 
 
@@ -267,7 +284,9 @@ async def test_a_later_source_begins_at_the_current_position(hour: Path) -> None
         late = Consumer(one.playback, one.playback.source("a"))
         task = asyncio.ensure_future(late.follow())
         await one.until(partial(has_snapshot, late, expected(host_items("a", 900), BEGIN + 500.0)))
-        times = [i.counters.time for i in late.items if isinstance(i, Line) and i.counters is not None]
+        times = [
+            i.counters.time for i in late.items if isinstance(i, Line) and i.counters is not None
+        ]
         assert min(times) >= BEGIN + 495.0
         await late.close()
         await asyncio.wait_for(task, ITEM_TIMEOUT)

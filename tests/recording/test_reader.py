@@ -1,4 +1,5 @@
-"""Items are restored from any time on; a truncated, damaged or foreign file is read as far as possible."""
+"""Items are restored from any time on; a truncated, damaged or foreign file is read as far as
+possible."""
 
 from __future__ import annotations
 
@@ -14,11 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.probe.records import (
     ChangeLine,
     Clock,
     Counters,
     Line,
+    Outdated,
     PlannedAction,
     Pong,
     Request,
@@ -39,17 +42,17 @@ from nictop.recording.file.frames import (
     pack_frame,
     parse_header,
 )
-from nictop.recording.file.open import is_recording
+from nictop.recording.file.open import is_recording_file
 from nictop.recording.host_writer import KEY_FRAME_SECONDS
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
 from tests.support.captured import captured_lines
+from tests.support.hostile import NAME as HOSTILE
 from tests.support.lines import change, counters, gone, hello, inventory, link
 from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
 
 GUEST_NAMES = ("wired-connection-1", "virtio-4-queues", "igb-vfs-vmxnet3-virtio")
 LINES_BY_GUEST = {name: captured_lines(name) for name in GUEST_NAMES}
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n'; rm -rf ~"
 
 
 def guest_items() -> list[TimedItem]:
@@ -76,7 +79,7 @@ def truncated_before_index(path: Path) -> bytes:
     return data[:begin]
 
 
-# ------------------------------------------------------------------------------------------------------- round trip
+# --------------------------------------------------------------------------------------- round trip
 
 
 def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
@@ -97,14 +100,25 @@ def test_states_requests_and_clocks_are_restored_without_pongs(tmp_path: Path) -
     lost = SourceState("lost", "no more data from it", 3.5)
     ask = Request(watch=(2, 3), traffic=TrafficRequest("run-1", "stop"))
     clock = Line(clock=Clock(9.0, -3.5, 0.001))
-    items: list[TimedItem] = [("a", hello(), 1.0), ("a", ask, 2.0), ("a", clock, 3.0), ("a", lost, 4.0)]
-    write_recording(tmp_path / "r", [*items, ("a", Line(pong=Pong(1, 2.0)), 5.0), ("a", Line(), 6.0)])
+    items: list[TimedItem] = [
+        ("a", hello(), 1.0),
+        ("a", ask, 2.0),
+        ("a", clock, 3.0),
+        ("a", lost, 4.0),
+    ]
+    write_recording(
+        tmp_path / "r", [*items, ("a", Line(pong=Pong(1, 2.0)), 5.0), ("a", Line(), 6.0)]
+    )
     with Recording.open(str(tmp_path / "r")) as recording:
-        assert [(one.item, one.time) for one in read_all(recording, "a")] == [(item, time) for _, item, time in items]
+        assert [(one.item, one.time) for one in read_all(recording, "a")] == [
+            (item, time) for _, item, time in items
+        ]
 
 
 def test_any_host_name_is_restored(tmp_path: Path) -> None:
-    write_recording(tmp_path / "r", [(HOSTILE, hello(), 1.0), ("", hello(), 1.0), ("\udcff", hello(), 1.0)])
+    write_recording(
+        tmp_path / "r", [(HOSTILE, hello(), 1.0), ("", hello(), 1.0), ("\udcff", hello(), 1.0)]
+    )
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == (HOSTILE, "", "?")
         assert lines_of(read_all(recording, HOSTILE)) == [hello()]
@@ -130,15 +144,20 @@ def test_wall_clock_and_back(tmp_path: Path) -> None:
         assert recording.at_wall(recording.wall_time(1234.5)) == pytest.approx(1234.5, abs=1e-3)
 
 
-# ------------------------------------------------------------------------------------------------------------ seeking
+# ------------------------------------------------------------------------------------------ seeking
 
 
 def test_reading_begins_with_the_state_of_the_key_frame(tmp_path: Path) -> None:
-    """Hello, newest inventory, changes since, clock and state; then the counters from that time on."""
+    """Hello, newest inventory, changes since, clock and state; then the counters from that time
+    on."""
     items = host_items("a", 700)
     second = inventory(link(2, "ens192"), link(9, "new"), time=1300.0)
     clock = Line(clock=Clock(1.0, 2.0, 0.1))
-    changes = [change(2, "old", time=1200.0), change(9, "renamed", time=1310.0), gone(2, "ens192", 1311.0)]
+    changes = [
+        change(2, "old", time=1200.0),
+        change(9, "renamed", time=1310.0),
+        gone(2, "ens192", 1311.0),
+    ]
     items += [("a", changes[0], 1200.1), ("a", second, 1300.2), ("a", clock, 1300.3)]
     items += [("a", changes[1], 1310.1), ("a", changes[2], 1311.1)]
     items.sort(key=lambda one: one[2])
@@ -149,16 +168,53 @@ def test_reading_begins_with_the_state_of_the_key_frame(tmp_path: Path) -> None:
         assert 1650.0 - KEY_FRAME_SECONDS < key <= 1650.0
         known = [one.item for one in read if one.time <= 1650.0]
         assert known == [hello(), second, changes[1], changes[2], clock, SourceState("live")]
-        counted = [one for one in read if isinstance(one.item, Line) and one.item.counters is not None]
+        counted = [
+            one for one in read if isinstance(one.item, Line) and one.item.counters is not None
+        ]
         assert [one.item for one in counted] == [item for _, item, time in items if time >= 1650.0]
         assert len(counted) == 50
+
+
+@pytest.mark.parametrize("line", ["outdated", "change"])
+def test_a_host_that_was_changed_is_so_in_a_recording_begun_afterwards(
+    tmp_path: Path, line: str
+) -> None:
+    """Values read before the change are called so, as on the live screen, until they are read
+    again."""
+    words = "read before an event (address)"
+    told = Line(outdated=Outdated(1005.0, "address"))
+    if line == "change":
+        told, words = Line(change=ChangeLine(1005.0, "c", "applied")), "read before it changed"
+    newer = inventory(link(2, "ens192"), time=1008.0)
+    items: list[TimedItem] = [
+        ("a", SourceState("live"), 1000.0),
+        ("a", hello(), 1000.0),
+        ("a", inventory(link(2, "ens192"), time=1001.0), 1001.0),
+        ("a", told, 1005.0),
+        *(("a", counters(time, {2: (0, 0)}), time) for time in (1400.0, 1401.0)),
+        ("a", newer, 1800.0),
+        *(("a", counters(time, {2: (0, 0)}), time) for time in (2200.0, 2201.0)),
+    ]
+    write_recording(tmp_path / "r", items)
+    with Recording.open(str(tmp_path / "r")) as recording:
+        for since, is_before in ((1400.0, True), (2200.0, False)):
+            host = Snapshot.empty("a")
+            for one in read_all(recording, "a", since=since):
+                if isinstance(one.item, Line) and one.time <= since:
+                    host = advance(host, one.item)
+            assert host.inventory is not None, since
+            assert outdated_text(host) == (words if is_before else ""), since
 
 
 def test_a_reboot_clears_the_state(tmp_path: Path) -> None:
     first = hello()
     assert first.hello is not None
     booted = Line(hello=replace(first.hello, boot_id="c"))
-    items = [*host_items("a", 5), ("a", booted, 1010.0), ("a", counters(1400.0, {2: (0, 0)}), 1400.0)]
+    items = [
+        *host_items("a", 5),
+        ("a", booted, 1010.0),
+        ("a", counters(1400.0, {2: (0, 0)}), 1400.0),
+    ]
     write_recording(tmp_path / "r", items)
     with Recording.open(str(tmp_path / "r")) as recording:
         known = [one.item for one in read_all(recording, "a", since=1400.0)]
@@ -168,7 +224,11 @@ def test_a_reboot_clears_the_state(tmp_path: Path) -> None:
 def test_times_of_counters_without_decoding_lines(tmp_path: Path) -> None:
     write_recording(tmp_path / "r", host_items("a", 20))
     with Recording.open(str(tmp_path / "r")) as recording:
-        times = [one.time for one in read_all(recording, "a") if isinstance(one.item, Line) and one.item.counters]
+        times = [
+            one.time
+            for one in read_all(recording, "a")
+            if isinstance(one.item, Line) and one.item.counters
+        ]
         assert list(recording.counter_times("a", 1005.0, 1010.0)) == [
             time for time in times if 1005.0 <= time <= 1010.0
         ]
@@ -180,12 +240,17 @@ def test_index_and_scan_agree(tmp_path: Path) -> None:
     (tmp_path / "cut").write_bytes(truncated_before_index(tmp_path / "r"))
     with Recording.open(str(tmp_path / "r")) as whole, Recording.open(str(tmp_path / "cut")) as cut:
         assert (whole.closed, cut.closed) == (True, False)
-        assert (whole.hosts, whole.begin, whole.end, whole.marks) == (cut.hosts, cut.begin, cut.end, cut.marks)
+        assert (whole.hosts, whole.begin, whole.end, whole.marks) == (
+            cut.hosts,
+            cut.begin,
+            cut.end,
+            cut.marks,
+        )
         assert whole._index.keys == cut._index.keys and whole._index.key_count == 4
         assert read_all(whole, "a", 1400.0) == read_all(cut, "a", 1400.0)
 
 
-# --------------------------------------------------------------------------------------------------- cut and damaged
+# ---------------------------------------------------------------------------------- cut and damaged
 
 
 def test_a_file_truncated_in_its_last_frame_opens(tmp_path: Path) -> None:
@@ -228,7 +293,9 @@ def test_after_a_damaged_frame_reading_continues_at_the_next_key_frame(tmp_path:
         read = read_all(recording, "a")
     message = [line.trouble.message for line in lines_of(read) if line.trouble is not None]
     assert message == ["the recording is damaged here: data is missing"]
-    numbers = [one.time for one in read if isinstance(one.item, Line) and one.item.counters is not None]
+    numbers = [
+        one.time for one in read if isinstance(one.item, Line) and one.item.counters is not None
+    ]
     assert len(numbers) < 420 and numbers[-1] == items[-1][2]
     known = [item for _, item, _ in items]
     assert all(line in known for line in lines_of(read) if line.trouble is None)
@@ -256,7 +323,10 @@ def guest_bytes() -> Iterator[bytes]:
         yield (Path(folder) / "r").read_bytes()
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4), st.integers(0, 10**6))
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4),
+    st.integers(0, 10**6),
+)
 def test_wrong_bytes_give_recorded_lines_or_an_error(
     guest_bytes: bytes, wrong: list[tuple[int, int]], cut: int
 ) -> None:
@@ -279,7 +349,7 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
                     assert line.trouble is not None or line in LINES_BY_GUEST[name]
 
 
-# ------------------------------------------------------------------------------------------------------------ foreign
+# ------------------------------------------------------------------------------------------ foreign
 
 
 @pytest.mark.parametrize(
@@ -318,7 +388,7 @@ def test_programs_folders_and_missing_files_are_not_recordings(tmp_path: Path) -
     for path, message in refused.items():
         with pytest.raises(RecordingError, match=message):
             Recording.open(path)
-        assert not is_recording(path)
+        assert not is_recording_file(path)
 
 
 def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
@@ -343,7 +413,9 @@ def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
 def test_an_invalid_index_is_ignored(tmp_path: Path, false_index: bytes) -> None:
     write_recording(tmp_path / "r", host_items("a", 5))
     data = truncated_before_index(tmp_path / "r")
-    (tmp_path / "r").write_bytes(data + pack_frame(INDEX_FRAME, false_index) + encode_trailer(len(data)))
+    (tmp_path / "r").write_bytes(
+        data + pack_frame(INDEX_FRAME, false_index) + encode_trailer(len(data))
+    )
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == ("a",) and len(read_all(recording, "a")) == 9
 
@@ -360,18 +432,24 @@ def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) ->
     """Invalid lines in frames with valid checksums: they are reported, the others are read."""
     write_recording(tmp_path / "r", host_items("a", 3))
     data = truncated_before_index(tmp_path / "r")
-    first, end, kind = next((begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY_FRAME)
+    first, end, kind = next(
+        (begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY_FRAME
+    )
     table = b'[[0,"host",1],[0,"line",3],[0,"state",2],[0,"missing",1],[0,"request",4]]'
     plain = len(table).to_bytes(4, "little") + table + b"a{x}[]?null"
-    (tmp_path / "r").write_bytes(data[:first] + pack_frame(kind, plain, host=1, sequence=1, time=1000.25) + data[end:])
+    (tmp_path / "r").write_bytes(
+        data[:first] + pack_frame(kind, plain, host=1, sequence=1, time=1000.25) + data[end:]
+    )
     with Recording.open(str(tmp_path / "r")) as recording:
         read = lines_of(read_all(recording, "a"))
     troubles = [line.trouble.message for line in read if line.trouble is not None]
-    assert len(troubles) == 4 and all(message.startswith("invalid line in the recording: ") for message in troubles)
+    assert len(troubles) == 4 and all(
+        message.startswith("invalid line in the recording: ") for message in troubles
+    )
     assert len([line for line in read if line.counters is not None]) == 3
 
 
-# -------------------------------------------------------------------------------------------------- earlier versions
+# --------------------------------------------------------------------------------- earlier versions
 
 
 def test_the_recording_of_format_1_still_opens() -> None:
@@ -391,7 +469,8 @@ def test_changes_recorded_with_earlier_texts(tmp_path: Path) -> None:
     """Texts of a plan and reasons are shown as they were recorded."""
     action = PlannedAction(
         ("ethtool", "-L", "ens256", "combined", "4"), "not there yet", "combined 4", (), "ens256",
-        disturbs=("resets ens256: no traffic for a moment", "this very SSH connection goes over ens256"),
+        disturbs=("resets ens256: no traffic for a moment", "this very SSH connection goes over "
+                                                            "ens256"),
     )  # fmt: skip
     replies = [
         Line(change=ChangeLine(2.0, "c1", "prepared", plan=(action,), fingerprint="ab")),

@@ -37,10 +37,14 @@ def record_counters(recorder: Recorder, seconds: int, name: str = "a") -> None:
 
 def troubles(path: Path, name: str = "a") -> list[str]:
     with Recording.open(str(path)) as recording:
-        return [line.trouble.message for line in lines_of(read_all(recording, name)) if line.trouble is not None]
+        return [
+            line.trouble.message
+            for line in lines_of(read_all(recording, name))
+            if line.trouble is not None
+        ]
 
 
-# ------------------------------------------------------------------------------------------------------------- file
+# --------------------------------------------------------------------------------------------- file
 
 
 async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ async def test_an_active_recording_is_not_overwritten(tmp_path: Path) -> None:
         assert len(read_all(recording, "a")) == 7
 
 
-# ---------------------------------------------------------------------------------------------------------- data loss
+# ---------------------------------------------------------------------------------------- data loss
 
 
 @contextmanager
@@ -138,10 +142,14 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
         received = lines_of(read_all(recording, "a"))
         assert recording.closed and recording.damage_count == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
-    assert messages and messages[0].endswith("lines are missing in the recording here: the disk was too slow or full")
+    assert messages and messages[0].endswith(
+        "lines are missing in the recording here: the disk was too slow or full"
+    )
     assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
     assert hello() in received
-    assert [line.counters.time for line in received if line.counters is not None][-20:] == list(range(1040, 1060))
+    assert [line.counters.time for line in received if line.counters is not None][-20:] == list(
+        range(1040, 1060)
+    )
 
 
 async def test_removing_the_file_ends_the_recording(tmp_path: Path) -> None:
@@ -189,7 +197,9 @@ async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     recorder.record("a", hello(), 3.0)
     await recorder.close()
     assert recorder.dropped == 1
-    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: the disk was too slow or full"]
+    assert troubles(tmp_path / "r") == [
+        "1 line is missing in the recording here: the disk was too slow or full"
+    ]
 
 
 def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
@@ -203,7 +213,9 @@ def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
         "time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r")]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+    ) as process:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"heard\n"
@@ -221,13 +233,15 @@ def counter_record_count(path: Path) -> int:
     try:
         with Recording.open(str(path)) as recording:
             return sum(
-                line.counters is not None for name in recording.hosts for line in lines_of(read_all(recording, name))
+                line.counters is not None
+                for name in recording.hosts
+                for line in lines_of(read_all(recording, name))
             )
     except RecordingError:
         return 0
 
 
-# ------------------------------------------------------------------------------------------------------------- source
+# ------------------------------------------------------------------------------------------- source
 
 
 async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> None:
@@ -256,11 +270,16 @@ async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> No
 
 
 async def test_the_cookie_of_a_test_is_not_recorded(tmp_path: Path) -> None:
-    """Who can read the file cannot take the place of an end of a test that runs; all else of the request is there."""
+    """Who can read the file cannot take the place of an end of a test that runs; all else of the
+    request is there."""
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
     wrapped = recorded_source(source, recorder)
-    listen = TrafficRequest("p", "path_listen", address="192.0.2.1", source="192.0.2.2", cookie="0a" * 16, deadline=5)
-    start = TrafficRequest("s", "start", role="server", generator="builtin", port=1, cookie="0b" * 16, peer="192.0.2.1")
+    listen = TrafficRequest(
+        "p", "path_listen", address="192.0.2.1", source="192.0.2.2", cookie="0a" * 16, deadline=5
+    )
+    start = TrafficRequest(
+        "s", "start", role="server", generator="builtin", port=1, cookie="0b" * 16, peer="192.0.2.1"
+    )
     for request in (listen, start):
         await wrapped.request(Request(traffic=request))
     await wrapped.close()
@@ -291,14 +310,20 @@ async def test_while_it_is_recorded_a_source_reads_the_queues_of_all_devices() -
         assert await anext(items) == item
         return [request.watch for request in source.requests]
 
-    devices = [link(3, "ens224", device="0000:02:00.0"), link(2, "ens192", device="0000:01:00.0"), link(1, "lo")]
+    devices = [
+        link(3, "ens224", device="0000:02:00.0"),
+        link(2, "ens192", device="0000:01:00.0"),
+        link(1, "lo"),
+    ]
     assert await receive(inventory(*devices)) == []
     await wrapped.request(Request(watch=(3,)))
     assert source.requests == [Request(watch=(3,))]
     recorder.running = True
     assert await receive(counters(1.0, {})) == [(3, 2)]
     assert await receive(counters(2.0, {})) == []
-    assert await receive(inventory(*devices, link(4, "ens256", device="0000:03:00.0"))) == [(3, 2, 4)]
+    assert await receive(inventory(*devices, link(4, "ens256", device="0000:03:00.0"))) == [
+        (3, 2, 4)
+    ]
     await wrapped.request(Request(watch=(2,), interval=0.5))
     assert source.requests[-1] == Request(watch=(2, 3, 4), interval=0.5)
     await wrapped.request(Request(machine=True))

@@ -1,4 +1,5 @@
-"""``make audit``: advisories of the source, or of the offline list; never silence for what is not known."""
+"""``make audit``: advisories of the source, or of the offline list; never silence for what is not
+known."""
 
 from __future__ import annotations
 
@@ -12,14 +13,24 @@ from typing import Any
 import pytest
 
 from release import audit
-from release.audit import FOUND, NONE_FOUND, NOT_KNOWN, OFFLINE_LIST, Package, is_in, main, pinned_packages
+from release.audit import (
+    FOUND,
+    NONE_FOUND,
+    NOT_KNOWN,
+    OFFLINE_LIST,
+    Package,
+    is_in,
+    main,
+    pinned_packages,
+)
 from release.wheels import BUILD_REQUIREMENTS, REQUIREMENTS
 
 Answer = Callable[[list[dict[str, Any]]], object]
 
 
 class Source:
-    """An HTTP server with the interface of OSV. `answer`: queries → document, or bytes that are none."""
+    """An HTTP server with the interface of OSV. `answer`: queries → document, or bytes that are
+    none."""
 
     def __init__(self) -> None:
         self.answer: Answer = lambda queries: {"results": [{} for _ in queries]}
@@ -28,7 +39,9 @@ class Source:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                source.queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+                source.queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))[
+                    "queries"
+                ]
                 made = source.answer(source.queries)
                 body = made if isinstance(made, bytes) else json.dumps(made).encode()
                 self.send_response(200)
@@ -69,7 +82,9 @@ def test_every_package_is_asked_for(source: Source, capsys: pytest.CaptureFixtur
     assert f"{len(asked)} packages, 0 with advisories" in capsys.readouterr().out
 
 
-def test_advisories_are_listed_and_are_no_success(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
+def test_advisories_are_listed_and_are_no_success(
+    source: Source, capsys: pytest.CaptureFixture[str]
+) -> None:
     def answer(queries: list[dict[str, Any]]) -> object:
         bad = {"vulns": [{"id": "B-2"}, {"id": "A-1"}]}
         return {"results": [bad if one["package"]["name"] == "asyncssh" else {} for one in queries]}
@@ -107,7 +122,9 @@ def test_without_a_source_the_list_tells_its_date(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert main() == NOT_KNOWN
     told = capsys.readouterr().err
-    assert json.loads(OFFLINE_LIST.read_text())["date"] in told and "later ones are not in it" in told
+    assert (
+        json.loads(OFFLINE_LIST.read_text())["date"] in told and "later ones are not in it" in told
+    )
     monkeypatch.setattr(audit, "pinned_packages", lambda texts: [Package("asyncssh", "2.14.0")])
     assert main() == FOUND
     assert "asyncssh 2.14.0: PYSEC-2023-237 (CVE-2023-46445)" in capsys.readouterr().out

@@ -22,7 +22,9 @@ SHARED = {
     "share/bash-completion/completions/nictop": b"",
 }
 
-pytestmark = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("dpkg-deb") is None, reason="dpkg-deb is not installed"
+)
 
 
 def output(*command: str) -> str:

@@ -15,7 +15,17 @@ from release.manual import man_page
 from release.wheels import ROOT
 
 SECTIONS = (
-    *("NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "COMMANDS", "FILES", "ENVIRONMENT", "EXIT STATUS", "EXAMPLES"),
+    *(
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "OPTIONS",
+        "COMMANDS",
+        "FILES",
+        "ENVIRONMENT",
+        "EXIT STATUS",
+        "EXAMPLES",
+    ),
     "SEE ALSO",
 )
 TIMEOUT = 60
@@ -63,7 +73,8 @@ def test_every_command_and_option_is_described(page: Path) -> None:
 def test_shared_files_need_the_standard_library_only() -> None:
     """A wheel is built in an environment without the dependencies of nictop."""
     code = (
-        f"import sys; sys.path.append({str(ROOT)!r}); from release.shared_files import shared_files; "
+        f"import sys; sys.path.append({str(ROOT)!r}); from release.shared_files import "
+        f"shared_files; "
         "print(*shared_files(0.0))"
     )
     done = run(sys.executable, "-I", "-S", "-c", code)

@@ -1,5 +1,5 @@
-"""The offline file: it unpacks completely or not at all, wherever that is possible; with a small package instead of
-nictop."""
+"""The offline file: it unpacks completely or not at all, wherever that is possible; with a small
+package instead of nictop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ def main():
     print(os.path.dirname(os.path.dirname(__file__)), "%d.%d" % sys.version_info[:2], *sys.argv[1:])
     return 7
 """
-PACKAGES = {"nictop/__init__.py": b"", "nictop/__main__.py": PROGRAM, "nictop/data/file": b"x" * 1000}
+PACKAGES = {
+    "nictop/__init__.py": b"",
+    "nictop/__main__.py": PROGRAM,
+    "nictop/data/file": b"x" * 1000,
+}
 TIMEOUT = 60
 NOT_ROOT = 65534
 
@@ -49,7 +53,8 @@ def run(words: list[str], home: Path, **environment: str) -> subprocess.Complete
     return subprocess.run(
         words,
         capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd="/",
-        env={"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home.parent / "tmp"), **environment},
+        env={"HOME": str(home), "PATH": os.environ["PATH"], "TMPDIR": str(home.parent / "tmp"),
+            **environment},
     )  # fmt: skip
 
 
@@ -70,7 +75,9 @@ def test_it_unpacks_once_into_the_cache_directory(home: Path) -> None:
     assert done.stdout.endswith(" a b c\n")
     assert folder.parent == home / ".cache/nictop" and folder.name.startswith("1.0-")
     assert (folder / "nictop/data/file").read_bytes() == b"x" * 1000
-    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    )
     kept = (folder / "nictop/data/file").stat().st_ino
     assert folder_of(run(command(path), home)) == folder
     assert (folder / "nictop/data/file").stat().st_ino == kept
@@ -87,7 +94,10 @@ def test_it_is_isolated_from_the_environment(home: Path, by: str) -> None:
     intruder.mkdir()
     for name in ("nictop", "sitecustomize", "usercustomize", "zipfile"):
         (intruder / f"{name}.py").write_text("raise SystemExit('intruder')\n")
-    report = b"import sys\ndef main():\n    print(__file__, sys.flags.isolated, *sys.argv[1:])\n    return 7\n"
+    report = (
+        b"import sys\ndef main():\n    print(__file__, sys.flags.isolated, *sys.argv[1:])\n  "
+        b"  return 7\n"
+    )
     path = make(home.parent, packages={**PACKAGES, "nictop/__main__.py": report})
     words = {"itself": [str(path), "a"], "python": [sys.executable, "-S", str(path), "a"]}[by]
     done = run(words, home, PYTHONPATH=str(intruder), PYTHONSTARTUP=str(intruder / "zipfile.py"))
@@ -98,17 +108,25 @@ def test_it_is_isolated_from_the_environment(home: Path, by: str) -> None:
 @pytest.mark.parametrize("mask", ["000", "002", "077"])
 def test_the_cache_is_readable_by_its_user_only(home: Path, mask: str) -> None:
     path = make(home.parent)
-    folder = folder_of(run(["/bin/sh", "-c", f'umask {mask}; exec "$@"', "sh", *command(path)], home))
+    folder = folder_of(
+        run(["/bin/sh", "-c", f'umask {mask}; exec "$@"', "sh", *command(path)], home)
+    )
     for made in (folder, folder.parent, home / ".cache"):
         assert stat.S_IMODE(made.stat().st_mode) == 0o700
     for made in (folder, folder.parent):
         made.chmod(0o755)
     assert folder_of(run(command(path), home)) == folder
-    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    assert (
+        stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    )
 
 
-@pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o757, False), (0o1777, True), (0o755, True)])
-def test_a_directory_that_others_can_replace_is_left_out(home: Path, mode: int, is_used: bool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "is_used"), [(0o777, False), (0o757, False), (0o1777, True), (0o755, True)]
+)
+def test_a_directory_that_others_can_replace_is_left_out(
+    home: Path, mode: int, is_used: bool
+) -> None:
     path = make(home.parent)
     (home.parent / "tmp").mkdir()
     (home / ".cache/nictop").mkdir(parents=True, mode=0o700)
@@ -119,15 +137,25 @@ def test_a_directory_that_others_can_replace_is_left_out(home: Path, mode: int, 
 
 def test_xdg_cache_home(home: Path, tmp_path: Path) -> None:
     path = make(home.parent)
-    assert folder_of(run(command(path), home, XDG_CACHE_HOME=str(tmp_path / "c"))).parent == tmp_path / "c/nictop"
-    assert folder_of(run(command(path), home, XDG_CACHE_HOME="relative")).parent == home / ".cache/nictop"
+    assert (
+        folder_of(run(command(path), home, XDG_CACHE_HOME=str(tmp_path / "c"))).parent
+        == tmp_path / "c/nictop"
+    )
+    assert (
+        folder_of(run(command(path), home, XDG_CACHE_HOME="relative")).parent
+        == home / ".cache/nictop"
+    )
 
 
 def test_many_first_starts_at_once(home: Path) -> None:
     path = make(home.parent)
     starts = [
         subprocess.Popen(
-            command(path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"HOME": str(home)}, text=True
+            command(path),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"HOME": str(home)},
+            text=True,
         )
         for _ in range(8)
     ]
@@ -141,7 +169,8 @@ def test_many_first_starts_at_once(home: Path) -> None:
 
 
 def test_a_directory_that_cannot_be_used_is_left_out(home: Path) -> None:
-    """A file in its place, and a directory that others can write to: the code in it could be anybody's."""
+    """A file in its place, and a directory that others can write to: the code in it could be
+    anybody's."""
     path = make(home.parent)
     (home.parent / "tmp").mkdir()
     expected = home.parent / f"tmp/nictop-{os.geteuid()}"
@@ -204,7 +233,8 @@ def test_a_start_that_was_killed_leaves_nothing_that_is_used(home: Path) -> None
 
 def test_unused_versions_are_removed_and_running_ones_kept(home: Path) -> None:
     old, running, recent = (
-        folder_of(run(command(make(home.parent, version)), home)) for version in ("0.7", "0.8", "0.9")
+        folder_of(run(command(make(home.parent, version)), home))
+        for version in ("0.7", "0.8", "0.9")
     )
     for folder in (old, running):
         os.utime(folder, (0, 0))
@@ -223,9 +253,17 @@ def pythons() -> dict[str, str]:
     folders += sorted(str(folder) for folder in Path.home().glob(".pyenv/versions/*/bin"))
     found: dict[str, str] = {}
     for version in ("2.7", *(f"3.{minor}" for minor in range(6, 15))):
-        for path in filter(None, (shutil.which(f"python{version}", path=folder) for folder in folders)):
-            asked = [path, "-c", "import sys; print(sys.executable)"]  # `path` may be a script that starts it
-            done = subprocess.run(asked, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        for path in filter(
+            None, (shutil.which(f"python{version}", path=folder) for folder in folders)
+        ):
+            asked = [
+                path,
+                "-c",
+                "import sys; print(sys.executable)",
+            ]  # `path` may be a script that starts it
+            done = subprocess.run(
+                asked, capture_output=True, text=True, timeout=TIMEOUT, check=False
+            )
             if done.returncode == 0:
                 found.setdefault(version, done.stdout.strip())
     return found
@@ -243,7 +281,9 @@ def test_every_python_runs_it_or_finds_one_that_does(home: Path) -> None:
         if version not in supported:
             done = run([interpreter, str(path)], home, PATH="/nowhere")
             assert (done.returncode, done.stdout) == (2, "")
-            assert done.stderr.startswith(f"nictop: needs Python 3.10 to 3.14, this is Python {version}.")
+            assert done.stderr.startswith(
+                f"nictop: needs Python 3.10 to 3.14, this is Python {version}."
+            )
 
 
 def test_without_a_python_the_shell_says_so(home: Path) -> None:

@@ -48,7 +48,9 @@ def check_component(found: dict[str, Any]) -> None:
         assert one["alg"] == "SHA-256" and re.fullmatch("[0-9a-f]{64}", one["content"])
     licences = found.get("licenses", [])
     assert all(set(one) == {"expression"} or set(one["license"]) == {"name"} for one in licences)
-    assert len(licences) <= 1 or all("license" in one for one in licences), "one expression, or licences"
+    assert len(licences) <= 1 or all("license" in one for one in licences), (
+        "one expression, or licences"
+    )
     for one in found.get("properties", []):
         check_object("property", one)
     if "purl" in found:
@@ -73,7 +75,11 @@ def check_document(text: bytes) -> dict[str, Any]:
     check_component(found["metadata"]["component"])
     for one in found["components"]:
         check_component(one)
-    known = [one for part in (found["metadata"]["component"], *found["components"]) for one in references(part)]
+    known = [
+        one
+        for part in (found["metadata"]["component"], *found["components"])
+        for one in references(part)
+    ]
     assert len(set(known)) == len(known), "each reference is unique"
     for one in found["dependencies"]:
         check_object("dependency", one)
@@ -101,12 +107,16 @@ def wheel(folder: Path, file: str, *metadata: str) -> Path:
 @pytest.fixture
 def wheels(tmp_path: Path) -> list[Path]:
     return [
-        wheel(tmp_path, "nictop-1.0-py3-none-any.whl", "License-Expression: Apache-2.0", "Requires-Dist: Some.lib>=1",
-              "Requires-Dist: tomli>=2; python_version < '3.11'", "Requires-Dist: extra; extra == 'x'"),
-        wheel(tmp_path, "some_lib-2.1-cp310-cp310-manylinux.whl", "License: MIT License\n        text",
+        wheel(tmp_path, "nictop-1.0-py3-none-any.whl", "License-Expression: Apache-2.0",
+            "Requires-Dist: Some.lib>=1",
+              "Requires-Dist: tomli>=2; python_version < '3.11'", "Requires-Dist: extra; extra == "
+                                                                  "'x'"),
+        wheel(tmp_path, "some_lib-2.1-cp310-cp310-manylinux.whl", "License: MIT License\n        "
+                                                                  "text",
               "Requires-Dist: tomli"),
         wheel(tmp_path, "some_lib-2.1-cp311-cp311-manylinux.whl", "License: MIT License"),
-        wheel(tmp_path, "tomli-3-py3-none-any.whl", "Classifier: License :: OSI Approved :: BSD License"),
+        wheel(tmp_path, "tomli-3-py3-none-any.whl", "Classifier: License :: OSI Approved :: BSD "
+                                                    "License"),
         wheel(tmp_path, "extra-1-py3-none-any.whl"),
     ]  # fmt: skip
 
@@ -116,7 +126,11 @@ def test_it_is_a_cyclonedx_document_of_what_is_bundled(wheels: list[Path], tmp_p
     artefact.write_bytes(b"bundled")
     found = check_document(sbom(artefact, wheels, SECONDS))
     own = found["metadata"]["component"]
-    assert (own["name"], own["version"], own["licenses"]) == ("nictop", "1.0", [{"expression": "Apache-2.0"}])
+    assert (own["name"], own["version"], own["licenses"]) == (
+        "nictop",
+        "1.0",
+        [{"expression": "Apache-2.0"}],
+    )
     assert own["hashes"][0]["content"] == hashlib.sha256(b"bundled").hexdigest()
     assert [(one["name"], one["version"]) for one in found["components"]] == [
         ("extra", "1"),
@@ -127,7 +141,9 @@ def test_it_is_a_cyclonedx_document_of_what_is_bundled(wheels: list[Path], tmp_p
     assert "licenses" not in extra and some["licenses"] == [{"license": {"name": "MIT License"}}]
     assert tomli["licenses"] == [{"license": {"name": "BSD License"}}]
     files = {one["name"]: one["hashes"][0]["content"] for one in some["components"]}
-    assert files == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels[1:3]}
+    assert files == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels[1:3]
+    }
     edges = {one["ref"]: one["dependsOn"] for one in found["dependencies"]}
     assert edges["pkg:pypi/nictop@1.0"] == ["pkg:pypi/some-lib@2.1", "pkg:pypi/tomli@3"]
     assert edges["pkg:pypi/some-lib@2.1"] == ["pkg:pypi/tomli@3"]
@@ -145,10 +161,14 @@ def test_the_same_wheels_give_the_same_bytes(wheels: list[Path], tmp_path: Path)
 def test_two_versions_of_one_library_are_an_error(wheels: list[Path], tmp_path: Path) -> None:
     (tmp_path / "nictop-1.0.pyz").touch()
     with pytest.raises(ValueError, match=r"some-lib: both 2\.1 and 2\.2"):
-        sbom(tmp_path / "nictop-1.0.pyz", [*wheels, wheel(tmp_path, "some_lib-2.2-py3-none-any.whl")], SECONDS)
+        sbom(
+            tmp_path / "nictop-1.0.pyz",
+            [*wheels, wheel(tmp_path, "some_lib-2.2-py3-none-any.whl")],
+            SECONDS,
+        )
 
 
-# ---------------------------------------------------------------------------------------------------- requirements
+# ------------------------------------------------------------------------------------- requirements
 
 
 @pytest.mark.parametrize("file", [REQUIREMENTS, BUILD_REQUIREMENTS], ids=lambda file: file.name)
@@ -157,17 +177,25 @@ def test_every_requirement_has_a_version_and_hashes(file: Path) -> None:
     entries = re.split(r"\n(?=\w)", file.read_text().partition("\n")[2].strip())
     assert len(entries) >= 8
     for entry in entries:
-        assert re.fullmatch(r"[\w.-]+==[\w.]+(?: \\\n    --hash=sha256:[0-9a-f]{64})+", entry), entry
+        assert re.fullmatch(r"[\w.-]+==[\w.]+(?: \\\n    --hash=sha256:[0-9a-f]{64})+", entry), (
+            entry
+        )
 
 
 def test_the_tools_are_those_of_pyproject_and_the_constraints() -> None:
     names = set(re.findall(r"^([\w.-]+)==", BUILD_REQUIREMENTS.read_text(), re.MULTILINE))
-    (group,) = re.findall(r"^dist = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL)
+    (group,) = re.findall(
+        r"^dist = \[\n(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE | re.DOTALL
+    )
     wanted = set(re.findall(r'"([\w-]+)', group))
     assert wanted and wanted <= names
     constraints = (ROOT / ".ci" / "constraints.txt").read_text()
-    for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", BUILD_REQUIREMENTS.read_text(), re.MULTILINE):
-        pinned = re.search(rf"^{re.escape(name).replace('_', '[-_]')}==([\w.]+)", constraints, re.MULTILINE)
+    for name, version in re.findall(
+        r"^([\w.-]+)==([\w.]+)", BUILD_REQUIREMENTS.read_text(), re.MULTILINE
+    ):
+        pinned = re.search(
+            rf"^{re.escape(name).replace('_', '[-_]')}==([\w.]+)", constraints, re.MULTILINE
+        )
         assert pinned is None or pinned[1] == version, name
     makefile = (ROOT / "Makefile").read_text()
     assert "--require-hashes" in makefile and "--group dist" not in makefile

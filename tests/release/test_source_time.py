@@ -12,7 +12,11 @@ import release.__main__ as builder
 
 COMMITTED = 1_700_000_000
 DATE = f"{COMMITTED} +0000"
-PERSON = {f"GIT_{who}_{what}": "nobody@example" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+PERSON = {
+    f"GIT_{who}_{what}": "nobody@example"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
 GIT = {
     "GIT_AUTHOR_DATE": DATE,
     "GIT_COMMITTER_DATE": DATE,
@@ -30,7 +34,9 @@ def no_given_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def git(folder: Path, *words: str) -> bytes:
-    return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=True).stdout
+    return subprocess.run(
+        ["git", "-C", str(folder), *words], capture_output=True, check=True
+    ).stdout
 
 
 @pytest.fixture
@@ -50,7 +56,9 @@ def checkout(tmp_path: Path) -> Path:
 def export(checkout: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "export"
     folder.mkdir()
-    subprocess.run(["tar", "x", "-C", str(folder)], input=git(checkout, "archive", "HEAD"), check=True)
+    subprocess.run(
+        ["tar", "x", "-C", str(folder)], input=git(checkout, "archive", "HEAD"), check=True
+    )
     return folder
 
 
@@ -59,7 +67,9 @@ def seconds_of(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return builder.source_seconds()
 
 
-def test_a_checkout_has_the_time_of_its_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkout_has_the_time_of_its_commit(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert seconds_of(checkout, monkeypatch) == COMMITTED
 
 
@@ -87,7 +97,9 @@ def test_a_checkout_that_git_does_not_read(
     assert "git does not tell" in capsys.readouterr().err
 
 
-def test_a_machine_without_git(checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_machine_without_git(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for path in checkout.rglob("*"):
         os.utime(path, (COMMITTED, COMMITTED))
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -43,12 +43,18 @@ def test_files_of_all_wheels_each_once(tmp_path: Path) -> None:
 
 
 def test_different_files_of_the_same_name_are_refused(tmp_path: Path) -> None:
-    wheels = [wheel(tmp_path, f"{number}.whl", {"fast/__init__.py": number}) for number in ("1", "2")]
+    wheels = [
+        wheel(tmp_path, f"{number}.whl", {"fast/__init__.py": number}) for number in ("1", "2")
+    ]
     with pytest.raises(WheelsDisagree, match=r"fast/__init__\.py differs"):
         packages(wheels, "")
 
 
 def test_data_files_are_not_packages(tmp_path: Path) -> None:
-    path = wheel(tmp_path, "nictop-1.whl", {"nictop-1.data/data/share/man/man1/nictop.1": "page", "nictop/x.py": ""})
+    path = wheel(
+        tmp_path,
+        "nictop-1.whl",
+        {"nictop-1.data/data/share/man/man1/nictop.1": "page", "nictop/x.py": ""},
+    )
     assert shared_files(path) == {"share/man/man1/nictop.1": b"page"}
     assert list(packages([path], "")) == ["nictop/cli/form.txt", "nictop/x.py"]

@@ -23,17 +23,18 @@ from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
 from nictop.report.redaction.redaction import redact
 from nictop.report.runs.sentences import endpoints_text, plan_text, result_sentences
-from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.experiment.events import ExperimentEnded, StepEnded, StepStarted
 from nictop.traffic.experiment.steps import ExperimentStep
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, generator_arguments
 from nictop.traffic.live.run_view import RunView
-from nictop.traffic.plan.plan import RunPlan, plan_problems
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan_problems import plan_problems
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.results.store import encode_run, parse_run
+from nictop.traffic.results.store import WithoutResult, encode_run, parse_run
 from nictop.traffic.run.events import RunFinished, Stage
-from nictop.traffic.run.failures import Failure
 from nictop.traffic.run_notes import RunNotes
 from nictop.traffic.session import SessionEvent
 from tests.support.recordings import TimedItem, host_items, write_recording
@@ -47,7 +48,9 @@ BEGIN = 1010.0000004
 STAGE_TIME, END_TIME = BEGIN + 1, BEGIN + 6
 IDENTITY = "0123456789ab-1"
 STAGE = "checking iperf3 on both hosts, and the path between them"
-FAILURE = Failure("refused", "connection refused by b at 192.0.2.2 port 5201", ("nft list ruleset",), "b")
+FAILURE = Failure(
+    "refused", "connection refused by b at 192.0.2.2 port 5201", ("nft list ruleset",), "b"
+)
 OTHER_PATH = PathProof("failed", "a: ens4 carried only 12 kB; ens3 (other) carried 1.2 GB")
 FIGURES = replace(loaded().transactions, idle=None, loaded_since=None)  # type: ignore[type-var]
 
@@ -64,7 +67,9 @@ PLANS: dict[str, RunPlan] = {
 
 def flows_of(plan: RunPlan) -> tuple[object, ...]:
     ends = {"client": ("a", "b"), "server": ("b", "a")}
-    return tuple(replace(flow(0.5), sender=ends[side][0], receiver=ends[side][1]) for side in plan.sending)
+    return tuple(
+        replace(flow(0.5), sender=ends[side][0], receiver=ends[side][1]) for side in plan.sending
+    )
 
 
 def completed(plan: RunPlan) -> Result:
@@ -73,7 +78,13 @@ def completed(plan: RunPlan) -> Result:
     figures = made.transactions if plan.test == "loaded" else FIGURES if plan.has_requests else None
     if plan.test == "crr" and figures is not None:
         figures = replace(figures, connect=latencies(90.0, 100))
-    return replace(made, plan=plan, flows=flows_of(plan), transactions=figures, schema=2 if plan.has_requests else 1)  # type: ignore[arg-type]
+    return replace(
+        made,
+        plan=plan,
+        flows=flows_of(plan),  # type: ignore[arg-type]
+        transactions=figures,
+        schema=2 if plan.has_requests else 1,
+    )
 
 
 ENDINGS: dict[str, Callable[[Result], Result]] = {
@@ -107,7 +118,14 @@ def case_of(kind: str, ending: str) -> Case:
     assert not plan_problems(plan)
     found = ENDINGS[ending](completed(plan))
     stored = StoredRun(
-        IDENTITY, "0123456789ab", found, found.wall + 9, "0", label="night", variable="mtu", value="9000"
+        IDENTITY,
+        "0123456789ab",
+        found,
+        found.wall + 9,
+        "0",
+        label="night",
+        variable="mtu",
+        value="9000",
     )
     return Case(plan, stored)
 
@@ -126,7 +144,10 @@ def events_of(case: Case, end: bool = True) -> Iterator[tuple[float, SessionEven
 
 
 def recorded(
-    path: Path, events: Sequence[tuple[float, SessionEvent]], reason: str = "", more: Sequence[TimedItem] = ()
+    path: Path,
+    events: Sequence[tuple[float, SessionEvent]],
+    reason: str = "",
+    more: Sequence[TimedItem] = (),
 ) -> str:
     """A recording of two hosts and of what was noted at these events."""
     notes = RunNotes()
@@ -151,21 +172,35 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
     saved = parse_run(encode_run(case.stored))
     assert saved == case.stored
     with Recording.open(recorded(tmp_path / "r.nictop", list(events_of(case)))) as recording:
-        assert run_marks(recording) == (RunMarks(IDENTITY, BEGIN, END_TIME, "a", "b", is_noted=True),)
+        assert run_marks(recording) == (
+            RunMarks(IDENTITY, BEGIN, END_TIME, "a", "b", is_noted=True),
+        )
         _, before = view_at(recording, BEGIN - 1)
         assert before is None
         _, at_begin = view_at(recording, BEGIN)
         assert at_begin is not None and at_begin.plan == case.plan
         # while it runs: ends, direction, streams and what it does, and nothing of its result
         _, during = view_at(recording, END_TIME - 1)
-        assert during is not None and during.plan == case.plan and during.result is None and during.stage == STAGE
+        assert (
+            during is not None
+            and during.plan == case.plan
+            and during.result is None
+            and during.stage == STAGE
+        )
         run, after = view_at(recording, recording.end)
-        assert after is not None and after.result == saved.result and run.stored == saved and not run.problem
+        assert (
+            after is not None
+            and after.result == saved.result
+            and run.stored == saved
+            and not run.problem
+        )
         found = asyncio.run(recorded_results(recording, recording.end))
     assert found == RecordedResults((RecordedTest(END_TIME, saved),))
     assert found.until(END_TIME - 0.1) == RecordedResults()
     for page in (html_page, markdown_page):
-        assert page(report_of((), found.runs, wall=0.0)) == page(report_of((), (case.stored,), wall=0.0))
+        assert page(report_of((), found.runs, wall=0.0)) == page(
+            report_of((), (case.stored,), wall=0.0)
+        )
     text = html.unescape(html_page(report_of((), found.runs, wall=0.0)))
     for sentence in (*case.sentences, endpoints_text(saved.result), plan_text(case.plan)):
         assert all(part in text for part in wrap(sentence, 60)) or sentence in text, sentence
@@ -182,17 +217,32 @@ def test_redaction_changes_names_only(name: str, tmp_path: Path) -> None:
     _, (hidden,), _, _, _ = redact((), (named,))
     before, after = named.result, hidden.result
     assert {after.plan.client.host, after.plan.server.host}.isdisjoint({"web-one", "db-two"})
-    assert (after.plan.direction, after.plan.streams, after.plan.test) == (plan.direction, plan.streams, plan.test)
+    assert (after.plan.direction, after.plan.streams, after.plan.test) == (
+        plan.direction,
+        plan.streams,
+        plan.test,
+    )
     assert (after.proof is None, after.failure is None, after.stopped) == (
         before.proof is None, before.failure is None, before.stopped,
     )  # fmt: skip
-    assert after.proof is None or before.proof is None or after.proof.verdict == before.proof.verdict
-    assert after.failure is None or before.failure is None or after.failure.kind == before.failure.kind
-    assert (after.goodput, len(after.why_not_ranked)) == (before.goodput, len(before.why_not_ranked))
-    assert [kind for kind, _ in result_sentences(after)] == [kind for kind, _ in result_sentences(before)]
+    assert (
+        after.proof is None or before.proof is None or after.proof.verdict == before.proof.verdict
+    )
+    assert (
+        after.failure is None or before.failure is None or after.failure.kind == before.failure.kind
+    )
+    assert (after.goodput, len(after.why_not_ranked)) == (
+        before.goodput,
+        len(before.why_not_ranked),
+    )
+    assert [kind for kind, _ in result_sentences(after)] == [
+        kind for kind, _ in result_sentences(before)
+    ]
 
 
-@pytest.mark.parametrize(("reason", "said"), [("stopped", "stopped"), ("", "ended without a result")])
+@pytest.mark.parametrize(
+    ("reason", "said"), [("stopped", "stopped"), ("", "ended without a result")]
+)
 def test_a_run_without_a_result_has_its_reason(reason: str, said: str, tmp_path: Path) -> None:
     case = case_of("bulk", "completed")
     path = recorded(tmp_path / "r.nictop", [*events_of(case, end=False)][:2], reason)
@@ -202,7 +252,11 @@ def test_a_run_without_a_result_has_its_reason(reason: str, said: str, tmp_path:
     assert run.problem == said and run.stored is None
     assert view is not None and view.result is not None and view.result.failure is not None
     assert view.result.failure.sentence == said
-    assert found.runs == () and len(found.missing) == 1 and found.missing[0].endswith(f": {said}")
+    assert (
+        found.runs == ()
+        and len(found.missing) == 1
+        and found.missing[0].sentence.endswith(f": {said}")
+    )
 
 
 def test_of_a_run_that_failed_before_it_was_saved_the_failure_is_the_reason(tmp_path: Path) -> None:
@@ -210,7 +264,9 @@ def test_of_a_run_that_failed_before_it_was_saved_the_failure_is_the_reason(tmp_
     path = recorded(tmp_path / "r.nictop", [*events_of(case, end=False)], "stopped")
     with Recording.open(path) as recording:
         found = asyncio.run(recorded_results(recording, recording.end))
-    assert found.missing[0].endswith(f": {FAILURE.sentence}")
+    assert (
+        found.missing[0].sentence.endswith(f": {FAILURE.sentence}") and found.missing[0].has_failed
+    )
 
 
 def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: Path) -> None:
@@ -221,10 +277,12 @@ def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: 
         for number, (host, side) in enumerate((("b", "s"), ("a", "c")))
     ]
     lines: list[TimedItem] = [
-        (host, Line(traffic=TrafficLine(time, name, "started")), time) for time, host, name in started
+        (host, Line(traffic=TrafficLine(time, name, "started")), time)
+        for time, host, name in started
     ]
     lines += [
-        (host, Line(traffic=TrafficLine(time + 1, name, "exit", status=0)), time + 1) for time, host, name in started
+        (host, Line(traffic=TrafficLine(time + 1, name, "exit", status=0)), time + 1)
+        for time, host, name in started
     ]
     notes = RunNotes()
     items: list[TimedItem] = [*host_items("a", 20), *host_items("b", 20), *lines]
@@ -235,7 +293,31 @@ def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: 
         run, view = view_at(recording, recording.end)
         found = asyncio.run(recorded_results(recording, recording.end))
     assert view is not None and view.plan == case.plan and view.result is None
-    assert run.problem == NOT_RECORDED and found.runs == () and NOT_RECORDED in found.missing[0]
+    assert (
+        run.problem == NOT_RECORDED
+        and found.runs == ()
+        and found.missing[0] == WithoutResult(found.missing[0].sentence)
+    )
+    assert NOT_RECORDED in found.missing[0].sentence
+
+
+@pytest.mark.parametrize("first", [BEGIN - 4, 0.0])
+def test_a_run_begins_with_its_first_stage(first: float, tmp_path: Path) -> None:
+    """Its hosts are checked before its plan is known. Not before the recording begins."""
+    case = case_of("bulk", "completed")
+    notes = RunNotes(lambda: first)
+    assert not [*notes.notes_of(Stage("preparing", "checking iperf3 on both hosts"))]
+    items: list[TimedItem] = [*host_items("a", 20), *host_items("b", 20)]
+    for time, event in events_of(case):
+        items += [(host, note, time) for host, note in notes.notes_of(event)]
+    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(tmp_path / "r.nictop")) as recording:
+        (marks,) = run_marks(recording)
+        assert marks.begin == max(first, recording.begin) < BEGIN
+        run, view = view_at(recording, marks.begin)
+        assert view is None and run.problem == "", "it is being started"
+        run, view = view_at(recording, recording.end)
+        assert view is not None and run.stored == case.stored
 
 
 def test_a_recording_that_begins_in_a_run_has_its_plan_and_its_result(tmp_path: Path) -> None:
@@ -259,7 +341,12 @@ def test_a_recording_that_begins_in_a_run_has_its_plan_and_its_result(tmp_path: 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 2000, '{"identity": 1}', "\x00"])
 def test_whatever_a_note_contains_is_not_a_result(kind: str, text: str, tmp_path: Path) -> None:
     case = case_of("bulk", "completed")
-    notes = [note for _, event in events_of(case) for _, note in RunNotes().notes_of(event) if note.kind == "plan"]
+    notes = [
+        note
+        for _, event in events_of(case)
+        for _, note in RunNotes().notes_of(event)
+        if note.kind == "plan"
+    ]
     items: list[TimedItem] = [*host_items("a", 20), *host_items("b", 20)]
     items += [("a", notes[0], BEGIN), ("b", RunNote(IDENTITY, "server"), BEGIN)]
     items.append(("a", RunNote(IDENTITY, kind, text), END_TIME))  # type: ignore[arg-type]
@@ -270,7 +357,7 @@ def test_whatever_a_note_contains_is_not_a_result(kind: str, text: str, tmp_path
     assert run.stored is None and run.problem and found.runs == () and len(found.missing) == 1
 
 
-# ------------------------------------------------------------------------------------------- recordings without notes
+# ------------------------------------------------------------------------- recordings without notes
 
 
 def without_notes(path: Path, *after: TimedItem, client: Sequence[TrafficLine] = ()) -> str:
@@ -303,7 +390,11 @@ def old_result(path: str) -> Result:
 
 
 def test_a_generator_that_reported_nothing_has_failed(tmp_path: Path) -> None:
-    one = old_result(without_notes(tmp_path / "r", ended("b", "s", BEGIN + 2), ended("a", "c", BEGIN + 2, status=1)))
+    one = old_result(
+        without_notes(
+            tmp_path / "r", ended("b", "s", BEGIN + 2), ended("a", "c", BEGIN + 2, status=1)
+        )
+    )
     assert one.failure is not None and "status 1" in one.failure.sentence
 
 
@@ -316,7 +407,8 @@ def test_a_generator_that_nictop_stopped_has_not_ended_by_itself(tmp_path: Path)
     over = [ended(host, side, BEGIN + 2.1, signal=15) for host, side in (("a", "c"), ("b", "s"))]
     one = old_result(without_notes(tmp_path / "r", *stops, *over))
     assert one.failure is not None and one.failure.sentence == (
-        "ended before its end, by the user or by a time limit of nictop: the recording does not contain why"
+        "ended before its end, by the user or by a time limit of nictop: the recording does not "
+        "contain why"
     )
 
 
@@ -324,7 +416,11 @@ def test_the_end_that_failed_is_the_cause_not_the_stop_of_the_other_one(tmp_path
     stop: TimedItem = ("b", Request(traffic=TrafficRequest("old-s", "stop")), BEGIN + 2)
     over = [ended("a", "c", BEGIN + 1.5, status=1), ended("b", "s", BEGIN + 2.1, signal=15)]
     one = old_result(without_notes(tmp_path / "r", stop, *over))
-    assert one.failure is not None and one.failure.sentence.startswith("a: ") and "status 1" in one.failure.sentence
+    assert (
+        one.failure is not None
+        and one.failure.sentence.startswith("a: ")
+        and "status 1" in one.failure.sentence
+    )
 
 
 def test_the_options_of_a_bulk_flow_that_starts_later_are_known_from_the_beginning(
@@ -353,12 +449,16 @@ def test_the_options_of_a_bulk_flow_that_starts_later_are_known_from_the_beginni
     with Recording.open(str(tmp_path / "r")) as recording:
         for seconds in (1.0, 9.0):
             _, view = view_at(recording, BEGIN + seconds)
-            assert view is not None and (view.plan.test, view.plan.direction, view.plan.streams) == (
+            assert view is not None and (
+                view.plan.test,
+                view.plan.direction,
+                view.plan.streams,
+            ) == (
                 "loaded",
                 "reverse",
                 4,
             )
-            assert [one.label for one in view.flows] == ["b → a"]
+            assert [(one.sender, one.receiver) for one in view.flows] == [("b", "a")]
 
 
 @pytest.mark.parametrize(
@@ -373,23 +473,29 @@ def test_the_options_of_a_bulk_flow_that_starts_later_are_known_from_the_beginni
         ("0123456789ab-c", ("0123456789ab", "-", "c")),
     ],
 )
-def test_generators_of_all_attempts_belong_to_one_run(name: str, parts: tuple[str, str, str]) -> None:
+def test_generators_of_all_attempts_belong_to_one_run(
+    name: str, parts: tuple[str, str, str]
+) -> None:
     """As `nictop.traffic.run.run` and `nictop.traffic.experiment.experiment` name them."""
     found = GENERATOR_ID.fullmatch(name)
     assert found is not None and found.groups() == parts
 
 
 def test_another_generator_that_takes_over_is_the_one_that_is_shown(tmp_path: Path) -> None:
-    """iperf3 dies, and the built-in generator begins the run again; an older nictop recorded it without notes."""
+    """iperf3 dies, and the built-in generator begins the run again; an older nictop recorded it
+    without notes."""
     died = [ended("a", "c", BEGIN + 1, signal=11), ended("b", "s", BEGIN + 1.1, signal=15)]
     items = list(died)
     for host, side, role in (("b", "bs", "server"), ("a", "bc", "client")):
         request = TrafficRequest(
             f"old-{side}", "start", role=role, generator="builtin", port=5201, address="192.0.2.2",  # type: ignore[arg-type]
-            arguments=("--bind", "192.0.2.1", "--reverse", "--streams", "4", "--time", "2") if side == "bc" else (),
+            arguments=("--bind", "192.0.2.1", "--reverse", "--streams", "4", "--time",
+                "2") if side == "bc" else (),
         )  # fmt: skip
         items += [(host, Request(traffic=request), BEGIN + 2)]
-        items += [(host, Line(traffic=TrafficLine(BEGIN + 2, f"old-{side}", "started", pid=8)), BEGIN + 2)]
+        items += [
+            (host, Line(traffic=TrafficLine(BEGIN + 2, f"old-{side}", "started", pid=8)), BEGIN + 2)
+        ]
     with Recording.open(without_notes(tmp_path / "r", *items)) as recording:
         _, view = view_at(recording, BEGIN + 3)
     assert view is not None and view.result is None and view.plan.generator == "builtin"

@@ -29,7 +29,8 @@ def times(picture: RunView | None) -> list[list[float]]:
 
 
 async def test_looking_while_it_is_read_changes_nothing() -> None:
-    """The axis moves when a quicker line is read; what was placed on it before must not stay where it was."""
+    """The axis moves when a quicker line is read; what was placed on it before must not stay where
+    it was."""
     with Recording.open(str(DEMO)) as recording:
         (marks, *_) = run_marks(recording)
         quiet, watched = (RecordedRun(recording, marks) for _ in range(2))
@@ -47,7 +48,9 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
         assert all(times(watched.view()))
 
 
-async def test_a_run_whose_reading_is_cancelled_again_and_again_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_whose_reading_is_cancelled_again_and_again_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As when time passes while it is read: what was read before is neither lost nor read twice."""
     monkeypatch.setattr(run, "RUN_SLICE_SECONDS", 0.0)
     with Recording.open(str(DEMO)) as recording:
@@ -67,10 +70,15 @@ async def test_a_run_whose_reading_is_cancelled_again_and_again_is_the_same(monk
 
 
 def test_a_server_of_a_bulk_flow_that_starts_after_the_client_is_ignored(tmp_path: Path) -> None:
-    """A recording may contain anything: the plan is known by then, and it is not that of a loaded run."""
+    """A recording may contain anything: the plan is known by then, and it is not that of a loaded
+    run."""
     with Recording.open(str(DEMO)) as recording:
         (marks, *_) = run_marks(recording)
-        items = [(name, one.item, one.time) for name in recording.hosts for one in read_all(recording, name)]
+        items = [
+            (name, one.item, one.time)
+            for name in recording.hosts
+            for one in read_all(recording, name)
+        ]
     late = TrafficRequest(f"{marks.identity}-ls", "start", role="server", port=5202)
     items.append((marks.server, Request(traffic=late), marks.begin + INTO_THE_RUN))
     write_recording(tmp_path / "run.nictop", sorted(items, key=lambda one: one[2]))
@@ -83,14 +91,22 @@ def test_path_test_before_the_run(tmp_path: Path) -> None:
     with Recording.open(str(DEMO)) as recording:
         (marks, *_) = run_marks(recording)
         assert recorded_path_test(recording) is None
-        items = [(name, one.item, one.time) for name in recording.hosts for one in read_all(recording, name)]
+        items = [
+            (name, one.item, one.time)
+            for name in recording.hosts
+            for one in read_all(recording, name)
+        ]
     test = path_test().result.directions[0].test
     assert test is not None
     time = marks.begin - 0.1
     for side, name in enumerate((marks.client, marks.server)):
-        tested = TrafficLine(time, f"{marks.identity}-path_test-{side}", "path_test", path_test=test)
+        tested = TrafficLine(
+            time, f"{marks.identity}-path_test-{side}", "path_test", path_test=test
+        )
         listener = PathListener(5201, ended=True)
-        listened = TrafficLine(time, f"{marks.identity}-path_listen-{side}", "path_listener", path_listener=listener)
+        listened = TrafficLine(
+            time, f"{marks.identity}-path_listen-{side}", "path_listener", path_listener=listener
+        )
         items += [(name, Line(traffic=one), time) for one in (tested, listened)]
     write_recording(tmp_path / "run.nictop", sorted(items, key=lambda one: one[2]))
     with Recording.open(str(tmp_path / "run.nictop")) as recording:

@@ -12,16 +12,24 @@ from hypothesis import strategies as st
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Line, TrafficLine, TrafficRequest, TrafficTools
 from nictop.recording.reader import Recording
+from nictop.replay.old_recordings import recorded_plan
 from nictop.replay.run_index import RunMarks, run_at, run_marks
-from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.generators import generator_arguments
-from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, TestKind, plan_problems
+from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, TestKind
+from nictop.traffic.plan.plan_problems import plan_problems
 from tests.support.recordings import TimedItem, host_items, write_recording
 
 IPERF3 = TrafficTools(
     path="/usr/bin/iperf3",
     version="iperf 3.18 (cJSON 1.7.15)",
-    options=("--json-stream", "--connect-timeout", "--bidir", "--bitrate", "--affinity", "--forceflush"),
+    options=(
+        "--json-stream",
+        "--connect-timeout",
+        "--bidir",
+        "--bitrate",
+        "--affinity",
+        "--forceflush",
+    ),
 )
 
 
@@ -32,10 +40,22 @@ def traffic_item(host: str, id: str, kind: str, time: float) -> TimedItem:
 def test_runs_by_their_marks(tmp_path: Path) -> None:
     path = tmp_path / "a.nictop"
     items = [*host_items("a", 40), *host_items("b", 40)]
-    items += [traffic_item("b", "one-s", "started", 1010.0), traffic_item("a", "one-c", "started", 1010.5)]
-    items += [traffic_item("a", "one-c", "exit", 1020.0), traffic_item("b", "one-s", "exit", 1020.5)]
-    items += [traffic_item("b", "two-s2", "started", 1030.0), traffic_item("a", "two-c", "started", 1030.5)]
-    items += [traffic_item("a", "two-c", "exit", 1035.0), traffic_item("a", "somebody else's", "started", 1036.0)]
+    items += [
+        traffic_item("b", "one-s", "started", 1010.0),
+        traffic_item("a", "one-c", "started", 1010.5),
+    ]
+    items += [
+        traffic_item("a", "one-c", "exit", 1020.0),
+        traffic_item("b", "one-s", "exit", 1020.5),
+    ]
+    items += [
+        traffic_item("b", "two-s2", "started", 1030.0),
+        traffic_item("a", "two-c", "started", 1030.5),
+    ]
+    items += [
+        traffic_item("a", "two-c", "exit", 1035.0),
+        traffic_item("a", "somebody else's", "started", 1036.0),
+    ]
     items.sort(key=lambda one: one[2])
     write_recording(path, items)
     with Recording.open(str(path)) as recording:
@@ -43,11 +63,17 @@ def test_runs_by_their_marks(tmp_path: Path) -> None:
     assert one == RunMarks("one", 1010.0, 1020.5, "a", "b")
     assert two == RunMarks("two", 1030.0, None, "a", "b")
     assert one.is_complete
-    assert [run_at((one, two), moment) for moment in (0.0, 1010.0, 1025.0, 1030.0, 2000.0)] == [0, 0, 0, 1, 1]
+    assert [run_at((one, two), moment) for moment in (0.0, 1010.0, 1025.0, 1030.0, 2000.0)] == [
+        0,
+        0,
+        0,
+        1,
+        1,
+    ]
     assert run_at((), 5.0) is None
 
 
-# ------------------------------------------------------------------------------------------------------------- plans
+# -------------------------------------------------------------------------------------------- plans
 
 
 @st.composite
@@ -59,7 +85,9 @@ def plans(draw: st.DrawFn) -> RunPlan:
     def maybe(low: int, high: int) -> int | None:
         return draw(st.none() | st.integers(low, high))
 
-    test: TestKind = "bulk" if generator == "iperf3" else draw(st.sampled_from(["bulk", "rr", "crr"]))
+    test: TestKind = (
+        "bulk" if generator == "iperf3" else draw(st.sampled_from(["bulk", "rr", "crr"]))
+    )
     if test != "bulk":
         sizes = st.integers(8, 60000)
         return RunPlan(
@@ -77,7 +105,9 @@ def plans(draw: st.DrawFn) -> RunPlan:
     return RunPlan(
         Endpoint("a", None, "192.0.2.1"),
         Endpoint("b", None, "192.0.2.2"),
-        direction=draw(st.sampled_from(["forward", "reverse"] + ["bidirectional"] * (generator == "iperf3"))),
+        direction=draw(
+            st.sampled_from(["forward", "reverse"] + ["bidirectional"] * (generator == "iperf3"))
+        ),
         generator=generator,
         protocol="udp" if udp else "tcp",
         bitrate=maybe(1000, 10**10),
@@ -123,7 +153,9 @@ def test_a_plan_is_made_again_from_the_requests(plan: RunPlan) -> None:
 
 
 words = st.lists(
-    st.sampled_from(["-t", "-P", "-i", "-b", "-S", "--time", "-A", "-B"]) | st.text(string.printable), max_size=12
+    st.sampled_from(["-t", "-P", "-i", "-b", "-S", "--time", "-A", "-B"])
+    | st.text(string.printable),
+    max_size=12,
 )
 
 
@@ -131,8 +163,12 @@ words = st.lists(
 def test_words_that_mean_nothing_give_a_plan_that_holds_or_none(
     client: list[str], server: list[str], address: str | None, port: int
 ) -> None:
-    one = TrafficRequest("x-c", "start", role="client", generator="iperf3", arguments=tuple(client), address=address)
-    other = TrafficRequest("x-s", "start", role="server", arguments=tuple(server), port=port, address=address)
+    one = TrafficRequest(
+        "x-c", "start", role="client", generator="iperf3", arguments=tuple(client), address=address
+    )
+    other = TrafficRequest(
+        "x-s", "start", role="server", arguments=tuple(server), port=port, address=address
+    )
     plan = recorded_plan(one, other, EMPTY)
     assert plan is None or plan_problems(plan) == ()
 

@@ -1,4 +1,5 @@
-"""The next finding is the first moment at which the rules see it, and the previous one is found on the way back."""
+"""The next finding is the first moment at which the rules see it, and the previous one is found on
+the way back."""
 
 from __future__ import annotations
 
@@ -33,15 +34,21 @@ def told_of(name: str, appears: float) -> list[TimedItem]:
     ]
     for second in range(LENGTH):
         if BEGIN + second == appears:
-            items.append((name, Line(inventory=replace(inventory, time=count.time + second)), appears))
-        items.append((name, Line(counters=replace(count, time=count.time + second)), BEGIN + second))
+            items.append(
+                (name, Line(inventory=replace(inventory, time=count.time + second)), appears)
+            )
+        items.append(
+            (name, Line(counters=replace(count, time=count.time + second)), BEGIN + second)
+        )
     return items
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     made = tmp_path / "a.nictop"
-    write_recording(made, sorted([*told_of("vm1", 1042.0), *told_of("vm2", 1201.0)], key=lambda one: one[2]))
+    write_recording(
+        made, sorted([*told_of("vm1", 1042.0), *told_of("vm2", 1201.0)], key=lambda one: one[2])
+    )
     return made
 
 

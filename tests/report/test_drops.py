@@ -15,8 +15,8 @@ from nictop.rules.fixes.commands import command
 from nictop.traffic.drops.result import DropRow, DropsResult
 from tests.cli.commands.test_report import check as matches_schema
 from tests.support.findings import finding
+from tests.support.hostile import NAME as HOSTILE
 
-HOSTILE = "ev\x1b[2J\u202eil"
 ROW = DropRow(
     reason="IP_RPFILTER",
     place="ip_rcv_finish_core",
@@ -28,12 +28,26 @@ ROW = DropRow(
     packets=1200,
     bytes=117600,
     per_second=120.0,
-    flows=(DropFlow("icmp", "10.9.0.1", "192.0.2.1", None, 1100), DropFlow("udp", "10.9.0.1", "192.0.2.1", 53, 100)),
+    flows=(
+        DropFlow("icmp", "10.9.0.1", "192.0.2.1", None, 1100),
+        DropFlow("udp", "10.9.0.1", "192.0.2.1", 53, 100),
+    ),
     rules=("rp_filter_drops_an_asymmetric_path",),
     findings=(),
-    commands=(command("ip", "route", "get", "10.9.0.1"), command("sysctl", "net.ipv4.conf.ens3.rp_filter")),
+    commands=(
+        command("ip", "route", "get", "10.9.0.1"),
+        command("sysctl", "net.ipv4.conf.ens3.rp_filter"),
+    ),
 )
-EXPECTED = replace(ROW, reason="OTHERHOST", kind="expected", packets=5, per_second=0.5, flows=(), meaning="For others.")
+EXPECTED = replace(
+    ROW,
+    reason="OTHERHOST",
+    kind="expected",
+    packets=5,
+    per_second=0.5,
+    flows=(),
+    meaning="For others.",
+)
 REPORT = DropReport("complete", "", 10.0, 1205, hardware=True)
 RESULT = DropsResult("vm1", 1.0, REPORT, (ROW, EXPECTED))
 
@@ -68,12 +82,20 @@ def test_text() -> None:
 
 def test_a_narrow_table_has_no_places() -> None:
     text = drops_text([RESULT], 40)
-    assert "  IP_RPFILTER  rx ens3     1200  120/s\n" in text and max(map(len, text.splitlines())) <= 40
+    assert (
+        "  IP_RPFILTER  rx ens3     1200  120/s\n" in text
+        and max(map(len, text.splitlines())) <= 40
+    )
 
 
 def test_a_finding_explains_it() -> None:
     """Its fix is that of the finding; there is nothing to look for."""
-    row = replace(ROW, findings=(finding(rule="rp_filter_drops_an_asymmetric_path", subject="ens3", title="drops"),))
+    row = replace(
+        ROW,
+        findings=(
+            finding(rule="rp_filter_drops_an_asymmetric_path", subject="ens3", title="drops"),
+        ),
+    )
     text = drops_text([replace(RESULT, rows=(row,))], 80)
     assert "  finding  " in text and "ens3: drops" in text and "\n  next" not in text
     assert "nictop check vm1; rule rp_filter_drops_an_asymmetric_path" in text
@@ -121,15 +143,26 @@ def test_hosts() -> None:
 
 
 def test_no_control_characters() -> None:
-    row = replace(ROW, reason=HOSTILE, place=HOSTILE, nic=HOSTILE, flows=(DropFlow(HOSTILE, HOSTILE, HOSTILE, 1, 1),))
-    result = replace(RESULT, host=HOSTILE, rows=(row, replace(row, reason="", commands=(command(HOSTILE),))))
+    row = replace(
+        ROW,
+        reason=HOSTILE,
+        place=HOSTILE,
+        nic=HOSTILE,
+        flows=(DropFlow(HOSTILE, HOSTILE, HOSTILE, 1, 1),),
+    )
+    result = replace(
+        RESULT, host=HOSTILE, rows=(row, replace(row, reason="", commands=(command(HOSTILE),)))
+    )
     for text in (drops_text([result], 80), drops_json([result])):
         assert "\x1b" not in text and "\u202e" not in text
     assert ASCII.encode(drops_text([result], 80)).isascii()
 
 
 def test_json_matches_its_schema() -> None:
-    document, schema = json.loads(drops_json([RESULT, UnreachableHost("vm2", "no")])), json.loads(drops_schema())
+    document, schema = (
+        json.loads(drops_json([RESULT, UnreachableHost("vm2", "no")])),
+        json.loads(drops_schema()),
+    )
     matches_schema(document, schema, schema["$defs"])
     assert document["hosts"][0]["rows"][0]["commands"] == [
         "ip route get 10.9.0.1",

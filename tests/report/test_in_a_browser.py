@@ -1,5 +1,5 @@
-"""The HTML report in a real browser: nothing in a name runs, loads or becomes an element; colour schemes and printing
-work. Skipped without Chromium."""
+"""The HTML report in a real browser: nothing in a name runs, loads or becomes an element; colour
+schemes and printing work. Skipped without Chromium."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from nictop.model.facts import clean
 from nictop.report.html.page import html_page
 from nictop.report.page import report_of
 from tests.report.html.test_page import ALLOWED, Outline
+from tests.support.hostile import HTML_PAGE as HOSTILE
 from tests.support.reports import (
-    HOSTILE,
     WALL,
     experiments,
     full_result,
@@ -34,7 +34,9 @@ from tests.support.reports import (
     stored_run,
 )
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 TIMEOUT = 120
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (apt-get install chromium)")
@@ -65,7 +67,11 @@ def browse(tmp_path: Path) -> Browse:
             (tmp_path / "page.html").as_uri(),
         ]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=tmp_path,
+            start_new_session=True,
         )
         try:
             return process.communicate(timeout=TIMEOUT)[0]
@@ -83,7 +89,9 @@ def test_hostile_names_do_not_run_or_become_elements(browse: Browse) -> None:
     seen = Outline(dom)
     assert seen.tags <= ALLOWED
     assert clean(HOSTILE) in seen.words
-    assert title_of(dom) == title_of(page) != "owned"  # which every script in a name would make of it
+    assert (
+        title_of(dom) == title_of(page) != "owned"
+    )  # which every script in a name would make of it
 
 
 def title_of(page: str) -> str:
@@ -91,12 +99,15 @@ def title_of(page: str) -> str:
     return unescape(found[1]) if found is not None else ""
 
 
-def test_the_policy_blocks_scripts_and_images_in_the_page(browse: Browse, server: tuple[str, list[str]]) -> None:
-    """A page that contains a script and an image runs and loads neither; without the policy it does, so this test can
-    fail."""
+def test_the_policy_blocks_scripts_and_images_in_the_page(
+    browse: Browse, server: tuple[str, list[str]]
+) -> None:
+    """A page that contains a script and an image runs and loads neither; without the policy it
+    does, so this test can fail."""
     address, asked = server
     intruders = (
-        "<p id='told'>quiet</p><script>document.getElementById('told').textContent = 'loud'</script>"
+        "<p id='told'>quiet</p><script>document.getElementById('told').textContent = "
+        "'loud'</script>"
         f"<img src='{address}'></body>"
     )
     page = html_page(rich_report()).replace("</body>", intruders)
@@ -130,8 +141,14 @@ def server() -> Iterator[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("scheme", "dark"), [(0, True), (1, False)])
-def test_the_page_uses_the_preferred_colour_scheme(browse: Browse, tmp_path: Path, scheme: int, dark: bool) -> None:
-    browse(html_page(rich_report()), f"--blink-settings=preferredColorScheme={scheme}", "--screenshot=seen.png")
+def test_the_page_uses_the_preferred_colour_scheme(
+    browse: Browse, tmp_path: Path, scheme: int, dark: bool
+) -> None:
+    browse(
+        html_page(rich_report()),
+        f"--blink-settings=preferredColorScheme={scheme}",
+        "--screenshot=seen.png",
+    )
     assert (max(corner(tmp_path / "seen.png")) < 80) == dark
 
 
@@ -146,8 +163,11 @@ def corner(path: Path) -> bytes:
     return zlib.decompress(packed)[1:4]
 
 
-def test_charts_of_a_latency_test_are_drawn_and_have_their_figures_as_text(browse: Browse, tmp_path: Path) -> None:
-    """In both colour schemes with another picture than the same page without the charts; with no script."""
+def test_charts_of_a_latency_test_are_drawn_and_have_their_figures_as_text(
+    browse: Browse, tmp_path: Path
+) -> None:
+    """In both colour schemes with another picture than the same page without the charts; with no
+    script."""
     page = html_page(report_of([], [stored_run(1, "latency", latency_result())], wall=WALL))
     dom = browse(page, "--dump-dom").decode()
     assert Outline(dom).tags <= ALLOWED
@@ -158,19 +178,25 @@ def test_charts_of_a_latency_test_are_drawn_and_have_their_figures_as_text(brows
         pictures = []
         for number, content in enumerate((page, re.sub(r"<(path|rect|polyline)[^>]*/>", "", page))):
             name = f"seen{number}.png"
-            browse(content, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={name}")
+            browse(
+                content, f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={name}"
+            )
             pictures.append((tmp_path / name).read_bytes())
         assert pictures[0] != pictures[1]
 
 
 def test_charts_take_the_full_width_of_the_page(browse: Browse) -> None:
     """Measured by a script, without the policy that forbids it."""
-    page = html_page(report_of([], [stored_run(1, "one", full_result(5.0)), *experiments()], wall=WALL))
+    page = html_page(
+        report_of([], [stored_run(1, "one", full_result(5.0)), *experiments()], wall=WALL)
+    )
     measure = (
         "for (const one of document.querySelectorAll('figure')) one.title = "
         "one.firstChild.getBoundingClientRect().width / one.parentNode.clientWidth"
     )
-    dom = browse(re.sub(r"<meta http-equiv[^>]*>", "", page) + f"<script>{measure}</script>", "--dump-dom").decode()
+    dom = browse(
+        re.sub(r"<meta http-equiv[^>]*>", "", page) + f"<script>{measure}</script>", "--dump-dom"
+    ).decode()
     shares = [float(one) for one in re.findall(r'<figure title="([0-9.]+)"', dom)]
     assert len(shares) >= 3 and min(share for share in shares if share) > 0.95, shares
 

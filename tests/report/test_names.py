@@ -13,8 +13,17 @@ import nictop
 from nictop.cli.hosts import read_recorded_hosts
 from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Line, LinkChange
 from nictop.report.facts.host import show_json, show_schema, show_values
-from nictop.report.facts.names import LINK_FIELDS, MAPPINGS, REFERENCES, Names, _is_reference, _record, names_of
+from nictop.report.facts.names import (
+    LINK_FIELDS,
+    MAPPINGS,
+    REFERENCES,
+    Names,
+    _is_reference,
+    _record,
+    names_of,
+)
 from tests.cli.commands.test_report import busy_queues, check
 from tests.model.hosts import live_host
 from tests.rules.test_recorded_hosts import EXPECTED
@@ -41,7 +50,9 @@ def records(value: Any) -> Iterator[dict[str, Any]]:
             yield from records(one)
 
 
-@pytest.mark.parametrize(("make", "expected"), [(demo, set()), (busy_queues, set()), (live_host, {"lower", "master"})])
+@pytest.mark.parametrize(
+    ("make", "expected"), [(demo, set()), (busy_queues, set()), (live_host, {"lower", "master"})]
+)
 def test_every_number_of_a_link_has_its_name_beside_it(make: Any, expected: set[str]) -> None:
     snapshot = make()
     names = {link.ifindex: link.name for link in snapshot.links.values()}
@@ -50,7 +61,9 @@ def test_every_number_of_a_link_has_its_name_beside_it(make: Any, expected: set[
         for field in LINK_FIELDS.intersection(record):
             if type(record[field]) is int and not (field == "ifindex" and "name" in record):
                 is_foreign = field == "lower" and record["lower_namespace"] is not None
-                assert record[f"{field}_name"] == (None if is_foreign else names.get(record[field])), (field, record)
+                assert record[f"{field}_name"] == (
+                    None if is_foreign else names.get(record[field])
+                ), (field, record)
                 seen.add(field)
     assert seen == expected
 
@@ -82,7 +95,11 @@ def test_rates_can_be_read_by_name() -> None:
 
 def test_counters_can_be_read_by_name() -> None:
     document = json.loads(show_json(demo()))
-    raw, names, named = document["counters"], document["counter_names"], document["counters_by_name"]
+    raw, names, named = (
+        document["counters"],
+        document["counter_names"],
+        document["counters_by_name"],
+    )
     ifindex = next(number for number, name in raw["links_names"].items() if name == "ens224")
     position = names["links"].index("rx_bytes")
     assert named["links"]["ens224"]["rx_bytes"] == raw["links"][ifindex][position] > 0
@@ -112,7 +129,8 @@ def case_hosts() -> Iterator[Snapshot]:
 
 
 def unnamed(found: Sequence[dict[str, Any]], names: Names) -> Iterator[tuple[str, object]]:
-    """(field, number) of each number whose name is known elsewhere in the document, and is not beside it."""
+    """(field, number) of each number whose name is known elsewhere in the document, and is not
+    beside it."""
     for record in found:
         for field, kind in REFERENCES.items():
             value = record.get(field)
@@ -122,7 +140,10 @@ def unnamed(found: Sequence[dict[str, Any]], names: Names) -> Iterator[tuple[str
             if value is None or is_record or not _is_reference(field, record):
                 continue
             is_foreign = field == "lower" and record.get("lower_namespace") is not None
-            known = [getattr(names, kind).get(str(one)) for one in (value if isinstance(value, list) else [value])]
+            known = [
+                getattr(names, kind).get(str(one))
+                for one in (value if isinstance(value, list) else [value])
+            ]
             beside = record.get(f"{field}_names", [record.get(f"{field}_name")])
             if known and not is_foreign and beside != known:
                 yield field, value
@@ -137,11 +158,21 @@ def unnamed(found: Sequence[dict[str, Any]], names: Names) -> Iterator[tuple[str
 def test_every_number_of_every_known_host_has_its_name_beside_it() -> None:
     """All captured hosts, and the hosts of all rules."""
     seen: set[str] = set()
-    for snapshot in (demo(), busy_queues(), live_host(), *map(captured, sorted(EXPECTED)), *case_hosts()):
+    for snapshot in (
+        demo(),
+        busy_queues(),
+        live_host(),
+        *map(captured, sorted(EXPECTED)),
+        *case_hosts(),
+    ):
         found = list(records(show_values(snapshot)))
         assert list(unnamed(found, names_of(snapshot))) == [], snapshot.host
         for record in found:
-            seen |= {field for field in REFERENCES if record.get(f"{field}_name") or record.get(f"{field}_names")}
+            seen |= {
+                field
+                for field in REFERENCES
+                if record.get(f"{field}_name") or record.get(f"{field}_names")
+            }
             seen |= {"interrupt"} if record.get("name") and "actions" in record else set()
     assert seen >= {"master", "lower", "table", "active_profile", "state", "interrupt"}
 
@@ -150,10 +181,14 @@ def test_threads_and_interrupts_have_names_wherever_they_are_counted() -> None:
     document = json.loads(show_json(captured("virtio-4-queues")))
     interrupts = {str(one["number"]): one["name"] for one in document["inventory"]["interrupts"]}
     threads = {str(one["tid"]): one["name"] for one in document["inventory"]["threads"]}
-    assert any("input" in name for name in interrupts.values()) and "ksoftirqd/0" in threads.values()
+    assert (
+        any("input" in name for name in interrupts.values()) and "ksoftirqd/0" in threads.values()
+    )
     for part in ("counters", "rates"):
         named = document[part]["interrupts_names"]
-        assert named == {number: interrupts[number] for number in document[part]["interrupts"]}, part
+        assert named == {number: interrupts[number] for number in document[part]["interrupts"]}, (
+            part
+        )
     counted = document["counters"]
     assert counted["threads_names"] == {number: threads[number] for number in counted["threads"]}
 
@@ -165,7 +200,10 @@ def test_a_field_has_a_name_only_where_it_is_a_reference() -> None:
     threads = Names({}, {"81": "napi/ens4-8193"}, {"44": "virtio0-input.0"})
     napi = _record({"id": 8193, "irq": 44, "thread": 81}, threads)
     assert (napi["irq_name"], napi["thread_name"]) == ("virtio0-input.0", "napi/ens4-8193")
-    assert _record({"napi_threads": [81, 82]}, threads)["napi_threads_names"] == ["napi/ens4-8193", None]
+    assert _record({"napi_threads": [81, 82]}, threads)["napi_threads_names"] == [
+        "napi/ens4-8193",
+        None,
+    ]
     assert _record({"pid": 81, "tid": 82}, threads)["pid_name"] == "napi/ens4-8193"
     assert "pid_name" not in _record({"pid": 81, "euid": 0}, threads)
     assert _record({"waits": {"81": [1, 2]}}, threads)["waits_names"] == {"81": "napi/ens4-8193"}
@@ -189,3 +227,14 @@ def test_the_schema_has_the_names() -> None:
     check(json.loads(show_json(demo())), schema, schema["$defs"])
     assert "master_name" in schema["$defs"]["Link"]["properties"]
     assert "name" in schema["$defs"]["QueueMap"]["properties"]
+
+
+def test_an_unread_link_has_no_queue_map() -> None:
+    """An empty one would say that it has no queues."""
+    snapshot = live_host()
+    new = LinkChange(
+        1e6, 77, gone=False, name="ens9", operstate="up", carrier=True, flags=3, mtu=1500
+    )
+    after = advance(snapshot, Line(link_change=new))
+    maps = show_values(after)["queue_maps"]
+    assert maps and "77" not in maps

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from dataclasses import replace
 
 import msgspec
@@ -24,10 +26,19 @@ from nictop.report.path import PathDocument, path_json, path_schema, path_text
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from tests.cli.commands.test_report import check as matches_schema
 from tests.support.findings import finding
+from tests.support.hostile import NAME as HOSTILE
 
-HOSTILE = "ev\x1b[2J\u202eil"
 A = PathEnd("vm1", "ens3", 3, "192.0.2.1", "52:54:00:00:00:01", 1500, root=True, nics={3: "ens3"})
-B = PathEnd("vm2", "ens4", 4, "192.0.2.2", "52:54:00:00:00:02", 1500, root=False, nics={4: "ens4", 5: "ens5"})
+B = PathEnd(
+    "vm2",
+    "ens4",
+    4,
+    "192.0.2.2",
+    "52:54:00:00:00:02",
+    1500,
+    root=False,
+    nics={4: "ens4", 5: "ens5"},
+)
 ROUTE = TrafficPath("192.0.2.2", "192.0.2.1", "unicast", 3, None, "reachable", "52:54:00:00:00:02")
 TEST = PathTest(
     address="192.0.2.2",
@@ -83,22 +94,28 @@ def test_text() -> None:
             {"path": replace(ROUTE, gateway="192.0.2.254"), "mtu": None},
             "  route     via 192.0.2.254, by ens3",
         ),
-        ({"path": replace(ROUTE, route="prohibit")}, "  route     of type prohibit: nothing is sent"),
+        ({"path": replace(ROUTE, route="prohibit")}, "  route     of type prohibit: nothing is "
+                                                     "sent"),
         ({"path": replace(ROUTE, neighbour="failed", neighbour_address=None), "macs": ()},
          "  neighbour no MAC address (failed); no host answers ARP"),
         ({"macs": ("52:54:00:00:00:02", "52:54:00:00:00:09")},
-         "  neighbour 52:54:00:00:00:02 (reachable); 2 MAC addresses for ARP: 52:54:00:00:00:02, 52:54:00:00:00:09"),
+         "  neighbour 52:54:00:00:00:02 (reachable); 2 MAC addresses for ARP: 52:54:00:00:00:02, "
+         "52:54:00:00:00:09"),
         ({"macs": None, "unreadable": {"macs": Unreadable("needs_root", "packet socket: EPERM")}},
-         "  neighbour 52:54:00:00:00:02 (reachable); who else answers: needs root (packet socket: EPERM)"),
+         "  neighbour 52:54:00:00:00:02 (reachable); who else answers: needs root (packet socket: "
+         "EPERM)"),
         ({"unreadable": {"icmp": Unreadable("needs_root", "net.ipv4.ping_group_range is 1 0")}},
          "  ICMP echo not tested: needs root (net.ipv4.ping_group_range is 1 0); UDP is used"),
         ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "192.0.2.254", 1400)),)},
-         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from 192.0.2.254 (MTU 1400)'),
+         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from 192.0.2.254 (MTU '
+         '1400)'),
         ({"sizes": (PathSize("udp", 9000, 4000, complete=False),)},
-         '  largest   4000 bytes (UDP, DF set); larger packets are lost, no ICMP "fragmentation needed"; search not '
+         '  largest   4000 bytes (UDP, DF set); larger packets are lost, no ICMP "fragmentation '
+         'needed"; search not '
          "finished"),
         ({"sizes": (PathSize("udp", 1500, 1400, IcmpError(3, 4, "{0[x]}{", 1400)),)},
-         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from {0[x]}{ (MTU 1400)'),
+         '  largest   1400 bytes (UDP, DF set); ICMP "fragmentation needed" from {0[x]}{ (MTU '
+         '1400)'),
         ({"sizes": (PathSize("udp", 1500),)}, "  largest   no size was answered (UDP, DF set)"),
         ({"sizes": (PathSize("udp", 1500, complete=False),)},
          "  largest   no size was answered (UDP, DF set); search not finished"),
@@ -114,7 +131,9 @@ def test_lines(changed: dict[str, object], line: str) -> None:
 def test_who_else_sent_to_the_listener() -> None:
     strangers = (RefusedSender("cookie", "192.0.2.7", 3), RefusedSender("silent", "\x1b[2J", 1))
     direction = PathDirection(A, B, TEST, replace(LISTENER, refused=strangers))
-    lines = path_text(PathReport(PathResult(1.0, "", 5201, (direction, BACK)), ()), 200).splitlines()
+    lines = path_text(
+        PathReport(PathResult(1.0, "", 5201, (direction, BACK)), ()), 200
+    ).splitlines()
     first = lines.index("  refused   3 datagrams without the cookie of the test, from 192.0.2.7")
     assert lines[first + 1].startswith("            1 connection of another host, from ")
     assert "\x1b" not in "".join(lines)
@@ -127,7 +146,12 @@ def test_json_matches_its_schema() -> None:
     assert text.isascii()
     matches_schema(json.loads(text), schema, schema["$defs"])
     direction = json.loads(text)["directions"][0]
-    assert [direction[key] for key in ("largest_packet", "mtu", "too_big_from", "routers")] == [1400, 1500, "", 1]
+    assert [direction[key] for key in ("largest_packet", "mtu", "too_big_from", "routers")] == [
+        1400,
+        1500,
+        "",
+        1,
+    ]
     assert direction["protocols"][1] == {
         "protocol": "udp",
         "outcome": "prohibited",
@@ -138,7 +162,20 @@ def test_json_matches_its_schema() -> None:
         "rtt_median": None,
         "rtt_p99": None,
     }
-    assert msgspec.json.schema(PathDocument, schema_hook=lambda _: {"type": "string"})["$ref"] == schema["$ref"]
+    assert (
+        msgspec.json.schema(PathDocument, schema_hook=lambda _: {"type": "string"})["$ref"]
+        == schema["$ref"]
+    )
+
+
+def test_json_has_no_number_that_json_does_not_have() -> None:
+    """A stored file may contain any float."""
+    replies = (PathReplies("tcp", "", 3, (math.inf, math.nan, 0.5)),)
+    direction = PathDirection(A, B, replace(TEST, replies=replies), LISTENER)
+    report = replace(REPORT, result=replace(REPORT.result, directions=(direction, BACK)))
+    numbers = json.loads(path_json(report), parse_constant=pytest.fail)
+    (tcp,) = numbers["result"]["directions"][0]["test"]["replies"]
+    assert tcp["rtts"] == [sys.float_info.max, 0.0, 0.5]
 
 
 def test_hostile_texts() -> None:
@@ -147,14 +184,20 @@ def test_hostile_texts() -> None:
         TEST,
         path=replace(ROUTE, gateway=HOSTILE, neighbour=HOSTILE, neighbour_address=HOSTILE),
         macs=(HOSTILE, HOSTILE),
-        replies=(PathReplies("udp", HOSTILE, 1, (), (IcmpError(3, 3, HOSTILE),)), PathReplies("tcp", error=HOSTILE)),
+        replies=(
+            PathReplies("udp", HOSTILE, 1, (), (IcmpError(3, 3, HOSTILE),)),
+            PathReplies("tcp", error=HOSTILE),
+        ),
         sizes=(PathSize("udp", 1500, 1400, IcmpError(3, 4, HOSTILE, 1)),),
         unreadable={"icmp": Unreadable("needs_root", HOSTILE)},
     )
     end = replace(A, host=HOSTILE, nic=HOSTILE, nics={3: HOSTILE})
     direction = PathDirection(end, end, test, LISTENER)
     report = PathReport(
-        replace(REPORT.result, directions=(direction, replace(direction, test=None, failure=HOSTILE))), ()
+        replace(
+            REPORT.result, directions=(direction, replace(direction, test=None, failure=HOSTILE))
+        ),
+        (),
     )
     for text in (path_text(report, 80), path_json(report), ASCII.encode(path_text(report, 80))):
         assert "\x1b" not in text and "\u202e" not in text

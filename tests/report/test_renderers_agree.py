@@ -1,4 +1,5 @@
-"""What a report says in one format it says in the others: each fact and sentence, but for what is listed here."""
+"""What a report says in one format it says in the others: each fact and sentence, but for what is
+listed here."""
 
 from __future__ import annotations
 
@@ -18,22 +19,31 @@ from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.snapshot import advance
 from nictop.model.text.units import wall_time_text
 from nictop.model.window import RatesWindow
-from nictop.report import markdown, tests_summary, text_table
+from nictop.report import tests_summary, text_table
+from nictop.report.document import Document, Section
+from nictop.report.drops import TITLES as TABLE_TITLES
+from nictop.report.drops import host_section
 from nictop.report.facts.connections import connections_text
 from nictop.report.facts.host import show_text
-from nictop.report.findings.check import check_text, unreachable_host_text
-from nictop.report.html.page import html_page
+from nictop.report.findings.check import check_text
+from nictop.report.findings.hosts import unreachable_host_text
+from nictop.report.html.page import html_document, html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import Report, ReportedExperiment, made_at_text, report_of, title_text
 from nictop.report.path import path_text
+from nictop.report.render import markdown
+from nictop.report.render.text import text_of
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.text import experiment_text, run_text
+from nictop.rules.by_device import device_findings
 from nictop.traffic.analysis.comparison import compare_stored_runs
 from nictop.traffic.path.store import StoredPath
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from tests.cli.commands.test_demo import DEMO
+from tests.report import test_drops as drops
 from tests.support import connections
+from tests.support.findings import finding
 from tests.support.kept_runs import demo_runs, kept_runs
 from tests.support.reports import (
     CAPTURED_GUESTS,
@@ -55,21 +65,21 @@ BLOCKS = ("p", "li", "dt", "dd", "td", "h1", "h2", "h3", "h4", "summary", "pre",
 
 
 TITLES = (
-    r"^(nictop (check|traffic|compare|path)|findings|value|source|evidence|limit|verdict|what|why|rule|link|mac|irq)$"
-    r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa pcie|undo|set-up|tests|fix|differs)$"
-    r"|^(histogram|traffic|comparison|▲ not ranked)$"
-    r"|^(rx (pps|b/s) tx .*|irq/s cpu now .*|in what the two differ|latency from|b/a|95 % interval)$"
-    r"|^(share rx b/s .*|process|port limited by|retr/s|rtt container/unit|pid local)$"
+    r"^(nictop "
+    r"(check|traffic|compare|path)|findings|value|source|evidence|limit|verdict|what|why|rule|"
+    r"link|mac|irq|subject|reason)$"
+    r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa "
+    r"pcie|undo|set-up|tests|fix|differs)$"
+    r"|^(histogram|traffic( \d+)?|comparison|▲ not ranked)$"
+    r"|^(rx (pps|b/s) tx .*|irq/s cpu now .*|in what the two differ|latency from|b/a|95 % "
+    r"interval)$"
+    r"|^(who|share|share rx b/s .*|process|port limited by|retr/s|rtt container/unit|pid local)$"
     r"|^(skipped checks|details of |all data|set-up of the run|redaction|run \d+)",
     "titles of sections and columns",
 )
 TREE_COLUMNS = (
     r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$",
     "the tree of the page has no column for the address of virtual links",
-)
-JSON_HINT = (
-    r"^(\d+ virtual interfaces? in the table above|details( are in the json data below\.)?$|--format json)",
-    "each names its own place of the other data",
 )
 RANGE = (r"^\d+(\.\d+)? [nμm]?s$", "a range of a histogram without a bar")
 TINY_SHARE = (r"^<\.01$", "in the table of CPU cost; too small for a sentence")
@@ -79,9 +89,16 @@ COST_SENTENCE = (
 )
 HOTTEST_SOFTIRQ = (r"softirq [0-9.]+ %", "the table of the text has the softirq time of all CPUs")
 ONLY_IN: dict[str, tuple[tuple[str, str], ...]] = {
-    "text": (TITLES, TREE_COLUMNS, JSON_HINT, RANGE, TINY_SHARE),
-    "markdown": (TITLES, TREE_COLUMNS, JSON_HINT, RANGE, TINY_SHARE, COST_SENTENCE, HOTTEST_SOFTIRQ),
-    "html": (TITLES, JSON_HINT, COST_SENTENCE, HOTTEST_SOFTIRQ),
+    "text": (TITLES, TREE_COLUMNS, RANGE, TINY_SHARE),
+    "markdown": (
+        TITLES,
+        TREE_COLUMNS,
+        RANGE,
+        TINY_SHARE,
+        COST_SENTENCE,
+        HOTTEST_SOFTIRQ,
+    ),
+    "html": (TITLES, COST_SENTENCE, HOTTEST_SOFTIRQ),
 }
 """Format → (pattern of a fact that another one lacks, why)."""
 BASES = sorted(one.stem for one in (CASES_DIRECTORY / "bases").glob("*.json"))
@@ -179,8 +196,8 @@ def bare(word: str) -> str:
 
 
 def lost_clauses(fact: str, other: str, words: frozenset[str]) -> list[str]:
-    """Clauses of a fact that are not in the other text, neither as a whole nor word by word, as where cells stand close
-    together. Cut texts are compared by what is left of them."""
+    """Clauses of a fact that are not in the other text, neither as a whole nor word by word, as
+    where cells stand close together. Cut texts are compared by what is left of them."""
     if fact in other:
         return []
     clauses = [one for one in re.split(CLAUSES, fact) if one.strip("·:;, ")]
@@ -192,7 +209,8 @@ def lost_clauses(fact: str, other: str, words: frozenset[str]) -> list[str]:
 
 
 def is_word_in(word: str, words: frozenset[str]) -> bool:
-    """The word, or one that is cut at its end or in its middle, as names and addresses in columns are."""
+    """The word, or one that is cut at its end or in its middle, as names and addresses in columns
+    are."""
     if word in words:
         return True
     first, cut, last = word.partition("…")
@@ -209,10 +227,12 @@ def is_cut_of(short: str, word: str) -> bool:
 def missing(of: Iterable[str], other: Iterable[str]) -> list[str]:
     whole = " ".join(map(plain, other))
     words = frozenset(map(bare, whole.split()))
-    return list(dict.fromkeys(lost for fact in facts(of) for lost in lost_clauses(fact, whole, words)))
+    return list(
+        dict.fromkeys(lost for fact in facts(of) for lost in lost_clauses(fact, whole, words))
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ the subjects
+# ------------------------------------------------------------------------------------- the subjects
 
 
 def text_page(report: Report) -> str:
@@ -222,13 +242,23 @@ def text_page(report: Report) -> str:
         f"{made_at_text(report)} · nictop {__version__}",
         tests_summary.tests_verdict(tests_summary.test_lines(report)),
     ]
-    lines += [f"{line.name}: {line.text}" if line.name else line.text for line in tests_summary.test_lines(report)]
+    lines += [
+        f"{line.name}: {line.text}" if line.name else line.text
+        for line in tests_summary.test_lines(report)
+    ]
     lines += [unreachable_host_text(one) for one in report.unreachable]
     if report.hosts or report.unreachable:
-        lines.append(check_text(report.hosts, report.diagnosis, WIDE, report.unreachable, skipped=True))
-    lines += [show_text(host.snapshot, WIDE) for host in report.hosts]
+        lines.append(
+            check_text(report.hosts, report.diagnosis, WIDE, report.unreachable, skipped=True)
+        )
     lines += [
-        connections_text([(host.snapshot, RatesWindow())], WIDE) for host in report.hosts if host.snapshot.connections
+        show_text(host.snapshot, WIDE, device_findings(report.diagnosis, host.name))
+        for host in report.hosts
+    ]
+    lines += [
+        connections_text([(host.snapshot, RatesWindow())], WIDE)
+        for host in report.hosts
+        if host.snapshot.connections
     ]
     for experiment in report.experiments:
         lines.append(experiment_text(experiment.runs, WIDE))
@@ -236,7 +266,11 @@ def text_page(report: Report) -> str:
         if experiment.comparison is not None:
             lines.append(comparison_text(experiment.comparison, experiment.names, WIDE))
     for path in report.path_tests:
-        lines += [path.label, wall_time_text(path.test.report.result.wall), path_text(path.test.report, WIDE)]
+        lines += [
+            path.label,
+            wall_time_text(path.test.report.result.wall),
+            path_text(path.test.report, WIDE),
+        ]
     return "\n".join((*lines, *report.hidden))
 
 
@@ -254,7 +288,9 @@ def of_answers(*found: Answer) -> Report:
 
 def switched_bridge() -> Report:
     """A virtual link that has heard a neighbour."""
-    listened = {"br0": {"protocol": "LLDP", "system_name": "switch-7", "port": "Gi1/0/3", "pvid": 17}}
+    listened = {
+        "br0": {"protocol": "LLDP", "system_name": "switch-7", "port": "Gi1/0/3", "pvid": 17}
+    }
     return of_answers(answer_of({"base": "proxmox-host", "listened": {BRIDGE: listened["br0"]}}))
 
 
@@ -263,13 +299,21 @@ def with_connections() -> Report:
     assert snapshot.counters is not None
     ifindex = next(link.ifindex for link in snapshot.links.values() if link.bus)
     return of_answers(
-        (advance(snapshot, connections.line(connections.busy_reading(snapshot.counters.time, (ifindex,)))), window)
+        (
+            advance(
+                snapshot,
+                connections.line(connections.busy_reading(snapshot.counters.time, (ifindex,))),
+            ),
+            window,
+        )
     )
 
 
 def disconnected() -> Report:
     snapshot, window = captured_guest(CAPTURED_GUESTS[0], "guest")
-    return of_answers((replace(snapshot, state="failed", message="the connection was lost"), window))
+    return of_answers(
+        (replace(snapshot, state="failed", message="the connection was lost"), window)
+    )
 
 
 def refused_comparison() -> Report:
@@ -278,10 +322,16 @@ def refused_comparison() -> Report:
     comparison = replace(
         compare_stored_runs(a, b, ("first", "second")),
         verdict="refused",
-        refusals=("first 1: CPU not measured", "first 2: CPU not measured", "different tests: bulk, rr"),
+        refusals=(
+            "first 1: CPU not measured",
+            "first 2: CPU not measured",
+            "different tests: bulk, rr",
+        ),
     )
     assert comparison.known_text
-    return replace(of_answers(), experiments=(ReportedExperiment((), ("first", "second"), comparison),))
+    return replace(
+        of_answers(), experiments=(ReportedExperiment((), ("first", "second"), comparison),)
+    )
 
 
 def with_ring_drops() -> Result:
@@ -298,15 +348,21 @@ SUBJECTS: dict[str, Callable[[], Report]] = {
         f"captured: {name}": partial(lambda name: of_answers(captured_guest(name, "guest")), name)
         for name in CAPTURED_GUESTS
     },
-    **{f"host: {name}": partial(lambda name: of_answers(answer_of(base(name))), name) for name in BASES},
+    **{
+        f"host: {name}": partial(lambda name: of_answers(answer_of(base(name))), name)
+        for name in BASES
+    },
     "recording: demo": lambda: of_answers(*read_recorded_hosts(str(DEMO), None)),
     "recording: format 1": lambda: of_answers(*read_recorded_hosts(str(FORMAT_1), None)),
     "host: a bridge with a neighbour": switched_bridge,
     "host: connections": with_connections,
     "host: connection lost": disconnected,
-    "hosts: none": lambda: of_answers(Unreachable("vm3", "203.0.113.7 port 22: connection timed out")),
+    "hosts: none": lambda: of_answers(
+        Unreachable("vm3", "203.0.113.7 port 22: connection timed out")
+    ),
     "hosts: one of two": lambda: of_answers(
-        answer_of(base("docker-host")), Unreachable("vm3", "203.0.113.7 port 22: connection timed out")
+        answer_of(base("docker-host")),
+        Unreachable("vm3", "203.0.113.7 port 22: connection timed out"),
     ),
     "everything": rich_report,
     "runs: latency": lambda: of_runs([stored_run(1, "latency", latency_result())]),
@@ -317,7 +373,9 @@ SUBJECTS: dict[str, Callable[[], Report]] = {
         for archive in ("lab", "self-test")
     },
     "comparison: refused": refused_comparison,
-    "path test": lambda: report_of((), (), [StoredPath("3fa2", path_test(BLACK_HOLE), WALL, "0")], wall=WALL),
+    "path test": lambda: report_of(
+        (), (), [StoredPath("3fa2", path_test(BLACK_HOLE), WALL, "0")], wall=WALL
+    ),
 }
 FORMATS: dict[str, tuple[Callable[[Report], str], Callable[[str], list[str]]]] = {
     "text": (text_page, of_text),
@@ -341,14 +399,17 @@ def report_named(subject: str) -> Report:
 @pytest.fixture(autouse=True)
 def wide_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_table, "MAX_LAYOUT_CELLS", WIDE)
-    monkeypatch.setattr(markdown, "MARKDOWN_FACT_CELLS", WIDE)
+    monkeypatch.setattr(markdown, "FACT_CELLS", WIDE)
 
 
 def set_up_texts(report: Report) -> frozenset[str]:
-    """Of the set-up of runs, which the text does not repeat: it is for the terminal in which they were made."""
+    """Of the set-up of runs, which the text does not repeat: it is for the terminal in which they
+    were made."""
     runs = [run for experiment in report.experiments for run in experiment.runs]
     texts = [text for run in runs for pair in run.result.facts.items() for text in pair]
-    return frozenset(bare(part) for text in texts for part in (plain(text), *re.split(CLAUSES, plain(text))))
+    return frozenset(
+        bare(part) for text in texts for part in (plain(text), *re.split(CLAUSES, plain(text)))
+    )
 
 
 def lost(subject: str, one: str, other: str) -> list[str]:
@@ -357,7 +418,8 @@ def lost(subject: str, one: str, other: str) -> list[str]:
     return [
         clause
         for clause in missing(lines_of(subject, one), lines_of(subject, other))
-        if bare(clause) not in left_out and not any(re.search(pattern, clause) for pattern, _ in ONLY_IN[one])
+        if bare(clause) not in left_out
+        and not any(re.search(pattern, clause) for pattern, _ in ONLY_IN[one])
     ]
 
 
@@ -365,3 +427,30 @@ def lost(subject: str, one: str, other: str) -> list[str]:
 def test_each_fact_of_one_format_is_in_the_others(subject: str) -> None:
     for one, other in PAIRS:
         assert lost(subject, one, other) == [], f"in {one}, not in {other}"
+
+
+# ---------------------------------------------------------------------------------- dropped packets
+
+
+def dropped() -> tuple[Section, ...]:
+    """What two hosts dropped, one of them with a finding, and a host that was not monitored."""
+    found = finding(rule="rp_filter_drops_an_asymmetric_path", subject="ens3", title="drops")
+    explained = replace(drops.RESULT, rows=(replace(drops.ROW, findings=(found,)), drops.EXPECTED))
+    refused = replace(drops.RESULT, host="vm2", report=replace(drops.REPORT, state="busy"))
+    return tuple(map(host_section, (drops.RESULT, explained, refused)))
+
+
+def test_each_fact_about_dropped_packets_is_in_all_formats() -> None:
+    """`nictop drops` prints them as text only; the others can draw every document."""
+    sections = dropped()
+    lines = {
+        "text": of_text(text_of(sections, WIDE)),
+        "markdown": of_markdown(markdown.markdown_of(sections)),
+        "html": of_html(html_document(Document("", "", sections))),
+    }
+    for one, other in PAIRS:
+        lost_clauses = missing(lines[one], lines[other])
+        assert [clause for clause in lost_clauses if clause not in DROPS_TITLES] == [], (one, other)
+
+
+DROPS_TITLES = tuple(title.casefold() for title in TABLE_TITLES)

@@ -48,15 +48,21 @@ def save_all_runs() -> None:
         save_run(one, place)
 
 
-# ------------------------------------------------------------------------------------------------------- a report
+# ----------------------------------------------------------------------------------------- a report
 
 
-def test_a_live_host(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_live_host(
+    scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
     assert main(["report", "-o", "a.html", "--watch", "5"]) == 0
     written = home / "here" / "a.html"
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     page = written.read_text("ascii")
-    assert "Wired connection 1" in page and "nmcli con mod uuid" in page and "rates over 5.00 s" in page
+    assert (
+        "Wired connection 1" in page
+        and "nmcli con mod uuid" in page
+        and "rates over 5.00 s" in page
+    )
     streams = capsys.readouterr()
     assert streams.out == "" and streams.err == "written: a.html\n"
     assert scripted.closed
@@ -85,7 +91,9 @@ def test_the_name_of_the_file_decides_the_format(
     assert Path(arguments[1]).read_text().startswith(begin)
 
 
-def test_to_stdout(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_to_stdout(
+    scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
     assert main(["report", "-o", "-", "--watch", "1"]) == 0
     streams = capsys.readouterr()
     assert streams.out.startswith("<!DOCTYPE html>") and streams.err == ""
@@ -113,7 +121,7 @@ def test_a_recording(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     page = capsys.readouterr().out
     assert page.count('id="host-') == 2 and "ens192" in page
     assert main(["report", "monday.nictop", "--at", "+0", "-o", "-"]) == 3
-    assert "unreachable" in capsys.readouterr().out
+    assert "not read" in capsys.readouterr().out
 
 
 def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +129,10 @@ def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) 
     streams = capsys.readouterr()
     assert "198.51.100.11" not in streams.out and "77777777-7777" not in streams.out
     for text in (streams.err, streams.out):
-        assert re.search(r"Redacted: \d host names?, ", text) is not None and "8 IPv4 addresses" in text
+        assert (
+            re.search(r"Redacted: \d host names?, ", text) is not None
+            and "8 IPv4 addresses" in text
+        )
 
 
 def test_an_unreachable_host_is_in_the_page(
@@ -131,7 +142,7 @@ def test_an_unreachable_host_is_in_the_page(
     source.send(SourceState("lost", "it went away"))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
     assert main(["report", "-o", "-"]) == 3
-    assert "guest · unreachable: it went away" in capsys.readouterr().out.replace("&#183;", "·")
+    assert "guest · not read: it went away" in capsys.readouterr().out.replace("&#183;", "·")
 
 
 @pytest.mark.parametrize(
@@ -142,14 +153,16 @@ def test_an_unreachable_host_is_in_the_page(
         (["-o", "absent/x.html", "one"], "cannot write absent/x.html"),
     ],
 )
-def test_invalid_arguments_are_refused(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_refused(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_all_runs()
     assert main(["report", *arguments]) == 2
     streams = capsys.readouterr()
     assert sentence in streams.err and streams.out == ""
 
 
-# --------------------------------------------------------------------------------------------------------- subjects
+# ----------------------------------------------------------------------------------------- subjects
 
 
 def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
@@ -158,21 +171,33 @@ def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     assert found.hosts == ("vm1", "root@vm2:2222", "local")
     assert [run.identity for run in found.runs] == ["one-1"] * 3
     assert (
-        found.observes_hosts and not classify_subjects(["one"]).observes_hosts and classify_subjects([]).observes_hosts
+        found.observes_hosts
+        and not classify_subjects(["one"]).observes_hosts
+        and classify_subjects([]).observes_hosts
     )
 
 
-def test_path_tests_are_reported_by_identity_label_and_file(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path_tests_are_reported_by_identity_label_and_file(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     save_all_runs()
     place = PATH_FILES.directory(os.environ)
-    file = PATH_FILES.save(StoredPath("beef1234", path_test(BLACK_HOLE), 1.0, "0", label="monday"), place)
+    file = PATH_FILES.save(
+        StoredPath("beef1234", path_test(BLACK_HOLE), 1.0, "0", label="monday"), place
+    )
     for word in ("beef", "monday", str(file), str(place)):
         found = classify_subjects([word])
-        assert [one.identity for one in found.path_tests] == ["beef1234"] and not found.observes_hosts, word
+        assert [one.identity for one in found.path_tests] == [
+            "beef1234"
+        ] and not found.observes_hosts, word
         assert found.runs == () and found.hosts == ()
     assert main(["report", "beef", "one", "-o", "-", "--format", "markdown"]) == 0
     page = capsys.readouterr().out
-    assert "## nictop path" in page and "ip link set dev ens4 mtu 1400" in page and "## nictop traffic" in page
+    assert (
+        "## nictop path" in page
+        and "ip link set dev ens4 mtu 1400" in page
+        and "## nictop traffic" in page
+    )
     assert main(["report", "beef", "-o", "-"]) == 0
     page = capsys.readouterr().out
     assert "<h2>Path test</h2>" in page and "ip link set dev ens4 mtu 1400" in page
@@ -191,7 +216,7 @@ def test_without_a_home_directory_every_argument_is_a_host(monkeypatch: pytest.M
     assert classify_subjects(["beef1234"]).hosts == ("beef1234",)
 
 
-# --------------------------------------------------------------------------------------------------------- the file
+# ----------------------------------------------------------------------------------------- the file
 
 
 def test_files_are_replaced_only_with_force(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,7 +226,10 @@ def test_files_are_replaced_only_with_force(home: Path, capsys: pytest.CaptureFi
     assert main(["report", "one", "-o", "a.html"]) == 2
     assert written.read_text() == "mine" and "--force replaces it" in capsys.readouterr().err
     assert main(["report", "one", "-o", "a.html", "--force"]) == 0
-    assert written.read_text().startswith("<!DOCTYPE") and stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert (
+        written.read_text().startswith("<!DOCTYPE")
+        and stat.S_IMODE(written.stat().st_mode) == 0o600
+    )
     assert [one.name for one in written.parent.iterdir()] == ["a.html"]
 
 
@@ -238,7 +266,11 @@ def test_a_directory_is_not_replaced(home: Path) -> None:
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_hosts_are_observed(
-    path: str, sentence: str, home: Path, scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]
+    path: str,
+    sentence: str,
+    home: Path,
+    scripted: ScriptedSource,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (home / "here" / "d").mkdir()
     assert main(["report", "-o", path, "--force"]) == 2

@@ -14,10 +14,11 @@ from nictop.report.page import Report, report_of
 from nictop.report.tests_summary import test_lines as lines_of
 from nictop.report.tests_summary import tests_verdict as verdict_of
 from nictop.rules import Diagnosis
-from nictop.traffic.analysis.path_proof import PathProof
+from nictop.traffic.failures import Failure
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.failures import Failure
+from nictop.traffic.results.store import WithoutResult
 from tests.support.reports import rich_report
 from tests.traffic.runs import result
 
@@ -61,15 +62,25 @@ def test_every_test_has_a_line_before_the_findings(results: list[Result], verdic
         assert ("path not verified" in top) == (UNVERIFIED in results)
 
 
-def test_a_test_without_a_result_is_told() -> None:
-    made = report(without_result=("no result of the test (client a, server b) at 10:00:00: stopped",))
-    assert [(one.name, one.standing) for one in lines_of(made)] == [("", "failed")]
+@pytest.mark.parametrize(
+    ("has_failed", "standing", "verdict"),
+    [(True, "failed", "1 of 1 test failed"), (False, "missing", "1 of 1 test without a result")],
+)
+def test_a_test_without_a_result_is_told(has_failed: bool, standing: str, verdict: str) -> None:
+    """One that was still running at the time of the report has not failed."""
+    sentence = "no result of the test (client a, server b) at 10:00:00: stopped"
+    made = report(without_result=(WithoutResult(sentence, has_failed),))
+    assert [(one.name, one.standing) for one in lines_of(made)] == [("", standing)]
     for page in (html_page, markdown_page):
-        assert "stopped" in page(made) and "1 of 1 test failed" in page(made)
+        assert "stopped" in page(made) and verdict in page(made)
+        assert has_failed or "1 test failed" not in page(made)
 
 
 def test_of_repeated_runs_those_that_failed_are_counted() -> None:
-    runs = [stored(number, one, "x") for number, one in enumerate((result(), replace(FAILED, wall=2.0)), 1)]
+    runs = [
+        stored(number, one, "x")
+        for number, one in enumerate((result(), replace(FAILED, wall=2.0)), 1)
+    ]
     (line,) = lines_of(report_of((), runs, wall=0.0))
     assert line.standing == "failed"
     assert line.text == "a → b: 5.00 Gb/s, ✖ failed (1 of 2 runs): connection refused by b"

@@ -1,1 +1,2 @@
-"""Public problem reports as cases: what the rules must say about them, and what they must not say."""
+"""Public problem reports as cases: what the rules must say about them, and what they must not
+say."""

@@ -1,4 +1,5 @@
-"""``python -m tests.reports [NAME]``: the scoreboard; with a name, also all that the rules say about that report."""
+"""``python -m tests.reports [NAME]``: the scoreboard; with a name, also all that the rules say
+about that report."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ from tests.reports.library import SCORES, Report, Result, evaluate, reports
 
 def main() -> None:
     names = sys.argv[1:]
-    results = [(report, evaluate(report)) for report in reports() if not names or report.name in names]
+    results = [
+        (report, evaluate(report)) for report in reports() if not names or report.name in names
+    ]
     for report, result in results:
         print(f"{result.score:13}{report.content['kind']:32}{report.name}")
         for problem in result.problems:

@@ -1,15 +1,19 @@
-"""Reads tests/data/reports/*.json, one public problem report with a confirmed cause each, and scores the rules by it.
+"""Reads tests/data/reports/*.json, one public problem report with a confirmed cause each, and
+scores the rules by it.
 
-    source, date, kind, driver, kernel, saw, cause, confirmed   where it was read, and what was reported
-    hosts   [HOST]    as in tests/support/rule_cases.py, and "log": lines of the kernel log in their order, each
-                      "[SECONDS] TEXT", "TEXT" (some minutes before the inventory), or
-                      {"text": …, "count": 5000, "every": 2.0}: the last one a minute before the inventory
+    source, date, kind, driver, kernel, saw, cause, confirmed   where it was read, and what was
+    reported
+    hosts   [HOST]    as in tests/support/rule_cases.py, and "log": lines of the kernel log in their
+                      order, each "[SECONDS] TEXT", "TEXT" (some minutes before the inventory), or
+                      {"text": …, "count": 5000, "every": 2.0}: the last one a minute before the
+                      inventory
     expect  [{"rule", "subject", "severity", "says": [words], "first": [parts of the first fix],
               "persistent": [parts of a fix that survives a reboot]}]
     never   [phrases that no finding may contain]
     score   "right" if missing; else what the rules reach, with the reason in "limits"
 
-The log goes through the probe's own selection (`kernel_log.select`), the rest through the rules as a live host's facts.
+The log goes through the probe's own selection (`kernel_log.select`), the rest through the rules as
+a live host's facts.
 """
 
 from __future__ import annotations
@@ -64,7 +68,9 @@ class Result:
 
 def reports() -> tuple[Report, ...]:
     """All of them, by name."""
-    return tuple(Report(path, json.loads(path.read_text())) for path in sorted(FOLDER.glob("*.json")))
+    return tuple(
+        Report(path, json.loads(path.read_text())) for path in sorted(FOLDER.glob("*.json"))
+    )
 
 
 def evaluate(report: Report) -> Result:
@@ -72,7 +78,9 @@ def evaluate(report: Report) -> Result:
     hosts = [host_facts(with_messages(host)) for host in report.content["hosts"]]
     findings = diagnose(hosts).findings
     wrong = [
-        f"says {phrase!r}" for phrase in report.content.get("never", ()) if any(_says(one, phrase) for one in findings)
+        f"says {phrase!r}"
+        for phrase in report.content.get("never", ())
+        if any(_says(one, phrase) for one in findings)
     ]
     answers = [_answer(expected, findings) for expected in report.content.get("expect", ())]
     missing = [problem for problems in answers if problems is not None for problem in problems]
@@ -81,7 +89,9 @@ def evaluate(report: Report) -> Result:
         for expected, problems in zip(report.content.get("expect", ()), answers, strict=True)
         if problems is None
     ]
-    return Result(_score(wrong, missing, unanswered, len(answers)), (*wrong, *missing, *unanswered), findings)
+    return Result(
+        _score(wrong, missing, unanswered, len(answers)), (*wrong, *missing, *unanswered), findings
+    )
 
 
 def _score(wrong: list[str], missing: list[str], unanswered: list[str], expected: int) -> Score:
@@ -92,7 +102,7 @@ def _score(wrong: list[str], missing: list[str], unanswered: list[str], expected
     return "partly" if missing or unanswered else "right"
 
 
-# --------------------------------------------------------------------------------------------------- kernel messages
+# ---------------------------------------------------------------------------------- kernel messages
 
 
 def with_messages(host: dict[str, Any]) -> dict[str, Any]:
@@ -103,19 +113,26 @@ def with_messages(host: dict[str, Any]) -> dict[str, Any]:
         return whole
     functions = whole.get("pci", {})
     addresses = {*functions, *(one["parent"] for one in functions.values() if one.get("parent"))}
-    records = [kmsg_record(number, *line) for number, line in enumerate(log_lines(lines, whole.get("time", 0.0)))]
+    records = [
+        kmsg_record(number, *line)
+        for number, line in enumerate(log_lines(lines, whole.get("time", 0.0)))
+    ]
     selected = select(records, addresses)
     whole["messages"] = [vars(message) for message in selected]
     return whole
 
 
 def log_lines(lines: list[Any], now: float) -> Iterator[tuple[float, str]]:
-    """(seconds since boot, text) of each record; those without a time are a second apart, before `now`."""
+    """(seconds since boot, text) of each record; those without a time are a second apart, before
+    `now`."""
     first = now - LAST_LINE_SECONDS - len(lines)
     for number, line in enumerate(lines):
         if isinstance(line, dict):
             for index in range(line["count"]):
-                yield now - LAST_LINE_SECONDS - (line["count"] - 1 - index) * line["every"], line["text"]
+                yield (
+                    now - LAST_LINE_SECONDS - (line["count"] - 1 - index) * line["every"],
+                    line["text"],
+                )
             continue
         match = TIMED_LINE.match(line)
         if match is None:
@@ -131,7 +148,7 @@ def kmsg_record(number: int, time: float, text: str) -> bytes:
     return b"%d,%d,%d,-;%s\n" % (priority, number, max(0, int(time * 1e6)), escaped)
 
 
-# ------------------------------------------------------------------------------------------------------------ answers
+# ------------------------------------------------------------------------------------------ answers
 
 
 def _answer(expected: dict[str, Any], findings: tuple[Finding, ...]) -> list[str] | None:
@@ -152,10 +169,16 @@ def _lacks(finding: Finding, expected: dict[str, Any]) -> list[str]:
     found = []
     if finding.severity != expected.get("severity", finding.severity):
         found.append(f"{finding.rule}: {finding.severity} instead of {expected['severity']}")
-    found += [f"{finding.rule}: does not say {word!r}" for word in expected.get("says", ()) if not _says(finding, word)]
+    found += [
+        f"{finding.rule}: does not say {word!r}"
+        for word in expected.get("says", ())
+        if not _says(finding, word)
+    ]
     first = _fix_text(finding.fixes[0]) if finding.fixes else ""
     found += [
-        f"{finding.rule}: first fix lacks {part!r}" for part in expected.get("first", ()) if part.lower() not in first
+        f"{finding.rule}: first fix lacks {part!r}"
+        for part in expected.get("first", ())
+        if part.lower() not in first
     ]
     lasting = "\n".join(_fix_text(fix) for fix in finding.fixes if fix.persistent)
     found += [
@@ -172,7 +195,9 @@ def _key(expected: dict[str, Any]) -> str:
 
 def _says(finding: Finding, phrase: str) -> bool:
     evidence = (f"{one.what}: {one.value}" for one in finding.evidence)
-    text = "\n".join((finding.title, finding.why, *evidence, *(_fix_text(fix) for fix in finding.fixes)))
+    text = "\n".join(
+        (finding.title, finding.why, *evidence, *(_fix_text(fix) for fix in finding.fixes))
+    )
     return phrase.lower() in text.lower()
 
 

@@ -21,7 +21,9 @@ def test_report(report: Report) -> None:
 @pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.name)
 def test_file_is_complete(report: Report) -> None:
     content = report.content
-    assert content["source"] and all(one.startswith(("https://", "http://")) for one in content["source"])
+    assert content["source"] and all(
+        one.startswith(("https://", "http://")) for one in content["source"]
+    )
     assert content["saw"] and content["cause"] and content["confirmed"]
     assert content.get("expect") or content.get("never")
     assert ("limits" in content) == ("score" in content)

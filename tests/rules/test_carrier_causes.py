@@ -11,7 +11,12 @@ from tests.support.findings import step_texts
 from tests.support.rule_cases import host_facts
 
 SRIOV = {"total_vfs": 4, "num_vfs": 1, "autoprobe": True, "virtual_functions": ["0000:01:10.0"]}
-VF = {"vendor_id": 0x8086, "device_id": 0x1520, "driver": "igbvf", "physical_function": "0000:01:00.0"}
+VF = {
+    "vendor_id": 0x8086,
+    "device_id": 0x1520,
+    "driver": "igbvf",
+    "physical_function": "0000:01:00.0",
+}
 OWN_VF = {
     "pci": {"0000:01:00.0": {"sriov": SRIOV}, "0000:01:10.0": VF},
     "links": {"eno1v0": {"bus": "pci", "device": "0000:01:10.0", "pci_address": "0000:01:10.0"}},
@@ -30,7 +35,8 @@ OWN_VF = {
         ("aws-guest", {}, "ens5", "cloud NIC", {"cloud": []}),
         ("azure-guest", {}, "enP41394s1", "cloud NIC", {"cloud": []}),
         ("kvm-guest", {"platform": {"environment": "oci"}}, "enp1s0", "cloud NIC", {"cloud": []}),
-        ("hyperv-guest", {"platform": {"environment": "hyperv"}}, "eth0", "virtual NIC", {"hypervisor": []}),
+        ("hyperv-guest", {"platform": {"environment": "hyperv"}}, "eth0", "virtual NIC",
+            {"hypervisor": []}),
     ],
 )  # fmt: skip
 def test_only_a_port_has_a_cable(

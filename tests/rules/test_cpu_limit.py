@@ -1,4 +1,5 @@
-"""A rule that exceeds its CPU time is interrupted and skipped with the reason; all other rules are evaluated."""
+"""A rule that exceeds its CPU time is interrupted and skipped with the reason; all other rules are
+evaluated."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.registry import MAX_RULE_SECONDS, RULE_ATTEMPTS, host_rule, pair_rule
 from tests.support.rule_cases import host_facts
 
+A_MODULE = "nictop.rules.cpus.processors"
+"""A rule has the family of its module."""
 REASON = "check stopped: more than 50 ms of CPU time"
 
 
@@ -39,7 +42,10 @@ def matching(host: HostFacts) -> None:
 
 @pytest.fixture
 def hosts() -> list[HostFacts]:
-    return [host_facts({"base": "kvm-guest", "name": "one"}), host_facts({"base": "vmware-guest", "name": "two"})]
+    return [
+        host_facts({"base": "kvm-guest", "name": "one"}),
+        host_facts({"base": "vmware-guest", "name": "two"}),
+    ]
 
 
 @pytest.fixture(params=[forever, swallowing, matching])
@@ -57,17 +63,24 @@ def slow_rules(request: pytest.FixtureRequest) -> Iterator[None]:
         yield Skipped("slow_for_all", "one", "", "half of it")
         request.param(hosts[0])
 
-    host_rule("CPUs", "info")(slow_for_one)
-    pair_rule("CPUs", "info")(slow_for_all)
+    slow_for_one.__module__ = slow_for_all.__module__ = A_MODULE
+    host_rule("info")(slow_for_one)
+    pair_rule("info")(slow_for_all)
     yield
     del RULES["slow_for_one"], RULES["slow_for_all"]
 
 
 def skips(diagnosis: Diagnosis) -> dict[tuple[str, str], str]:
-    return {(one.rule, one.host): one.reason for one in diagnosis.skipped if one.rule.startswith("slow_")}
+    return {
+        (one.rule, one.host): one.reason
+        for one in diagnosis.skipped
+        if one.rule.startswith("slow_")
+    }
 
 
-def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(slow_rules: None, hosts: list[HostFacts]) -> None:
+def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(
+    slow_rules: None, hosts: list[HostFacts]
+) -> None:
     without = [rule for rule in RULES.values() if not rule.name.startswith("slow_")]
     diagnosis = diagnose(hosts)
     assert skips(diagnosis) == {
@@ -90,7 +103,8 @@ def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> 
             forever(host)
         yield Skipped("slow_at_first", host.name, "", "it was asked")
 
-    host_rule("CPUs", "info")(slow_at_first)
+    slow_at_first.__module__ = A_MODULE
+    host_rule("info")(slow_at_first)
     try:
         assert set(skips(diagnose(hosts)).values()) == {"it was asked"}
     finally:
@@ -121,7 +135,9 @@ def test_a_rule_that_ends_in_time_is_not_interrupted_later() -> None:
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_the_cpu_limit_does_not_grow_with_the_number_of_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cpu_limit_does_not_grow_with_the_number_of_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The limits of 64 hosts would add up to 3.2 s."""
     allowed: list[float] = []
     monkeypatch.setattr("nictop.rules.registry.limited", lambda seconds, _: allowed.append(seconds))

@@ -1,4 +1,5 @@
-"""Rules on an ESXi host: those of Linux hosts are not evaluated, and nothing is reported without a cause."""
+"""Rules on an ESXi host: those of Linux hosts are not evaluated, and nothing is reported without a
+cause."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""No fix of any rule does harm by where it writes: all fixes of all hosts of the rule cases and of the public reports.
+"""No fix of any rule does harm by where it writes: all fixes of all hosts of the rule cases and of
+the public reports.
 
-A fix that survives a reboot is stored where it survives one; one that does not leaves no file; none replaces a file
-that configures something, or the file of another fix; what is undone is what was done.
+A fix that survives a reboot is stored where it survives one; one that does not leaves no file; none
+replaces a file that configures something, or the file of another fix; what is undone is what was
+done.
 """
 
 from __future__ import annotations
@@ -24,23 +26,36 @@ from tests.reports.library import reports, with_messages
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 LOWEST_MTU = 1280
-"""RFC 8200, section 5: what every link with IPv6 must carry; tunnels over one of 576 are not offered by any rule."""
+"""RFC 8200, section 5: what every link with IPv6 must carry; tunnels over one of 576 are not
+offered by any rule."""
 STORES = re.compile(
-    r"> '?/etc/|\bcon (mod|add|clone|delete)\b|systemctl (enable|disable|unmask)|netplan set|sed -i|^(apt|dnf|grubby) |"
-    r"update-grub|^qm set |cmode permanent|mstconfig|tuned-adm profile|machine-id|google_set_multiqueue|"
+    r"> '?/etc/|\bcon (mod|add|clone|delete)\b|systemctl (enable|disable|unmask)|netplan set|sed "
+    r"-i|^(apt|dnf|grubby) |"
+    r"update-grub|^qm set |cmode permanent|mstconfig|tuned-adm "
+    r"profile|machine-id|google_set_multiqueue|"
     r"nmcli networking on|nmcli device reapply|firewall-cmd --permanent"
 )
 """Commands whose effect is still there after a reboot."""
 ACTIVATION_IS_ENOUGH = ("profile_does_not_connect_by_itself",)
-"""Rules for which activating a profile once is the persistent fix: NetworkManager connects it again from then on."""
+"""Rules for which activating a profile once is the persistent fix: NetworkManager connects it again
+from then on."""
 VOLATILE_FOLDERS = ("/run/", "/tmp/", "/usr/lib/", "/lib/")
 """Lost at a reboot, or at the next update of a package."""
-UNDOABLE = re.compile(r"(ip link set (dev )?\S+ mtu|ethtool -[GKLAX] |nmcli con mod|sed -i|bridge vlan add|> /etc/)")
-"""Commands that a fix can always undo, because the old value is in the facts or is a file of its own."""
+UNDOABLE = re.compile(
+    r"(ip link set (dev )?\S+ mtu|ethtool -[GKLAX] |nmcli con mod|sed -i|bridge vlan add|> /etc/)"
+)
+"""Commands that a fix can always undo, because the old value is in the facts or is a file of its
+own."""
 NEEDS_INPUT = re.compile(r"<[A-Z]")
 NOT_UNDONE = {
-    ("no_interrupts_for_virtual_functions", "ethtool -L"): "the old number is in no record of the cases",
-    ("tunnel_mtu_exceeds_its_underlay", "ip link se"): "the kernel refuses the old value (vxlan_change_mtu)",
+    (
+        "no_interrupts_for_virtual_functions",
+        "ethtool -L",
+    ): "the old number is in no record of the cases",
+    (
+        "tunnel_mtu_exceeds_its_underlay",
+        "ip link se",
+    ): "the kernel refuses the old value (vxlan_change_mtu)",
 }
 """(rule, begin of a command) → why."""
 
@@ -66,7 +81,11 @@ class TypedFix(NamedTuple):
     @property
     def files(self) -> list[str]:
         """What it writes with ``>``."""
-        commands = [step.write_to for step in self.fix.commands if isinstance(step, Command) and step.write_to]
+        commands = [
+            step.write_to
+            for step in self.fix.commands
+            if isinstance(step, Command) and step.write_to
+        ]
         manual = " ".join(str(step) for step in self.fix.commands if not isinstance(step, Command))
         return [*commands, *(name.strip("'\"") for name in re.findall(r"(?<!>)> (\S+)", manual))]
 
@@ -121,12 +140,16 @@ def test_nothing_is_written_where_it_is_lost() -> None:
 
 
 def test_what_does_not_survive_a_reboot_stores_nothing() -> None:
-    assert broken(lambda one: one.fix.persistent is False and any(map(STORES.search, one.lines))) == []
+    assert (
+        broken(lambda one: one.fix.persistent is False and any(map(STORES.search, one.lines))) == []
+    )
 
 
 def test_no_fix_replaces_a_file_that_configures_something() -> None:
     def replaces(one: TypedFix) -> bool:
-        return bool({entry.file for entry in one.host.inventory.configuration}.intersection(one.files))
+        return bool(
+            {entry.file for entry in one.host.inventory.configuration}.intersection(one.files)
+        )
 
     assert broken(replaces) == []
 
@@ -143,7 +166,9 @@ def test_two_fixes_of_a_host_never_write_the_same_file_differently() -> None:
 
 def test_what_can_be_undone_is_undone() -> None:
     def is_left(one: TypedFix) -> bool:
-        is_change = any(UNDOABLE.search(line) for line in one.lines) and not NEEDS_INPUT.search(" ".join(one.lines))
+        is_change = any(UNDOABLE.search(line) for line in one.lines) and not NEEDS_INPUT.search(
+            " ".join(one.lines)
+        )
         is_known = not any((one.finding.rule, line[:10]) in NOT_UNDONE for line in one.lines)
         return is_change and is_known and not one.fix.undo
 
@@ -152,7 +177,9 @@ def test_what_can_be_undone_is_undone() -> None:
 
 def test_only_own_files_are_removed_again() -> None:
     def removes_other(one: TypedFix) -> bool:
-        removed = [line.split()[-1].strip("'") for line in map(str, one.fix.undo) if line.startswith("rm ")]
+        removed = [
+            line.split()[-1].strip("'") for line in map(str, one.fix.undo) if line.startswith("rm ")
+        ]
         return not set(removed) <= set(one.files)
 
     assert broken(removes_other) == []
@@ -172,7 +199,9 @@ def test_a_udev_rule_concerns_one_link() -> None:
     """Links above a NIC may have its MAC address."""
 
     def matches_others(one: TypedFix) -> bool:
-        rules = [line for line in one.lines if 'SUBSYSTEM=="net"' in line and "ATTR{address}" in line]
+        rules = [
+            line for line in one.lines if 'SUBSYSTEM=="net"' in line and "ATTR{address}" in line
+        ]
         return any(len(matched_links(one.host, line)) != 1 for line in rules)
 
     assert broken(matches_others) == []
@@ -187,7 +216,10 @@ def matched_links(host: HostFacts, rule: str) -> list[str]:
         link.name
         for link in host.links
         if address[1] == (link.permanent_address or link.address)
-        and (driver is None or (link.ethtool.driver is not None and link.ethtool.driver.driver == driver[1]))
+        and (
+            driver is None
+            or (link.ethtool.driver is not None and link.ethtool.driver.driver == driver[1])
+        )
     ]
 
 
@@ -195,7 +227,9 @@ def test_profiles_that_are_modified_exist() -> None:
     def is_unknown(one: TypedFix) -> bool:
         if one.fix.where != "here":
             return False
-        uuids = [uuid for line in one.lines for uuid in re.findall(r"con (?:mod|up) uuid (\S+)", line)]
+        uuids = [
+            uuid for line in one.lines for uuid in re.findall(r"con (?:mod|up) uuid (\S+)", line)
+        ]
         manager = one.host.inventory.networkmanager
         known = {profile.uuid for profile in manager.profiles} if manager is not None else set()
         return not known.issuperset(uuids)
@@ -203,11 +237,13 @@ def test_profiles_that_are_modified_exist() -> None:
     assert broken(is_unknown) == []
 
 
-# -------------------------------------------------------------------------------- two findings of one host at once
+# ----------------------------------------------------------------- two findings of one host at once
 
 
 def host_with(*names: str, **more: object) -> tuple[HostFacts, list[Link]]:
-    links = {name: {"bus": "virtio", "device": f"virtio{number}"} for number, name in enumerate(names, 5)}
+    links = {
+        name: {"bus": "virtio", "device": f"virtio{number}"} for number, name in enumerate(names, 5)
+    }
     host = host_facts({"base": "kvm-guest", "links": links, **more})
     return host, [link for link in host.links if link.name in names]
 
@@ -228,7 +264,11 @@ def test_two_offloads_of_one_link_have_two_files(networkd: dict[str, object]) ->
 def test_a_kernel_setting_has_its_own_file() -> None:
     host, _ = host_with("ens5")
     names = [
-        *(f"net.ipv4.conf.{link}.{name}" for link in ("all", "ens5", "ens5/7") for name in ("rp_filter", "arp_ignore")),
+        *(
+            f"net.ipv4.conf.{link}.{name}"
+            for link in ("all", "ens5", "ens5/7")
+            for name in ("rp_filter", "arp_ignore")
+        ),
         *(f"net.{family}.neigh.default.gc_thresh3" for family in ("ipv4", "ipv6")),
         *(f"net.{family}.conf.all.forwarding" for family in ("ipv4", "ipv6")),
         "net.core.netdev_budget",
@@ -239,12 +279,16 @@ def test_a_kernel_setting_has_its_own_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "section"), [(None, "ethernets"), ("bridge", "bridges"), ("bond", "bonds"), ("vlan", "vlans")]
+    ("kind", "section"),
+    [(None, "ethernets"), ("bridge", "bridges"), ("bond", "bonds"), ("vlan", "vlans")],
 )
 def test_netplan_has_a_section_for_each_kind(kind: str | None, section: str) -> None:
     entry = {"owner": "netplan", "file": "/etc/netplan/50.yaml", "line": 3, "names": ["ens5"]}
     host, _ = host_with(
-        "ens5", networkmanager=None, networkd={"ens5": {"setup_state": "configured"}}, configuration=[entry]
+        "ens5",
+        networkmanager=None,
+        networkd={"ens5": {"setup_state": "configured"}},
+        configuration=[entry],
     )
     link = dataclasses.replace(next(link for link in host.links if link.name == "ens5"), kind=kind)
     _, stored = mtu_fixes(host, link, 1450)

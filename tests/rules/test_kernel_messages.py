@@ -1,7 +1,8 @@
 """Every known kernel message goes the real way: record of /dev/kmsg, selection, device, finding.
 
-`EXPECTED` says for each meaning which rule fires, and how the host must look for that. A meaning that is only evidence
-names the rule that shows it. The lines are those of tests/data/kernel_messages.tsv.
+`EXPECTED` says for each meaning which rule fires, and how the host must look for that. A meaning
+that is only evidence names the rule that shows it. The lines are those of
+tests/data/kernel_messages.tsv.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ INTEL, VMWARE = 0x8086, 0x15AD
 DOWN = 0x1002
 OTHER_CHANNELS = dict.fromkeys(("other", "combined", "max_other", "max_combined"))
 REFUSED = "{driver} 0000:3b:00.0: VF 1 attempted to override administratively set MAC address"
-REFUSED_OF_ALL = "{driver} 0000:3b:00.0: VF attempting to override administratively set MAC address, bring down and up"
+REFUSED_OF_ALL = (
+    "{driver} 0000:3b:00.0: VF attempting to override administratively set MAC "
+    "address, bring down and up"
+)
 
 Patch = dict[str, Any]
 
@@ -59,8 +63,13 @@ class Sample:
     @property
     def address(self) -> str:
         """PCI address of the NIC."""
-        named = [one for one in (*addresses_in(self.line), self.device) if one and one.count(":") == 2]
-        return next((one for one in named if one not in (PORT, IOMMU)), VF if self.driver in VF_DRIVERS else PF)
+        named = [
+            one for one in (*addresses_in(self.line), self.device) if one and one.count(":") == 2
+        ]
+        return next(
+            (one for one in named if one not in (PORT, IOMMU)),
+            VF if self.driver in VF_DRIVERS else PF,
+        )
 
     @property
     def device(self) -> str | None:
@@ -73,10 +82,12 @@ class Sample:
 
 
 DRIVERS = {known.driver for known in TABLE} - {ANY, PCI}
-SAMPLES = [Sample(BY_TEXT[driver, text], line) for driver, text, line in (one.split("\t") for one in LINES)]
+SAMPLES = [
+    Sample(BY_TEXT[driver, text], line) for driver, text, line in (one.split("\t") for one in LINES)
+]
 
 
-# ------------------------------------------------------------------------------------------------------------- hosts
+# -------------------------------------------------------------------------------------------- hosts
 
 
 def patched(host: Patch, patch: Patch) -> Patch:
@@ -98,7 +109,13 @@ def nic(sample: Sample) -> Patch:
         "addresses": [{"family": "ipv4", "address": "192.0.2.10", "prefix_length": 24}],
         "ethtool": {
             "driver": {"driver": driver, "version": "6.12", "firmware": "", "bus_info": address},
-            "settings": {"speed": 1000, "duplex": "full", "autonegotiation": True, "port": "tp", "transceiver": None},
+            "settings": {
+                "speed": 1000,
+                "duplex": "full",
+                "autonegotiation": True,
+                "port": "tp",
+                "transceiver": None,
+            },
         },
     }
     bound = {"virtio_net": "virtio-pci", "mlx4_en": "mlx4_core"}.get(driver, driver)
@@ -136,7 +153,8 @@ def with_guests(sample: Sample) -> Patch:
         "links": {
             sample.name: {
                 "virtual_functions": [
-                    {"number": number, "address": f"02:00:00:00:01:0{number}", **settings} for number in range(4)
+                    {"number": number, "address": f"02:00:00:00:01:0{number}", **settings}
+                    for number in range(4)
                 ]
             }
         },
@@ -151,13 +169,20 @@ def without_functions(sample: Sample) -> Patch:
 
 
 def with_few_lanes(sample: Sample) -> Patch:
-    return patched(nic(sample), {"links": {sample.name: {"ethtool": {"settings": {"speed": 10000}}}}})
+    return patched(
+        nic(sample), {"links": {sample.name: {"ethtool": {"settings": {"speed": 10000}}}}}
+    )
 
 
 def in_a_bridge(sample: Sample) -> Patch:
     return patched(
         nic(sample),
-        {"links": {"br0": {"kind": "bridge", "address": "02:00:00:00:00:a1"}, sample.name: {"master": "br0"}}},
+        {
+            "links": {
+                "br0": {"kind": "bridge", "address": "02:00:00:00:00:a1"},
+                sample.name: {"master": "br0"},
+            }
+        },
     )
 
 
@@ -169,7 +194,10 @@ def with_strict_filter(sample: Sample) -> Patch:
         "pci_address": "0000:3c:00.0",
         "addresses": [{"family": "ipv4", "address": "198.51.100.12", "prefix_length": 24}],
     }
-    filters = {f"net.ipv4.conf.{name}.rp_filter": value for name, value in (("all", 0), ("eth9", 1), ("eth8", 1))}
+    filters = {
+        f"net.ipv4.conf.{name}.rp_filter": value
+        for name, value in (("all", 0), ("eth9", 1), ("eth8", 1))
+    }
     patch = {
         "links": {"eth8": other},
         "settings": {"sysctl": {**filters, "net.ipv4.conf.all.log_martians": 0}},
@@ -192,9 +220,14 @@ def with_a_resting_function(sample: Sample) -> Patch:
         "carrier": None,
         "operstate": "down",
         "address": "02:00:00:00:00:01",
-        "ethtool": {"driver": {"driver": "mlx5_core", "version": "", "firmware": "", "bus_info": ""}},
+        "ethtool": {
+            "driver": {"driver": "mlx5_core", "version": "", "firmware": "", "bus_info": ""}
+        },
     }
-    patch = {"platform": {"hypervisor": "microsoft", "environment": "hyperv"}, "links": {"enP30832s1": vf}}
+    patch = {
+        "platform": {"hypervisor": "microsoft", "environment": "hyperv"},
+        "links": {"enP30832s1": vf},
+    }
     return patched(nic(sample), patch)
 
 
@@ -208,11 +241,16 @@ def with_random_address(sample: Sample) -> Patch:
 
 
 def with_a_duplicate(sample: Sample) -> Patch:
-    twice = {"family": "ipv6", "address": "2001:db8::a1", "prefix_length": 64, "flags": ["permanent", "dadfailed"]}
+    twice = {
+        "family": "ipv6",
+        "address": "2001:db8::a1",
+        "prefix_length": 64,
+        "flags": ["permanent", "dadfailed"],
+    }
     return patched(nic(sample), {"links": {sample.name: {"addresses": [twice]}}})
 
 
-# ---------------------------------------------------------------------------------------------------------- findings
+# ----------------------------------------------------------------------------------------- findings
 
 
 @dataclass(frozen=True)
@@ -224,7 +262,8 @@ class Expectation:
     number: int = 1
     """How often the message is logged."""
     other_lines: tuple[str, ...] = ()
-    """Logged at the same times: the problem that the message explains. With {driver}, {address} and {name}."""
+    """Logged at the same times: the problem that the message explains. With {driver}, {address} and
+    {name}."""
     rules: dict[str, str] = field(default_factory=dict)
     """Drivers whose messages lead to another rule."""
     hosts: dict[str, Callable[[Sample], Patch]] = field(default_factory=dict)
@@ -239,7 +278,9 @@ EXPECTED: dict[str, Expectation] = {
     "transceiver_refused": Expectation("transceiver_is_refused", without_carrier),
     "firmware_error": Expectation("nic_firmware_failed"),
     "firmware_missing": Expectation(
-        "firmware_was_not_loaded", without_netdev, hosts=dict.fromkeys(("bnx2", "bnx2x"), without_carrier)
+        "firmware_was_not_loaded",
+        without_netdev,
+        hosts=dict.fromkeys(("bnx2", "bnx2x"), without_carrier),
     ),
     "hardware_fault": Expectation("nic_reports_a_hardware_fault"),
     "no_msix": Expectation("nic_has_no_msix"),
@@ -272,10 +313,13 @@ EXPECTED: dict[str, Expectation] = {
     "open_failed": Expectation("driver_cannot_bring_the_link_up", without_carrier),
     # Evidence of a finding that is made for another reason.
     "completions_missed": Expectation(
-        "nic_is_reset_repeatedly", number=12, other_lines=("ena {address} eth9: Trigger reset is on",)
+        "nic_is_reset_repeatedly",
+        number=12,
+        other_lines=("ena {address} eth9: Trigger reset is on",),
     ),
     "cpu_starved": Expectation(
-        "transmit_queue_timed_out", other_lines=("NETDEV WATCHDOG: eth9 (igb): transmit queue 0 timed out",)
+        "transmit_queue_timed_out",
+        other_lines=("NETDEV WATCHDOG: eth9 (igb): transmit queue 0 timed out",),
     ),
     "path_switched": Expectation("traffic_avoids_the_virtual_function", with_a_resting_function),
     "interrupt_type": Expectation("vmxnet3_has_one_queue", with_one_queue),
@@ -304,7 +348,9 @@ def findings(host: Patch, lines: Iterable[tuple[float, str]]) -> tuple[Finding, 
     functions = host.get("pci", {})
     addresses = {*functions, *(one["parent"] for one in functions.values() if "parent" in one)}
     messages = select([record(line, time) for time, line in lines], addresses)
-    diagnosis = diagnose([host_facts({**host, "messages": [dataclasses.asdict(one) for one in messages]})])
+    diagnosis = diagnose(
+        [host_facts({**host, "messages": [dataclasses.asdict(one) for one in messages]})]
+    )
     assert [one for one in diagnosis.skipped if one.reason.startswith("check failed")] == []
     return diagnosis.findings
 
@@ -318,7 +364,8 @@ def test_a_message_leads_to_a_finding(sample: Sample) -> None:
     expected = EXPECTED[sample.known.meaning]
     rule = expected.rules.get(sample.driver, expected.rule)
     others = [
-        one.format(driver=sample.driver, address=sample.address, name=sample.name) for one in expected.other_lines
+        one.format(driver=sample.driver, address=sample.address, name=sample.name)
+        for one in expected.other_lines
     ]
     times = [NOW - 60 - STEP_SECONDS * number for number in reversed(range(expected.number))]
     host = expected.hosts.get(sample.driver, expected.host)(sample)
@@ -333,7 +380,9 @@ def test_a_message_leads_to_a_finding(sample: Sample) -> None:
         assert any(text in one.value for finding in fired for one in finding.evidence)
 
 
-@pytest.mark.parametrize("sample", [one for one in SAMPLES if one.known.meaning == "vf_address_set"])
+@pytest.mark.parametrize(
+    "sample", [one for one in SAMPLES if one.known.meaning == "vf_address_set"]
+)
 def test_a_new_address_of_a_function_solves_a_refused_one(sample: Sample) -> None:
     """VF 1 is no longer named; messages of i40e and ice are about all VFs."""
     refused = (NOW - 60, REFUSED_OF_ALL if sample.driver in ("i40e", "ice") else REFUSED)
@@ -347,7 +396,9 @@ def test_a_new_address_of_a_function_solves_a_refused_one(sample: Sample) -> Non
 def untrusted(found: Iterable[Finding]) -> str:
     """The VFs that `vf_may_not_change_its_address` names."""
     named = [one for one in found if one.rule == "vf_may_not_change_its_address"]
-    return " ".join(one.value for finding in named for one in finding.evidence if one.what == "untrusted VFs")
+    return " ".join(
+        one.value for finding in named for one in finding.evidence if one.what == "untrusted VFs"
+    )
 
 
 def test_a_renamed_link_keeps_its_messages() -> None:
@@ -356,7 +407,10 @@ def test_a_renamed_link_keeps_its_messages() -> None:
     usb = {"bus": "usb", "device": "2-1:1.0", "pci_address": None}
     host = patched(nic(sample), {"links": {"eth0": usb}})
     hang = (NOW - 60, "NETDEV WATCHDOG: eth0 (igb): transmit queue 0 timed out")
-    for lines, subject in (([hang, (NOW - 50, sample.line)], "eth9"), ([(NOW - 70, sample.line), hang], "eth0")):
+    for lines, subject in (
+        ([hang, (NOW - 50, sample.line)], "eth9"),
+        ([(NOW - 70, sample.line), hang], "eth0"),
+    ):
         stalled = [one for one in findings(host, lines) if one.rule == "transmit_queue_timed_out"]
         assert [one.subject for one in stalled] == [subject]
 
@@ -370,7 +424,9 @@ def test_a_link_that_is_set_down_and_up_does_not_flap() -> None:
     by_hand = [entry for time in times for entry in ((time, lost), (time + 5, sample.line))]
     assert [one.rule for one in findings(nic(sample), flaps)] == ["carrier_flaps"]
     assert findings(nic(sample), by_hand) == ()
-    (mixed,) = findings(nic(sample), [*by_hand, *((NOW - 40 + number, lost) for number in range(3))])
+    (mixed,) = findings(
+        nic(sample), [*by_hand, *((NOW - 40 + number, lost) for number in range(3))]
+    )
     assert (mixed.rule, mixed.title) == ("carrier_flaps", "link flapped 3 times in the last hour")
 
 
@@ -388,7 +444,9 @@ def test_every_meaning_is_expected_somewhere() -> None:
     meanings = set(meanings_in(Path(message_table.__file__).read_text()))
     assert set(EXPECTED) | {"vf_address_set", "renamed", "link_opened"} == meanings
     assert {one.known.meaning for one in SAMPLES} == meanings
-    named = {one.rule for one in EXPECTED.values()} | {rule for one in EXPECTED.values() for rule in one.rules.values()}
+    named = {one.rule for one in EXPECTED.values()} | {
+        rule for one in EXPECTED.values() for rule in one.rules.values()
+    }
     assert named <= set(RULES)
 
 

@@ -1,4 +1,5 @@
-"""No MTU below what each link must pass is ever printed, and a smaller MTU is printed for all ends."""
+"""No MTU below what each link must pass is ever printed, and a smaller MTU is printed for all
+ends."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_aft
 from tests.traffic.path.test_findings import FACTS, found, healthy
 
 MTU = re.compile(r"\bmtu(?:\"?\}?[ =:]+\"?|Bytes=|\}=\")(\d+)", re.IGNORECASE)
-"""``mtu 1400``, ``ATTR{mtu}="1400"``, ``MTUBytes=1400``, ``ethernets.ens4.mtu=1400``, ``802-3-ethernet.mtu 1400``."""
+"""``mtu 1400``, ``ATTR{mtu}="1400"``, ``MTUBytes=1400``, ``ethernets.ens4.mtu=1400``,
+``802-3-ethernet.mtu 1400``."""
 HOST = host_facts({"links": {"ens4": {"bus": "pci"}}})
 IPV4 = Address("ipv4", "192.0.2.1", 24, "global", ())
 IPV6 = Address("ipv6", "fe80::1", 64, "link", ())
@@ -35,11 +37,20 @@ def printed_mtus(fixes: Iterable[Fix]) -> Iterator[int]:
 
 
 def test_mtus_are_found_in_every_form() -> None:
-    texts = ("ip link set dev a mtu 99", "echo 'ATTR{mtu}=\"99\"' > f", "netplan set bridges.a.mtu=99", "MTUBytes=99")
+    texts = (
+        "ip link set dev a mtu 99",
+        "echo 'ATTR{mtu}=\"99\"' > f",
+        "netplan set bridges.a.mtu=99",
+        "MTUBytes=99",
+    )
     assert [MTU.findall(text) for text in texts] == [["99"]] * len(texts)
 
 
-@given(st.integers(0, 70_000), st.sampled_from([(), (IPV4,), (IPV4, IPV6)]), st.sampled_from([None, 0, 1500, 9216]))
+@given(
+    st.integers(0, 70_000),
+    st.sampled_from([(), (IPV4,), (IPV4, IPV6)]),
+    st.sampled_from([None, 0, 1500, 9216]),
+)
 def test_fixes_of_a_link(mtu: int, addresses: tuple[Address, ...], largest: int | None) -> None:
     link = Link(2, "ens4", 1, 1, "up", True, 1500, max_mtu=largest, addresses=addresses)
     fixes = mtu_fixes(HOST, link, mtu)
@@ -64,15 +75,23 @@ def test_a_size_that_no_mtu_has_is_a_filter_or_an_offload() -> None:
 
 
 def test_both_ends_of_a_black_hole_are_printed() -> None:
-    """The peer in the same subnet, and the other end of a veth, would send packets that this end drops."""
+    """The peer in the same subnet, and the other end of a veth, would send packets that this end
+    drops."""
     (one,) = found(healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)))
     assert [(fix.where, *map(str, fix.commands)) for fix in one.fixes[:2]] == [
         ("here", "ip link set dev enp1s0 mtu 1400"),
         ("peer", "ip link set dev enp1s0 mtu 1400"),
     ]
-    fields = {"kind": "veth", "bus": None, "lower_namespace": 0, "veth_peer": vars(VethPeer("veth1a", 1500))}
+    fields = {
+        "kind": "veth",
+        "bus": None,
+        "lower_namespace": 0,
+        "veth_peer": vars(VethPeer("veth1a", 1500)),
+    }
     facts = {**FACTS, "a": host_facts({"name": "a", "links": {"enp1s0": fields}})}
-    result = PathResult(1.0, "", 0, (healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)), healthy("b", "a")))
+    result = PathResult(
+        1.0, "", 0, (healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)), healthy("b", "a"))
+    )
     (one,) = path_findings(result, facts)
     assert ("hypervisor", "ip link set dev veth1a mtu 1400") in [
         (fix.where, *map(str, fix.commands)) for fix in one.fixes

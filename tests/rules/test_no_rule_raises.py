@@ -1,4 +1,5 @@
-"""Whatever a probe sends, every rule returns findings, nothing, or the reason why it could not be evaluated.
+"""Whatever a probe sends, every rule returns findings, nothing, or the reason why it could not be
+evaluated.
 
 Inputs are healthy hosts with random mutations, and completely random hosts.
 """
@@ -22,7 +23,8 @@ BASES = ("kvm-guest", "vmware-guest", "hyperv-guest", "hypervisor")
 
 
 def host_facts(name: str, inventory: Inventory, counters: list[Counters]) -> HostFacts:
-    """The host after these lines; as for a live host, counters without increasing time give no rates."""
+    """The host after these lines; as for a live host, counters without increasing time give no
+    rates."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     snapshot = advance(advance(snapshot, Line(hello=Hello(**HELLO))), Line(inventory=inventory))  # type: ignore[arg-type]
     window = []
@@ -45,12 +47,16 @@ def mutated_host(name: str, number: random.Random, share: float) -> HostFacts:
 
 def arbitrary_host(name: str, number: random.Random) -> HostFacts:
     inventory = arbitrary(Inventory, number)
-    counters = [dataclasses.replace(arbitrary(Counters, number), time=float(second)) for second in range(5)]
+    counters = [
+        dataclasses.replace(arbitrary(Counters, number), time=float(second)) for second in range(5)
+    ]
     return host_facts(name, inventory, counters)
 
 
 def failures(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    return [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("check failed")]
+    return [
+        (one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("check failed")
+    ]
 
 
 def assert_sound(diagnosis: Diagnosis) -> None:
@@ -59,7 +65,9 @@ def assert_sound(diagnosis: Diagnosis) -> None:
         assert finding.rule in RULES and finding.title and finding.why and finding.evidence
         for fix in finding.fixes:
             assert fix.title
-            assert not any("\n" in line or "\x1b" in line for line in map(str, (*fix.commands, *fix.undo)))
+            assert not any(
+                "\n" in line or "\x1b" in line for line in map(str, (*fix.commands, *fix.undo))
+            )
 
 
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.1])

@@ -1,5 +1,5 @@
-"""Rules on profiles with a real NetworkManager in a namespace: their findings, and that the printed commands work as
-printed and leave no finding."""
+"""Rules on profiles with a real NetworkManager in a namespace: their findings, and that the printed
+commands work as printed and leave no finding."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from nictop.model.snapshot import advance
 from nictop.probe.records import Line, LldpListening, LldpNeighbour, TrafficLine
 from nictop.rules import RULES, Finding, HostFacts
 from tests.support.findings import step_texts
+from tests.support.hostile import PROFILE_NAMES
 from tests.support.lldp_frames import aggregation, lldp_frame, lldpdu, pvid, send_frame
 from tests.support.managed_host import findings, read_host_facts, run_in_bash
 from tests.support.namespaces import ROOT as SOURCES
-from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic
 
 GENERATED = "profile_is_generated"
 NIC = "ens37"
 UNAVAILABLE, DISCONNECTED, ACTIVATING, ACTIVATED = 20, 30, 40, 100
-HOSTILE = ["Wired 'x' \"y\"", "[red]ens99[/]", "zwei  Wörter", "名前", "$(touch /tmp/x) `id`; & | > x", "-help", "uuid"]
 
 
 @pytest.fixture
@@ -59,12 +63,16 @@ def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetwor
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
-    (profile,) = read_host_facts(manager).profiles.user_profiles(read_host_facts(manager).links_by_name[NIC])
+    (profile,) = read_host_facts(manager).profiles.user_profiles(
+        read_host_facts(manager).links_by_name[NIC]
+    )
     assert (profile.profile.id, profile.profile.filename) == (
         NIC,
         f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",
     )
-    manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # not possible before the fix
+    manager.nmcli(
+        "con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24"
+    )  # not possible before the fix
 
 
 def with_static_address(manager: PrivateNetworkManager, address: str) -> None:
@@ -76,7 +84,9 @@ def with_static_address(manager: PrivateNetworkManager, address: str) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_profile_that_was_changed_and_not_applied(manager: PrivateNetworkManager, number: int) -> None:
+def test_a_profile_that_was_changed_and_not_applied(
+    manager: PrivateNetworkManager, number: int
+) -> None:
     with_static_address(manager, "192.0.2.9/24")
     assert findings(manager) == {}
     manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")
@@ -99,42 +109,66 @@ def test_a_change_that_was_also_made_by_hand(manager: PrivateNetworkManager) -> 
     assert only(manager, "profile_was_changed_and_not_applied").severity == "info"
 
 
-def test_checks_are_skipped_when_networkmanager_does_not_respond(manager: PrivateNetworkManager) -> None:
+def test_checks_are_skipped_when_networkmanager_does_not_respond(
+    manager: PrivateNetworkManager,
+) -> None:
     """With a stopped NetworkManager every check that needs it is skipped, with the reason."""
     only(manager, GENERATED)
     os.kill(manager.pid, signal.SIGSTOP)
     try:
-        command = [*manager.prefix, sys.executable, "-m", "nictop", "check", "--watch", "1", "--skipped"]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCES, check=False, timeout=120)
+        command = [
+            *manager.prefix,
+            sys.executable,
+            "-m",
+            "nictop",
+            "check",
+            "--watch",
+            "1",
+            "--skipped",
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=SOURCES, check=False, timeout=120
+        )
     finally:
         os.kill(manager.pid, signal.SIGCONT)
     assert done.returncode == 4, done
-    assert "✓" not in done.stdout and "No problems found (" in done.stdout
+    assert "✓" not in done.stdout
+    # an event of the kernel while NetworkManager is waited for is not read in time, and then named
+    assert "· No problems found (" in done.stdout or "since its last event" in done.stdout
     why = f"not readable (NetworkManager did not answer: its process {manager.pid} is stopped)"
     assert f"skipped: NetworkManager (D-Bus): {why}" in " ".join(done.stdout.split())
     assert GENERATED in done.stdout and "no_profile_matches" in done.stdout
 
 
 def test_the_undo_of_the_first_fix(manager: PrivateNetworkManager) -> None:
-    """The undo of the first fix restores DHCP and the old name of the profile, which is now saved."""
+    """The undo of the first fix restores DHCP and the old name of the profile, which is now
+    saved."""
     fix = only(manager, GENERATED).fixes[0]
     run_in_bash(manager, fix.commands, ADDRESS="192.0.2.9/24")
     *lines, up = fix.undo
     run_in_bash(manager, lines)
     assert str(up).startswith("nmcli con up ")  # would wait for DHCP, which never answers
     (profile,) = read_host_facts(manager).profiles.profiles[:1]
-    assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == ("Wired connection 1", "auto", ())
+    assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == (
+        "Wired connection 1",
+        "auto",
+        (),
+    )
     not_applied = ("profile_was_changed_and_not_applied", NIC)  # the last line would apply it
     assert set(findings(manager)) == {("profile_still_called_wired_connection", NIC), not_applied}
 
 
 def test_the_fix_with_a_new_profile(manager: PrivateNetworkManager) -> None:
-    """The second fix: the generated profile still exists without a finding; the undo brings the finding back."""
+    """The second fix: the generated profile still exists without a finding; the undo brings the
+    finding back."""
     fix = only(manager, GENERATED).fixes[1]
     run_in_bash(manager, fix.commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
-    assert any(profile.generated and not profile.external for profile in read_host_facts(manager).profiles.profiles)
+    assert any(
+        profile.generated and not profile.external
+        for profile in read_host_facts(manager).profiles.profiles
+    )
     run_in_bash(manager, fix.undo[:1])
     manager.wait_for(lambda: manager.device_state(NIC) in range(ACTIVATING, ACTIVATED))
     only(manager, GENERATED)
@@ -164,7 +198,9 @@ def test_networkmanager_receives_lldp(manager: PrivateNetworkManager) -> None:
         facts = read_host_facts(manager)
         ifindex = facts.links_by_name[NIC].ifindex
         neighbour = LldpNeighbour("listened", chassis="00:11:22:33:44:55", port="Ethernet1/7")
-        line = TrafficLine(0.0, "x-lldp", "lldp", lldp=LldpListening((ifindex,), {ifindex: neighbour}))
+        line = TrafficLine(
+            0.0, "x-lldp", "lldp", lldp=LldpListening((ifindex,), {ifindex: neighbour})
+        )
         snapshot = advance(facts.snapshot, Line(traffic=line))
         return [one for one in rule.evaluate([HostFacts(snapshot)]) if isinstance(one, Finding)]
 
@@ -178,21 +214,34 @@ def test_networkmanager_receives_lldp(manager: PrivateNetworkManager) -> None:
     manager.wait_for(receives)
     facts = read_host_facts(manager)
     port = switch_ports(facts.snapshot)[facts.links_by_name[NIC].ifindex]
-    assert (port.source, port.port, port.pvid, port.aggregation) == ("NetworkManager", "Ethernet1/7", 10, "capable")
+    assert (port.source, port.port, port.pvid, port.aggregation) == (
+        "NetworkManager",
+        "Ethernet1/7",
+        10,
+        "capable",
+    )
     run_in_bash(manager, finding.fixes[0].undo)
     (finding,) = found()
     assert "default" in finding.evidence[0].value
 
 
 def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
-    """NetworkManager has given up the user's profile: the static variant of the fix brings the NIC up."""
+    """NetworkManager has given up the user's profile: the static variant of the fix brings the NIC
+    up."""
     run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
-    manager.nmcli("con", "mod", NIC, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.dhcp-timeout", "1")
-    manager.nmcli("con", "mod", NIC, "ipv6.method", "disabled", "connection.autoconnect-retries", "1")
+    manager.nmcli(
+        "con", "mod", NIC, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.dhcp-timeout", "1"
+    )
+    manager.nmcli(
+        "con", "mod", NIC, "ipv6.method", "disabled", "connection.autoconnect-retries", "1"
+    )
     manager.nmcli("con", "up", NIC, check=False)
     manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
     finding = only(manager, "dhcp_never_answered")
-    assert (finding.severity, finding.title) == ("critical", "no address, no DHCP reply; NetworkManager retries later")
+    assert (finding.severity, finding.title) == (
+        "critical",
+        "no address, no DHCP reply; NetworkManager retries later",
+    )
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
 
@@ -201,7 +250,17 @@ def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManag
     """A matching profile without autoconnect is activated."""
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     manager.nmcli(
-        "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"lab {NIC}", "autoconnect", "no", *static
+        "con",
+        "add",
+        "type",
+        "ethernet",
+        "ifname",
+        NIC,
+        "con-name",
+        f"lab {NIC}",
+        "autoconnect",
+        "no",
+        *static,
     )
     finding = only(manager, GENERATED)
     assert finding.title == f'uses auto-generated "Wired connection 1", not your "lab {NIC}"'
@@ -210,10 +269,10 @@ def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManag
     assert addresses(manager) == ["192.0.2.8/24"]
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "two\nlines", "\x1b[31mred", "tab\there"])
+@pytest.mark.parametrize("name", [*PROFILE_NAMES, "uuid", "two\nlines", "\x1b[31mred", "tab\there"])
 def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, name: str) -> None:
-    """A profile bound to an interface that does not exist, with names that a shell, nmcli or a terminal could
-    misinterpret."""
+    """A profile bound to an interface that does not exist, with names that a shell, nmcli or a
+    terminal could misinterpret."""
     static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
     words = ("con", "add", "type", "ethernet", "ifname", "ens99", *static)
     manager.nmcli(*words, "connection.id", name)
@@ -228,7 +287,9 @@ def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, nam
     run_in_bash(manager, finding.fixes[0].commands)
     assert addresses(manager) == ["192.0.2.8/24"]
     left = findings(manager)
-    assert set(left) <= {("no_profile_of_this_name", NIC)}  # its name still differs from that of the interface
+    assert set(left) <= {
+        ("no_profile_of_this_name", NIC)
+    }  # its name still differs from that of the interface
     for one in left.values():
         run_in_bash(manager, one.fixes[0].commands)
     assert findings(manager) == {}
@@ -272,7 +333,8 @@ def test_a_device_disconnected_by_the_user(manager: PrivateNetworkManager) -> No
 
 
 def test_a_link_without_carrier() -> None:
-    """The profile waits for a carrier and has no DEVICE; nictop still finds the interface it belongs to."""
+    """The profile waits for a carrier and has no DEVICE; nictop still finds the interface it
+    belongs to."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
@@ -300,7 +362,8 @@ def test_a_clone_with_the_address_of_another_nic(manager: PrivateNetworkManager)
 
 @contextmanager
 def networkmanager_with_nics(*links: str) -> Iterator[RunningHost]:
-    """A NetworkManager that generates no profiles; the rules see its veths as NICs of the machine."""
+    """A NetworkManager that generates no profiles; the rules see its veths as NICs of the
+    machine."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
@@ -349,9 +412,13 @@ def test_an_unmanaged_nic() -> None:
 
 def test_a_profile_for_the_former_name_of_the_nic() -> None:
     with networkmanager_with_nics(NIC) as place:
-        place.manager.namespace.run(["ip", "link", "property", "add", "dev", NIC, "altname", "ens5"])
+        place.manager.namespace.run(
+            ["ip", "link", "property", "add", "dev", NIC, "altname", "ens5"]
+        )
         static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
-        place.manager.nmcli("con", "add", "type", "ethernet", "ifname", "ens5", "con-name", "ens5", *static)
+        place.manager.nmcli(
+            "con", "add", "type", "ethernet", "ifname", "ens5", "con-name", "ens5", *static
+        )
         apply_fix(place, "configuration_names_an_old_name", NIC)
         assert addresses(place.manager) == ["192.0.2.9/24"]
 
@@ -362,10 +429,14 @@ def two_nics(*profiles: tuple[str, ...]) -> Iterator[RunningHost]:
     names = ("ens37", "ens38")
     with networkmanager_with_nics(*names) as place:
         manager = place.manager
-        manager.namespace.run(["sh", "-ec", "ip link add farsw type bridge; ip link set dev farsw up"])
+        manager.namespace.run(
+            ["sh", "-ec", "ip link add farsw type bridge; ip link set dev farsw up"]
+        )
         for name, words in zip(names, profiles, strict=True):
             manager.namespace.run(["ip", "link", "set", "dev", f"far{name}", "master", "farsw"])
-            manager.nmcli("con", "add", "type", "ethernet", "ifname", name, "con-name", name, *words)
+            manager.nmcli(
+                "con", "add", "type", "ethernet", "ifname", name, "con-name", name, *words
+            )
             manager.wait_for(lambda name=name: manager.device_state(name) == ACTIVATED)  # type: ignore[misc]
         yield place
 
@@ -375,10 +446,16 @@ def static(address: str, gateway: str, *more: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    "title", ["Remove the default route from the profile", "Use this default route as fallback (metric 500)"]
+    "title",
+    [
+        "Remove the default route from the profile",
+        "Use this default route as fallback (metric 500)",
+    ],
 )
 def test_two_default_routes(title: str) -> None:
-    with two_nics(static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")) as place:
+    with two_nics(
+        static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")
+    ) as place:
         finding = find_finding((place,), "second_default_route", "ens38")
         apply_fix(place, "second_default_route", "ens38", title)
         assert finding is not None
@@ -392,18 +469,25 @@ def test_two_nics_in_one_subnet(family: str) -> None:
     profiles = [static(f"192.0.2.{number}/24", "192.0.2.1") for number in (9, 10)]
     if family == "and IPv6":
         more = ("ipv6.method", "manual", "ipv6.addresses")
-        profiles = [(*words, *more, f"2001:db8::{number}/64") for words, number in zip(profiles, (9, 10), strict=True)]
+        profiles = [
+            (*words, *more, f"2001:db8::{number}/64")
+            for words, number in zip(profiles, (9, 10), strict=True)
+        ]
     with two_nics(*profiles) as place:
         finding = find_finding((place,), "two_links_in_one_subnet", "ens38")
         assert finding is not None and finding.severity == "warning"
-        assert sum("ip route get" in one.source for one in finding.evidence) == (2 if family == "and IPv6" else 1)
+        assert sum("ip route get" in one.source for one in finding.evidence) == (
+            2 if family == "and IPv6" else 1
+        )
         apply_fix(place, "two_links_in_one_subnet", "ens38")
         assert find_finding((place,), "two_links_in_one_subnet", "ens37") is None
         run_in_bash(place.manager, finding.fixes[0].undo)
         place.manager.wait_for(lambda: find_finding((place,), "two_links_in_one_subnet", "ens38"))
 
 
-def test_disabled_networking_is_not_reported_as_missing_profiles(manager: PrivateNetworkManager) -> None:
+def test_disabled_networking_is_not_reported_as_missing_profiles(
+    manager: PrivateNetworkManager,
+) -> None:
     """A veth is not a NIC of the machine: no finding, and no false one."""
     run_in_bash(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
     manager.nmcli("networking", "off")
@@ -411,8 +495,13 @@ def test_disabled_networking_is_not_reported_as_missing_profiles(manager: Privat
 
 
 def test_matching_profiles_are_those_of_networkmanager(manager: PrivateNetworkManager) -> None:
-    """`AvailableConnections` of the device is NetworkManager's own list of the profiles that match it."""
-    address = manager.nmcli("--get-values", "GENERAL.HWADDR", "device", "show", NIC).strip().replace("\\", "")
+    """`AvailableConnections` of the device is NetworkManager's own list of the profiles that match
+    it."""
+    address = (
+        manager.nmcli("--get-values", "GENERAL.HWADDR", "device", "show", NIC)
+        .strip()
+        .replace("\\", "")
+    )
     kinds: dict[str, tuple[str, ...]] = {
         "any": (),
         "by name": ("ifname", NIC),
@@ -430,7 +519,9 @@ def test_matching_profiles_are_those_of_networkmanager(manager: PrivateNetworkMa
     }
     for name, words in kinds.items():
         rest = words if "ifname" in words else ("ifname", "*", *words)
-        manager.nmcli("con", "add", "type", "ethernet", "con-name", name, "autoconnect", "no", *rest)
+        manager.nmcli(
+            "con", "add", "type", "ethernet", "con-name", name, "autoconnect", "no", *rest
+        )
     host = read_host_facts(manager)
     link = host.links_by_name[NIC]
     device = host.profiles.device(link)

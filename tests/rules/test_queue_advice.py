@@ -1,4 +1,5 @@
-"""What Queues says about what to do: one sentence with its reason, and commands only where something is to change."""
+"""What Queues says about what to do: one sentence with its reason, and commands only where
+something is to change."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def with_link(guest: Snapshot, link: Link) -> Snapshot:
 def with_loads(guest: Snapshot, link: Link, *packets: float) -> Snapshot:
     """Received packets per second of the queues."""
     assert guest.rates is not None
-    found = tuple(QueueRates("rx", number, rate, rate * 1000, 0.0) for number, rate in enumerate(packets))
+    found = tuple(
+        QueueRates("rx", number, rate, rate * 1000, 0.0) for number, rate in enumerate(packets)
+    )
     return replace(guest, rates=replace(guest.rates, queues={link.ifindex: found}, driver={}))
 
 
@@ -39,7 +42,9 @@ def with_ethtool(link: Link, **more: object) -> Link:
     return replace(link, ethtool=replace(link.ethtool, **more))  # type: ignore[arg-type]
 
 
-def advice(snapshot: Snapshot, name: str = "ens256", findings: Sequence[Finding] | None = ()) -> QueueAdvice:
+def advice(
+    snapshot: Snapshot, name: str = "ens256", findings: Sequence[Finding] | None = ()
+) -> QueueAdvice:
     return queue_advice(HostFacts(snapshot), link_of(snapshot, name), findings)
 
 
@@ -50,12 +55,15 @@ def guest() -> Snapshot:
 
 def test_a_spread_load_needs_nothing(guest: Snapshot) -> None:
     found = advice(guest)
-    assert found.text.startswith("nothing to change: the load is spread over 4 queues, their interrupts are on CPU ")
+    assert found.text.startswith(
+        "nothing to change: the load is spread over 4 queues, their interrupts are on CPU "
+    )
     assert found.fix is None
 
 
 def test_all_cpus_that_take_interrupts_of_queues_are_named(guest: Snapshot) -> None:
-    """Interrupts of its queues 0 and 2 are counted on CPU 0 and 2, most on 2; of 1 and 3 on 1 and 3, most on 3."""
+    """Interrupts of its queues 0 and 2 are counted on CPU 0 and 2, most on 2; of 1 and 3 on 1 and
+    3, most on 3."""
     assert advice(guest).text.endswith("their interrupts are on CPU 0-3")
 
 
@@ -67,7 +75,9 @@ def test_all_cpus_that_take_interrupts_of_queues_are_named(guest: Snapshot) -> N
         ((*(0, 1, 2, 3) * 31, 0, 1), "the RSS table has 4 of 4 queues"),
     ],
 )
-def test_an_uneven_load_with_good_settings_is_one_flow(guest: Snapshot, rss: tuple[int, ...], reason: str) -> None:
+def test_an_uneven_load_with_good_settings_is_one_flow(
+    guest: Snapshot, rss: tuple[int, ...], reason: str
+) -> None:
     link = with_ethtool(link_of(guest), rss=Rss(rss, "toeplitz", None))
     found = advice(with_loads(with_link(guest, link), link, 90_000.0, 10.0, 0.0, 5.0))
     assert found == QueueAdvice(f"nothing to change: {reason}; {ONE_FLOW}")
@@ -76,17 +86,25 @@ def test_an_uneven_load_with_good_settings_is_one_flow(guest: Snapshot, rss: tup
 def test_an_uneven_load_of_one_sender(guest: Snapshot) -> None:
     """Its CPU selects the queue: the RSS table is about what is received."""
     link = transmit_masks(link_of(guest), *"1248")
-    sent = tuple(QueueRates("tx", number, rate, rate * 1000, 0.0) for number, rate in enumerate((90_000.0, 1.0, 0.0)))
+    sent = tuple(
+        QueueRates("tx", number, rate, rate * 1000, 0.0)
+        for number, rate in enumerate((90_000.0, 1.0, 0.0))
+    )
     snapshot = with_loads(with_link(guest, link), link, 10.0, 10.0, 0.0, 5.0)
     assert snapshot.rates is not None
     queues = {link.ifindex: (*snapshot.rates.queues[link.ifindex], *sent)}
     snapshot = replace(snapshot, rates=replace(snapshot.rates, queues=queues))
-    assert advice(snapshot).text == f"nothing to change: the CPU that sends selects the queue (XPS); {ONE_FLOW}"
+    assert (
+        advice(snapshot).text
+        == f"nothing to change: the CPU that sends selects the queue (XPS); {ONE_FLOW}"
+    )
 
 
 def test_little_traffic_is_not_judged(guest: Snapshot) -> None:
     link = link_of(guest)
-    assert advice(with_loads(guest, link, 3.0, 0.0, 0.0, 0.0)).text == ("not judged: too little traffic")
+    assert advice(with_loads(guest, link, 3.0, 0.0, 0.0, 0.0)).text == (
+        "not judged: too little traffic"
+    )
     few = with_loads(guest, link, 150.0, 10.0, 0.0, 5.0)
     assert advice(few).text == "not judged: too little traffic", "as of a ping or an SSH session"
     idle = with_loads(guest, link, 0.0, 0.0, 0.0, 0.0)
@@ -97,21 +115,29 @@ def test_a_table_with_unequal_shares(guest: Snapshot) -> None:
     link = with_ethtool(link_of(guest), rss=Rss((0,) * 96 + (1, 2, 3, 1) * 8, "toeplitz", None))
     found = advice(with_loads(with_link(guest, link), link, 90_000.0, 10.0, 0.0, 5.0))
     assert found.text == (
-        "the RSS table gives 96 of 128 entries to queue 0: set equal shares, unless they are intended"
+        "the RSS table gives 96 of 128 entries to queue 0: set equal shares, unless they are "
+        "intended"
     )
     assert found.fix is not None and step_texts(found.fix.commands) == ["ethtool -X ens256 equal 4"]
 
 
 def transmit_masks(link: Link, *masks: str) -> Link:
     queues = (Queue("rx", number, rps_cpus="0") for number in range(4))
-    return replace(link, queues=(*queues, *(Queue("tx", number, xps_cpus=mask) for number, mask in enumerate(masks))))
+    return replace(
+        link,
+        queues=(
+            *queues,
+            *(Queue("tx", number, xps_cpus=mask) for number, mask in enumerate(masks)),
+        ),
+    )
 
 
 def test_steering_that_assigns_all_cpus_to_one_queue(guest: Snapshot) -> None:
     link = transmit_masks(link_of(guest), "f", "0", "0", "0")
     found = advice(with_link(guest, link))
     assert found.text == (
-        "transmit packet steering (XPS) assigns all CPUs to queue 0, so 1-3 send nothing: assign CPUs to each queue"
+        "transmit packet steering (XPS) assigns all CPUs to queue 0, so 1-3 send nothing: assign "
+        "CPUs to each queue"
     )
     assert found.fix is not None and found.fix.persistent is False
     folder = "/sys/class/net/ens256/queues"
@@ -125,7 +151,9 @@ def test_steering_that_assigns_all_cpus_to_one_queue(guest: Snapshot) -> None:
 
 def test_steering_over_some_of_the_queues(guest: Snapshot) -> None:
     found = advice(with_link(guest, transmit_masks(link_of(guest), *"3c00")))
-    assert found.fix is not None and "assigns all CPUs to queue 0-1, so 2-3 send nothing" in found.text
+    assert (
+        found.fix is not None and "assigns all CPUs to queue 0-1, so 2-3 send nothing" in found.text
+    )
 
 
 @pytest.mark.parametrize("masks", ["1248", "0000", "1240"])
@@ -146,7 +174,11 @@ def test_a_finding_about_queues_comes_first() -> None:
 
 
 def test_a_finding_about_something_else_is_none_of_it(guest: Snapshot) -> None:
-    mtu = replace(finding(subject="ens256", host=guest.host), rule="mtu_mismatch", ifindex=link_of(guest).ifindex)
+    mtu = replace(
+        finding(subject="ens256", host=guest.host),
+        rule="mtu_mismatch",
+        ifindex=link_of(guest).ifindex,
+    )
     assert advice(guest, findings=(mtu,)).finding is None
 
 
@@ -155,7 +187,9 @@ def test_nothing_is_said_before_it_is_read(guest: Snapshot, source: str) -> None
     assert guest.inventory is not None
     partial = replace(guest, inventory=replace(guest.inventory, pending=(source,)))
     assert advice(partial) == QueueAdvice("not known yet, because the inventory is not complete")
-    assert advice(guest, findings=None) == QueueAdvice("not known yet, because the inventory is not complete")
+    assert advice(guest, findings=None) == QueueAdvice(
+        "not known yet, because the inventory is not complete"
+    )
 
 
 def test_no_queues_are_reported(guest: Snapshot) -> None:

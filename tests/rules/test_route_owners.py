@@ -1,5 +1,6 @@
-"""Commands of fixes do not rewrite routes of router advertisements, DHCP, the kernel and routing daemons. With real
-routes: what ip prints about them is the same after the commands, and after those of the undo."""
+"""Commands of fixes do not rewrite routes of router advertisements, DHCP, the kernel and routing
+daemons. With real routes: what ip prints about them is the same after the commands, and after those
+of the undo."""
 
 from __future__ import annotations
 
@@ -63,19 +64,29 @@ def test_a_fix_of_a_duplicate_address_leaves_routes_of_others_alone(family: str)
         assert shown_routes(host, "ipv6").count("nexthop") == 2
         if family == "ipv6":
             assert shown_routes(host, "ipv4") == before["ipv4"]
-            assert words == ["ip address del 2001:db8::10/64 dev v1", "ip address add '<ADDRESS/PREFIX>' dev v1"]
+            assert words == [
+                "ip address del 2001:db8::10/64 dev v1",
+                "ip address add '<ADDRESS/PREFIX>' dev v1",
+            ]
         else:
             assert "10.2.0.0/16 via 192.0.2.9 dev v1 proto static" in shown_routes(host, "ipv4")
-            assert fix.note.startswith("Add the route to 10.3.0.0/16 again, with several next hops.")
+            assert fix.note.startswith(
+                "Add the route to 10.3.0.0/16 again, with several next hops."
+            )
             assert "The route to default is left to what sets it: DHCP." in fix.note
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_source_based_routing_uses_a_table_without_routes(steps: int) -> None:
     """The fix replaces routes in it, and its undo removes them."""
-    link = next(one for one in host_facts({"base": "bond-networkmanager"}).links if one.name == "eno1")
+    link = next(
+        one for one in host_facts({"base": "bond-networkmanager"}).links if one.name == "eno1"
+    )
     first = FIRST_TABLE + link.ifindex
-    routes = [{"destination": "10.0.0.0/8", "table": first + number * TABLE_STEP} for number in range(steps)]
+    routes = [
+        {"destination": "10.0.0.0/8", "table": first + number * TABLE_STEP}
+        for number in range(steps)
+    ]
     facts = host_facts({"base": "bond-networkmanager", "routing": {"routes": routes}})
     assert free_table(facts, link) == first + steps * TABLE_STEP
 

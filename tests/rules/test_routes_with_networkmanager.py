@@ -1,5 +1,5 @@
-"""Rules on routes with a real NetworkManager in a namespace: what its profiles want, and that the printed commands
-restore it."""
+"""Rules on routes with a real NetworkManager in a namespace: what its profiles want, and that the
+printed commands restore it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def managed(*settings: str) -> Iterator[RunningHost]:
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
     with private_networkmanager(NIC) as manager:
-        manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *ADDRESSES, *settings)
+        manager.nmcli(
+            "con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *ADDRESSES, *settings
+        )
         manager.nmcli("con", "up", NIC)
         yield RunningHost("host", Host("", {"links": {NIC: nic()}}), manager)
 
@@ -56,7 +58,9 @@ def test_a_deleted_default_route(number: int) -> None:
 
 
 def test_a_deleted_route_of_the_profile() -> None:
-    with managed("ipv4.gateway", "192.0.2.1", "ipv4.routes", "198.51.100.0/24 192.0.2.254") as place:
+    with managed(
+        "ipv4.gateway", "192.0.2.1", "ipv4.routes", "198.51.100.0/24 192.0.2.254"
+    ) as place:
         assert find_finding((place,), "route_of_the_profile_is_missing", NIC) is None
         run_in_bash(place.manager, ["ip route del 198.51.100.0/24"])
         finding = expect(place, "route_of_the_profile_is_missing")
@@ -95,7 +99,14 @@ def test_a_route_by_the_other_nic_is_removed_from_its_profile() -> None:
         for name in (OTHER, "far38"):
             manager.namespace.run(["ip", "link", "set", "dev", name, "up"])
         place.host.patch["links"][OTHER] = nic(slot=2)
-        words = ("ipv4.method", "manual", "ipv4.addresses", "198.51.100.9/24", "ipv4.routes", "192.0.2.77/32")
+        words = (
+            "ipv4.method",
+            "manual",
+            "ipv4.addresses",
+            "198.51.100.9/24",
+            "ipv4.routes",
+            "192.0.2.77/32",
+        )
         manager.nmcli("con", "add", "type", "ethernet", "ifname", OTHER, "con-name", OTHER, *words)
         manager.nmcli("con", "up", OTHER)
         rule = "part_of_a_subnet_is_routed_by_another_nic"

@@ -1,13 +1,16 @@
-"""Every rule has a case with a finding and a similar healthy case without; cases are files in tests/data/rules.
+"""Every rule has a case with a finding and a similar healthy case without; cases are files in
+tests/data/rules.
 
     tests/data/rules/FAMILY/RULE.json
-    {"fires":  [{"case": "what it is", "hosts": [HOST…], "findings": [{"rule": …, "subject": …, …}]}],
+    {"fires":  [{"case": "what it is", "hosts": [HOST…], "findings": [{"rule": …, "subject": …,
+               …}]}],
      "silent": [{"case": "why it is healthy", "hosts": [HOST…], "findings": []}]}
 
-``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice fails here. Of each
-finding only the given keys are compared; ``commands`` are those of all its fixes that run "here", ``undo``
-those that undo them, ``fixes`` those by place, ``fix_titles`` the titles of all fixes. ``skipped`` (rule names) is
-compared when it is given. HOST: see tests/support/rule_cases.py.
+``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice
+fails here. Of each finding only the given keys are compared; ``commands`` are those of all its
+fixes that run "here", ``undo`` those that undo them, ``fixes`` those by place, ``fix_titles`` the
+titles of all fixes. ``skipped`` (rule names) is compared when it is given. HOST: see
+tests/support/rule_cases.py.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any
 import pytest
 
 from nictop.rules import RULES, Finding, diagnose
+from nictop.rules.profiles.nics import FIRST_ATTEMPT
 from tests.support.rule_cases import CASES_DIRECTORY as DATA
 from tests.support.rule_cases import host_facts
 
@@ -30,7 +34,10 @@ def cases() -> list[Any]:
     found = []
     for path in FILES:
         for kind, listed in json.loads(path.read_text()).items():
-            found += [pytest.param(path, kind, case, id=f"{path.stem}-{kind}-{case['case']}") for case in listed]
+            found += [
+                pytest.param(path, kind, case, id=f"{path.stem}-{kind}-{case['case']}")
+                for case in listed
+            ]
     return found
 
 
@@ -42,7 +49,9 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     assert failed == []
     found = {(one.rule, one.subject): one for one in diagnosis.findings}
     expected = {(one["rule"], one["subject"]): one for one in case["findings"]}
-    assert set(found) == set(expected), [(one.rule, one.subject, one.title) for one in diagnosis.findings]
+    assert set(found) == set(expected), [
+        (one.rule, one.subject, one.title) for one in diagnosis.findings
+    ]
     for key, wanted in expected.items():
         compare(found[key], wanted)
     names = {one.name for one in hosts}
@@ -57,12 +66,21 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
 def compare(finding: Finding, wanted: dict[str, Any]) -> None:
     for key, value in wanted.items():
         if key == "commands":
-            assert [str(step) for fix in finding.fixes if fix.where == "here" for step in fix.commands] == value
+            assert [
+                str(step) for fix in finding.fixes if fix.where == "here" for step in fix.commands
+            ] == value
         elif key == "undo":
-            assert [str(step) for fix in finding.fixes if fix.where == "here" for step in fix.undo] == value
+            assert [
+                str(step) for fix in finding.fixes if fix.where == "here" for step in fix.undo
+            ] == value
         elif key == "fixes":
             for place, lines in value.items():
-                assert [str(step) for fix in finding.fixes if fix.where == place for step in fix.commands] == lines
+                assert [
+                    str(step)
+                    for fix in finding.fixes
+                    if fix.where == place
+                    for step in fix.commands
+                ] == lines
         elif key == "fix_titles":
             assert [fix.title for fix in finding.fixes] == value
         elif key == "evidence":
@@ -95,3 +113,20 @@ def test_a_healthy_host_has_no_finding(path: Path) -> None:
 def test_every_rule_has_an_explanation(rule: Any) -> None:
     assert rule.summary.endswith(".") and len(rule.summary) < 200
     assert len(rule.explanation) > len(rule.summary) + 80
+
+
+@pytest.mark.parametrize("name", ["profile_is_generated", "dhcp_never_answered"])
+def test_a_nic_that_waits_for_dhcp_says_what_its_severity_depends_on(name: str) -> None:
+    """It is critical for a nictop that was started before an attempt failed, and a warning for one
+    that was started since: the same NIC at the same time."""
+    (path,) = DATA.glob(f"*/{name}.json")
+    waiting = []
+    for case in json.loads(path.read_text())["fires"]:
+        for finding in diagnose([host_facts(host) for host in case["hosts"]]).findings:
+            if finding.rule == name:
+                if finding.title.startswith("uses auto-generated"):  # it says no state
+                    continue
+                is_first = finding.severity == "warning" and "DHCP reply yet" in finding.title
+                waiting.append(is_first)
+                assert (FIRST_ATTEMPT in finding.why) == is_first, finding.title
+    assert True in waiting and False in waiting

@@ -1,7 +1,8 @@
-"""A rule that needs an unreadable source is skipped with the reason: no missing and no invented findings.
+"""A rule that needs an unreadable source is skipped with the reason: no missing and no invented
+findings.
 
-Every case with a finding is evaluated again with each source unreadable in turn. A finding that is then missing must be
-among the skipped checks, and there must be no new findings.
+Every case with a finding is evaluated again with each source unreadable in turn. A finding that is
+then missing must be among the skipped checks, and there must be no new findings.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import pytest
 from nictop.model.rates.links import Rates, rates
 from nictop.model.snapshot import has_platform
 from nictop.probe import records
-from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET
+from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import RULES, Finding, HostFacts, Skipped, diagnose
 from tests.rules.test_rule_cases import FILES
 from tests.support.rule_cases import complete, host_facts_after, probe_lines
@@ -43,6 +45,7 @@ EMPTY: dict[str, Any] = {
     "filters": records.PacketFilters(),
     "messages": None,
     "routing": None,
+    "guests": None,
 }
 """Source → its value in an inventory without it."""
 WITHOUT: dict[str, Callable[[Link], Link]] = {
@@ -56,20 +59,38 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
 }
 """Source of link attributes → function that removes them from a link."""
 FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
-    "ethtool": (Ethtool, tuple(one.name for one in dataclasses.fields(Ethtool) if one.name != "unreadable")),
+    "ethtool": (
+        Ethtool,
+        tuple(one.name for one in dataclasses.fields(Ethtool) if one.name != "unreadable"),
+    ),
     "links": (Link, ("address_assignment", "channels", "subnet_routes")),
     "pci": (
         records.PciFunction,
         (
-            *("driver", "enabled", "numa_node", "driver_override", "physical_function", "sriov", "link", "parent_link"),
+            *(
+                "driver",
+                "enabled",
+                "numa_node",
+                "driver_override",
+                "physical_function",
+                "sriov",
+                "link",
+                "parent_link",
+            ),
             *("aspm", "reset_methods", "errors", "parent_errors"),
         ),
     ),
-    "interrupts": (records.Interrupt, ("actions", "allowed_cpus", "effective_cpus", "movable", "chip")),
+    "interrupts": (
+        records.Interrupt,
+        ("actions", "allowed_cpus", "effective_cpus", "movable", "chip"),
+    ),
     "platform": (records.Platform, ("hypervisor", "online_cpus", "iommu_groups", "node_cpus")),
     "settings": (records.Settings, ("command_line", "policy_rules", "governors", "frequencies")),
     "routing": (records.Routing, ("neighbours", "routes", "rules", "name_servers")),
-    "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
+    "counters": (
+        Counters,
+        ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs"),
+    ),
 }
 """Source → its record class, and those of its fields that a probe can name in `unreadable`."""
 
@@ -78,7 +99,9 @@ def without_lacp_details(link: Link) -> records.BondPort | None:
     """The port of a bond without what /proc/net/bonding has."""
     if link.bond_port is None:
         return None
-    return dataclasses.replace(link.bond_port, actor=None, partner=None, actor_churn=None, partner_churn=None)
+    return dataclasses.replace(
+        link.bond_port, actor=None, partner=None, actor_churn=None, partner_churn=None
+    )
 
 
 def without(source: str) -> Callable[[Any], Any]:
@@ -91,7 +114,9 @@ def without(source: str) -> Callable[[Any], Any]:
             record,
             kind,
             lambda one: (
-                {} if getattr(one, field) == empty else {field: empty, "unreadable": {**one.unreadable, field: WHY}}
+                {}
+                if getattr(one, field) == empty
+                else {field: empty, "unreadable": {**one.unreadable, field: WHY}}
             ),
         )
 
@@ -117,7 +142,8 @@ def default(kind: Any, name: str) -> Any:
 
 
 def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) -> Any:
-    """`record` with `change` applied to every record of `kind` in it; the same object if nothing is changed."""
+    """`record` with `change` applied to every record of `kind` in it; the same object if nothing is
+    changed."""
     if isinstance(record, tuple):
         parts = [changed(one, kind, change) for one in record]
         return record if all(map(operator.is_, parts, record)) else tuple(parts)
@@ -178,7 +204,9 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("rule", "case", "sources"), list(cases()))
-def test_a_rule_without_a_source_is_skipped(rule: str, case: dict[str, Any], sources: tuple[str, ...]) -> None:
+def test_a_rule_without_a_source_is_skipped(
+    rule: str, case: dict[str, Any], sources: tuple[str, ...]
+) -> None:
     hosts = []
     for host in case["hosts"]:
         lines = probe_lines(host)
@@ -201,7 +229,8 @@ def test_a_rule_without_a_source_is_skipped(rule: str, case: dict[str, Any], sou
 def test_no_new_findings_while_managers_are_still_being_read(
     rule: str, case: dict[str, Any], sources: tuple[str, ...]
 ) -> None:
-    """Several sources are missing at once then; there are no findings that the complete inventory does not have."""
+    """Several sources are missing at once then; there are no findings that the complete inventory
+    does not have."""
     del sources
     why = Unreadable("failed", NOT_READ_YET)
 
@@ -210,14 +239,22 @@ def test_no_new_findings_while_managers_are_still_being_read(
             return inventory
         left = {source: EMPTY[source] for source in MANAGER_SOURCES}
         unreadable = {**inventory.unreadable, **dict.fromkeys(MANAGER_SOURCES, why)}
-        return dataclasses.replace(inventory, **left, unreadable=unreadable, pending=MANAGER_SOURCES)
+        return dataclasses.replace(
+            inventory, **left, unreadable=unreadable, pending=MANAGER_SOURCES
+        )
 
     hosts = [(probe_lines(host), complete(host).get("name", "guest")) for host in case["hosts"]]
     known = diagnose([host_facts_after(*one) for one in hosts], [RULES[rule]])
-    part = diagnose([host_facts_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]])
-    before, after = ({(one.host, one.subject) for one in diagnosis.findings} for diagnosis in (known, part))
+    part = diagnose(
+        [host_facts_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]]
+    )
+    before, after = (
+        {(one.host, one.subject) for one in diagnosis.findings} for diagnosis in (known, part)
+    )
     assert after <= before
-    assert after == before or {one.reason.rpartition(": ")[2] for one in part.skipped} == {NOT_READ_YET}
+    assert after == before or {one.reason.rpartition(": ")[2] for one in part.skipped} == {
+        NOT_READ_YET
+    }
 
 
 def test_links_alone_have_no_findings() -> None:

@@ -1,7 +1,8 @@
 """Commands that rules print are run in a shell, and the finding is gone in a new inventory.
 
-Every rule that prints a command for a Linux host is tested here, in another file (`TYPED_ELSEWHERE`), or is listed with
-the reason why none of its commands can be run in a namespace (`NOT_TYPED`).
+Every rule that prints a command for a Linux host is tested here, in another file
+(`TYPED_ELSEWHERE`), or is listed with the reason why none of its commands can be run in a namespace
+(`NOT_TYPED`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,25 @@ from tests.support.networkmanager import why_no_networkmanager
 from tests.support.probe import TEST_TIMEOUT, wait_until
 from tests.support.rule_cases import CASES_DIRECTORY as DATA
 from tests.support.rule_cases import host_facts
-from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, nic, pci_function, running_hosts
+from tests.support.typed_fixes import (
+    Host,
+    RunningHost,
+    find_finding,
+    fix_of,
+    nic,
+    pci_function,
+    running_hosts,
+)
 
 LINUX = ("here", "peer", "hypervisor")
 PLACEHOLDERS = re.compile("'<(?:ADDRESS/PREFIX|GATEWAY)>'")
 MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:99"
 PEER = "nsenter --net=/proc/$OTHER/ns/net"
 PAIR = "ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 up"
-BETWEEN = f"ip link add v1 type veth peer name p1 netns $OTHER; {PEER} ip link set dev p1 up; ip link set dev v1 up"
+BETWEEN = (
+    f"ip link add v1 type veth peer name p1 netns $OTHER; {PEER} ip link set dev p1 up; ip "
+    f"link set dev v1 up"
+)
 TWO_IN_ONE_SUBNET = """
 ip link add sw type bridge; ip link set dev sw up
 for i in 1 2; do
@@ -66,7 +78,9 @@ for i in 1 2; do
 done
 ip link set dev bond0 up
 """
-PARTNERED = BONDED.replace("ip link set dev far$i up; ", "").replace("$MODE", "802.3ad miimon 100 lacp_rate fast")
+PARTNERED = BONDED.replace("ip link set dev far$i up; ", "").replace(
+    "$MODE", "802.3ad miimon 100 lacp_rate fast"
+)
 """A bond whose ports have far ends that are still to be put into bonds."""
 SHAPER = "tbf rate 10mbit burst 32k latency 50ms"
 GIGABIT = ["100baseT/Full", "1000baseT/Full"]
@@ -82,7 +96,14 @@ SETTLED = {"actor_churn": "none", "partner_churn": "none"}
 
 def port(**fields: object) -> dict[str, object]:
     """The netdev of a physical function with one virtual function."""
-    one = {"number": 0, "address": MAC, "spoof_check": True, "trust": False, "link_state": "auto", **fields}
+    one = {
+        "number": 0,
+        "address": MAC,
+        "spoof_check": True,
+        "trust": False,
+        "link_state": "auto",
+        **fields,
+    }
     return nic("i40e", bus="pci", device=PORT, pci_address=PORT, virtual_functions=[one])
 
 
@@ -101,7 +122,9 @@ def guest_vf(slot: str = "0000:01:00.0") -> dict[str, object]:
 
 
 def one_queue(driver: str, **channels: int) -> dict[str, object]:
-    none = dict.fromkeys(("rx", "tx", "other", "combined", "max_rx", "max_tx", "max_other", "max_combined"))
+    none = dict.fromkeys(
+        ("rx", "tx", "other", "combined", "max_rx", "max_tx", "max_other", "max_combined")
+    )
     return nic(driver, ethtool={"channels": {**none, **channels}})
 
 
@@ -152,7 +175,10 @@ done
 """
 DROPPING = "{ type filter hook forward priority 0; policy drop; }"
 FORWARD_DROPS = f"nft add table ip filter; nft 'add chain ip filter FORWARD {DROPPING}'"
-DOCKER_USER = "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD -j DOCKER-USER"
+DOCKER_USER = (
+    "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD "
+    "-j DOCKER-USER"
+)
 LIBVIRT_NETWORK = """
 nft add table ip libvirt_network
 nft 'add chain ip libvirt_network forward { type filter hook forward priority 0; policy accept; }'
@@ -173,10 +199,21 @@ done
 TWO_NICS = {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}
 TWO_FAR_NICS = {"links": {"p1": nic(slot=1), "p2": nic(slot=2)}}
 ASKED = "echo > /dev/udp/{}/9"
-SWITCH_PORT = {"source": "lldpd", "chassis": "00:11:22:33:44:55", "port": "1", "capabilities": ["bridge"]}
-LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
+SWITCH_PORT = {
+    "source": "lldpd",
+    "chassis": "00:11:22:33:44:55",
+    "port": "1",
+    "capabilities": ["bridge"],
+}
+LOAD = {
+    "links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}},
+    "cpus": {"0": {"softirq": 80, "idle": 20}},
+}
 UNDERLAY = f"{PAIR}; ip address add 192.0.2.1/24 dev v1"
-VXLAN = f"{UNDERLAY}; ip link add vx0 type vxlan id 5 dstport 4789 local 192.0.2.1 dev v1; ip link set dev vx0 up"
+VXLAN = (
+    f"{UNDERLAY}; ip link add vx0 type vxlan id 5 dstport 4789 local 192.0.2.1 dev v1; ip "
+    f"link set dev vx0 up"
+)
 LARGE_CONTAINERS = """
 ip link add br0 type bridge; ip link set dev br0 up
 for i in 1 2; do
@@ -193,7 +230,10 @@ ip link add br0 type bridge; ip link set dev br0 up
 ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 master br0 up
 ip link add v2 type veth peer name far2; ip link set dev far2 mtu 9000 up; ip link set dev v2 mtu 9000 master br0 up
 """
-TAP = "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip link set dev br0 up"
+TAP = (
+    "ip tuntap add dev tap0 mode tap; ip link set dev tap0 up; ip link add br0 type bridge; ip "
+    "link set dev br0 up"
+)
 RENAMED_PORT = """
 ip link add br0 type bridge; ip link set dev br0 up
 ip link add enp2s0 type veth peer name far1; ip link set dev far1 up; ip link set dev enp2s0 up
@@ -203,7 +243,11 @@ printf 'iface br0 inet static\\n  address 192.0.2.1/24\\n  bridge-ports enp9s0\\
 """A bridge that still names the port by which it was in the network."""
 IFCFG = "/etc/sysconfig/network-scripts"
 CASES = (
-    Case("configuration_names_a_missing_link", "enp2s0", (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),)),
+    Case(
+        "configuration_names_a_missing_link",
+        "enp2s0",
+        (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),),
+    ),
     Case(
         "configuration_names_a_missing_link",
         "enp2s0",
@@ -238,7 +282,8 @@ CASES = (
         "v2",
         (
             Host(
-                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev v2 address {MAC} up; "
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev v2 address "
+                f"{MAC} up; "
                 f"ip link set dev far2 up; mkdir -p {IFCFG}; "
                 f"printf 'DEVICE=v1\\nHWADDR={MAC}\\nBOOTPROTO=dhcp\\n' > {IFCFG}/ifcfg-v1",
                 {"links": {"v1": nic(), "v2": nic(slot=2)}},
@@ -306,7 +351,10 @@ CASES = (
     Case(
         "guests_are_not_forwarded",
         "br0",
-        (Host(""), Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}")),
+        (
+            Host(""),
+            Host(f"{TWO_GUESTS}echo 0 > {BRIDGE_NETFILTER}{LIBVIRT_NETWORK}{FORWARD_DROPS}"),
+        ),
         named="libvirt and FORWARD",
         file=BRIDGE_NETFILTER,
         program="nft",
@@ -334,7 +382,8 @@ CASES = (
         "vx0",
         (
             Host(
-                f"{VXLAN.replace('local 192.0.2.1 dev v1', 'local 192.0.2.1')}; ip link set dev vx0 mtu 1500",
+                f"{VXLAN.replace('local 192.0.2.1 dev v1', 'local 192.0.2.1')}; ip link set dev "
+                f"vx0 mtu 1500",
                 {"links": {"v1": nic()}},
             ),
         ),
@@ -351,35 +400,57 @@ CASES = (
         "tap0",
         (
             Host(
-                f"{TAP}; ip link set dev tap0 master br0; ip link set dev tap0 address fe:54:00:00:00:01",
+                f"{TAP}; ip link set dev tap0 master br0; ip link set dev tap0 address "
+                f"fe:54:00:00:00:01",
                 {"links": {"tap0": {"carrier": True}}},
             ),
             Host(
                 f"{PAIR}; ip link set dev v1 mtu 9000",
-                {"links": {"v1": nic(address="52:54:00:00:00:01", permanent_address="52:54:00:00:00:01")}},
+                {
+                    "links": {
+                        "v1": nic(
+                            address="52:54:00:00:00:01", permanent_address="52:54:00:00:00:01"
+                        )
+                    }
+                },
             ),
         ),
     ),
     Case(
         "bridge_mtu_exceeds_the_way_out",
         "docker0",
-        (Host(CONTAINER_BEHIND_1400, {"links": {"v1": nic()}, "settings": {"sysctl": {"net.ipv4.ip_forward": 1}}}),),
+        (
+            Host(
+                CONTAINER_BEHIND_1400,
+                {"links": {"v1": nic()}, "settings": {"sysctl": {"net.ipv4.ip_forward": 1}}},
+            ),
+        ),
         program="iptables-nft",
     ),
     Case(
         "mtu_exceeds_the_offered_one",
         "v1",
-        (Host(PAIR, {"links": {"v1": nic()}, "networkd": {"3": {"setup_state": "unmanaged", "dhcp_mtu": 1460}}}),),
+        (
+            Host(
+                PAIR,
+                {
+                    "links": {"v1": nic()},
+                    "networkd": {"3": {"setup_state": "unmanaged", "dhcp_mtu": 1460}},
+                },
+            ),
+        ),
     ),
     Case(
         "bridge_port_does_not_forward",
         "p1",
         (
             Host(
-                "ip link add sw type bridge; ip link set dev sw up; ip link add p1 type veth peer name far1; ip link "
+                "ip link add sw type bridge; ip link set dev sw up; ip link add p1 type veth peer "
+                "name far1; ip link "
                 "set dev p1 master sw; ip link set dev far1 up; ip link set dev p1 up; "
                 # A pending carrier event would make the disabled port forwarding again.
-                "until ip link show dev p1 | grep -q 'state UP'; do :; done; bridge link set dev p1 state 0"
+                "until ip link show dev p1 | grep -q 'state UP'; do :; done; bridge link set dev "
+                "p1 state 0"
             ),
         ),
     ),
@@ -409,7 +480,9 @@ CASES = (
         "v2",
         (
             Host(
-                TWO_IN_ONE_SUBNET.replace("192.0.2.1$i/24 dev v$i", "2001:db8::1$i/64 dev v$i nodad"),
+                TWO_IN_ONE_SUBNET.replace(
+                    "192.0.2.1$i/24 dev v$i", "2001:db8::1$i/64 dev v$i nodad"
+                ),
                 {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
                 ipv6=True,
             ),
@@ -421,7 +494,8 @@ CASES = (
         "v1",
         (
             Host(
-                f"{TWO_IN_ONE_SUBNET} ip route add 192.0.2.0/24 dev v2 table 7; ip rule add from 192.0.2.12 table 7",
+                f"{TWO_IN_ONE_SUBNET} ip route add 192.0.2.0/24 dev v2 table 7; ip rule add from "
+                f"192.0.2.12 table 7",
                 {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
             ),
         ),
@@ -458,7 +532,8 @@ CASES = (
         (
             Host("true", {"links": {"p1": nic()}}),
             Host(
-                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add 192.0.2.1/24 dev v1; "
+                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add "
+                f"192.0.2.1/24 dev v1; "
                 "ip route add default via 192.0.2.254",
                 {"links": {"v1": nic()}},
             ),
@@ -471,7 +546,8 @@ CASES = (
         (
             Host("true", {"links": {"p1": nic()}}, ipv6=True),
             Host(
-                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add 2001:db8::10/64 dev v1",
+                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add "
+                f"2001:db8::10/64 dev v1",
                 {"links": {"v1": nic()}},
                 ipv6=True,
             ),
@@ -485,7 +561,8 @@ CASES = (
         (
             Host("true", {"links": {"p1": nic()}}),
             Host(
-                f"{BETWEEN}; {PEER} ip address add 10.0.0.1/16 dev p1; ip address add 10.0.0.2/24 dev v1; "
+                f"{BETWEEN}; {PEER} ip address add 10.0.0.1/16 dev p1; ip address add 10.0.0.2/24 "
+                f"dev v1; "
                 "ip route add default via 10.0.0.254",
                 {"links": {"v1": nic()}},
             ),
@@ -494,7 +571,12 @@ CASES = (
     Case(
         "arp_is_off",
         "v1",
-        (Host(f"{PAIR}; ip address add 192.0.2.1/24 dev v1; ip link set dev v1 arp off", {"links": {"v1": nic()}}),),
+        (
+            Host(
+                f"{PAIR}; ip address add 192.0.2.1/24 dev v1; ip link set dev v1 arp off",
+                {"links": {"v1": nic()}},
+            ),
+        ),
     ),
     Case(
         "multicast_is_off",
@@ -511,7 +593,8 @@ CASES = (
         "v1",
         (
             Host(
-                f"{PAIR}; ip address add 192.0.2.1/24 dev v1; echo 8 > /proc/sys/net/ipv4/conf/v1/arp_ignore",
+                f"{PAIR}; ip address add 192.0.2.1/24 dev v1; echo 8 > "
+                f"/proc/sys/net/ipv4/conf/v1/arp_ignore",
                 {"links": {"v1": nic()}},
             ),
         ),
@@ -519,7 +602,12 @@ CASES = (
     Case(
         "transmit_queue_has_no_length",
         "tap1",
-        (Host("ip tuntap add name tap1 mode tap; ip link set dev tap1 txqueuelen 0; ip link set dev tap1 up"),),
+        (
+            Host(
+                "ip tuntap add name tap1 mode tap; ip link set dev tap1 txqueuelen 0; ip link set "
+                "dev tap1 up"
+            ),
+        ),
     ),
     Case(
         "rp_filter_drops_an_asymmetric_path",
@@ -554,7 +642,8 @@ CASES = (
         "v1",
         (
             Host(
-                f"{PAIR}; tc qdisc add dev v1 root handle 1: htb default 1; tc class add dev v1 parent 1: classid 1:1 "
+                f"{PAIR}; tc qdisc add dev v1 root handle 1: htb default 1; tc class add dev v1 "
+                f"parent 1: classid 1:1 "
                 f"htb rate 10gbit; tc qdisc add dev v1 parent 1:1 {SHAPER}",
                 {"links": {"v1": nic(ethtool={"settings": {"speed": 1000}})}},
             ),
@@ -570,7 +659,11 @@ CASES = (
     Case(
         "bond_port_is_down",
         "v2",
-        (Host(BONDED.replace("$MODE", "active-backup miimon 100") + "ip link set dev v2 down", {}),),
+        (
+            Host(
+                BONDED.replace("$MODE", "active-backup miimon 100") + "ip link set dev v2 down", {}
+            ),
+        ),
         kind="bond",
     ),
     Case(
@@ -578,7 +671,8 @@ CASES = (
         "bond0",
         (
             Host(
-                f"{PARTNERED} for i in 1 2; do ip link add far0$i type bond mode 802.3ad miimon 100 lacp_rate fast; "
+                f"{PARTNERED} for i in 1 2; do ip link add far0$i type bond mode 802.3ad miimon "
+                f"100 lacp_rate fast; "
                 "ip link set dev far$i master far0$i; ip link set dev far0$i up; done",
                 {"links": {name: {"bond_port": SETTLED} for name in ("v1", "v2")}},
             ),
@@ -590,7 +684,8 @@ CASES = (
         "bond0",
         (
             Host(
-                f"{PARTNERED} ip link add far0 type bond mode 802.3ad miimon 100 lacp_rate fast; for i in 1 2; do "
+                f"{PARTNERED} ip link add far0 type bond mode 802.3ad miimon 100 lacp_rate fast; "
+                f"for i in 1 2; do "
                 "ip link set dev far$i master far0; done; ip link set dev far0 up; "
                 "ip link set dev bond0 type bond min_links 2; ip link set dev far2 down",
             ),
@@ -630,7 +725,8 @@ CASES = (
         "bond0",
         (
             Host(
-                f"{BONDED.replace('$MODE', 'active-backup miimon 100')} ip link add v3 type veth peer name far3; "
+                f"{BONDED.replace('$MODE', 'active-backup miimon 100')} ip link add v3 type veth "
+                f"peer name far3; "
                 "ip link set dev far3 up",
                 {
                     "links": {f"v{number}": nic("iavf", number) for number in (1, 2, 3)},
@@ -663,7 +759,8 @@ CASES = (
         "v1",
         (
             Host(
-                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 master br0; "
+                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 "
+                f"master br0; "
                 "ip address add 192.0.2.1/24 dev v1",
                 {"links": {"v1": nic()}},
             ),
@@ -675,7 +772,8 @@ CASES = (
         (
             Host("true", ipv6=True),
             Host(
-                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add 2001:db8::10/64 dev v1",
+                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add "
+                f"2001:db8::10/64 dev v1",
                 {"links": {"v1": nic()}},
                 ipv6=True,
             ),
@@ -688,7 +786,8 @@ CASES = (
         (
             Host(
                 f"{PAIR}; ip link set dev v1 down; mkdir -p /etc/network; "
-                "printf 'auto v1\\niface v1 inet static\\n  address 192.0.2.1/24\\n' > /etc/network/interfaces",
+                "printf 'auto v1\\niface v1 inet static\\n  address 192.0.2.1/24\\n' > "
+                "/etc/network/interfaces",
                 {"links": {"v1": nic()}},
             ),
         ),
@@ -699,7 +798,8 @@ CASES = (
         (
             Host("true", {"links": {"p1": nic()}}),
             Host(
-                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add 192.0.2.2/24 dev v1; "
+                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add "
+                f"192.0.2.2/24 dev v1; "
                 "ip link set dev v1 mtu 9000",
                 {"links": {"v1": nic()}},
             ),
@@ -708,16 +808,29 @@ CASES = (
     Case(
         "offloads_are_off",
         "v1",
-        (Host(f"{PAIR}; ethtool -K v1 tso off gso off gro off", {"links": {"v1": nic("virtio_net")}}),),
+        (
+            Host(
+                f"{PAIR}; ethtool -K v1 tso off gso off gro off",
+                {"links": {"v1": nic("virtio_net")}},
+            ),
+        ),
     ),
     Case(
         "standby_runs_without_primary",
         "br0",
         (
             Host(
-                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 master br0; "
-                "ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set dev v2 master br0",
-                {"links": {"br0": nic("net_failover", 3), "v1": nic("virtio_net"), "v2": nic("iavf", 2)}},
+                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 "
+                f"master br0; "
+                "ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set "
+                "dev v2 master br0",
+                {
+                    "links": {
+                        "br0": nic("net_failover", 3),
+                        "v1": nic("virtio_net"),
+                        "v2": nic("iavf", 2),
+                    }
+                },
             ),
         ),
     ),
@@ -739,7 +852,10 @@ CASES = (
             Host(
                 f"{PAIR}; ip link add v2 type veth peer name far2",
                 {
-                    "links": {"v1": port(), "v2": {**port(), "physical_port": "pf0vf0", "switch_id": "01"}},
+                    "links": {
+                        "v1": port(),
+                        "v2": {**port(), "physical_port": "pf0vf0", "switch_id": "01"},
+                    },
                     "pci": port_functions(),
                 },
             ),
@@ -748,7 +864,12 @@ CASES = (
     Case(
         "port_of_virtual_functions_is_down",
         "v1",
-        (Host(f"{PAIR}; ip link set dev v1 down", {"links": {"v1": port()}, "pci": port_functions()}),),
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 down",
+                {"links": {"v1": port()}, "pci": port_functions()},
+            ),
+        ),
     ),
     Case(
         "vf_has_no_carrier",
@@ -777,7 +898,8 @@ CASES = (
         "v2",
         (
             Host(
-                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set dev v2 up",
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev far2 up; ip "
+                f"link set dev v2 up",
                 {"links": {"v1": port(), "v2": guest_vf(VF)}, "pci": port_functions("iavf")},
             ),
         ),
@@ -790,7 +912,10 @@ CASES = (
                 f"{PAIR}; ip link set dev v1 address {MAC}",
                 {"links": {"v1": nic(permanent_address="02:00:00:00:00:99")}},
             ),
-            Host(f"{PAIR}; ip link set dev v1 address {MAC}", {"links": {"v1": nic(permanent_address=MAC)}}),
+            Host(
+                f"{PAIR}; ip link set dev v1 address {MAC}",
+                {"links": {"v1": nic(permanent_address=MAC)}},
+            ),
         ),
     ),
     Case(
@@ -803,8 +928,15 @@ CASES = (
         "v1",
         (
             Host(
-                "ip tuntap add dev v1 mode tap; ip link set dev v1 up; ethtool -s v1 autoneg off speed 100 duplex full",
-                {"links": {"v1": nic(carrier=True, ethtool={"settings": {"port": "tp", "supported": GIGABIT}})}},
+                "ip tuntap add dev v1 mode tap; ip link set dev v1 up; ethtool -s v1 autoneg off "
+                "speed 100 duplex full",
+                {
+                    "links": {
+                        "v1": nic(
+                            carrier=True, ethtool={"settings": {"port": "tp", "supported": GIGABIT}}
+                        )
+                    }
+                },
             ),
         ),
     ),
@@ -828,7 +960,8 @@ CASES = (
         "v1",
         (
             Host(
-                "ip tuntap add dev v1 mode tap; ip link set dev v1 up; ethtool -s v1 autoneg off speed 100 duplex half",
+                "ip tuntap add dev v1 mode tap; ip link set dev v1 up; ethtool -s v1 autoneg off "
+                "speed 100 duplex half",
                 {"links": {"v1": nic("virtio_net", carrier=True)}},
             ),
         ),
@@ -852,7 +985,12 @@ CASES = (
     Case(
         "vmxnet3_has_one_queue",
         "v1",
-        (Host(PAIR, {"links": {"v1": one_queue("vmxnet3", rx=1, tx=1)}, "platform": {**CPUS, **GUEST}}),),
+        (
+            Host(
+                PAIR,
+                {"links": {"v1": one_queue("vmxnet3", rx=1, tx=1)}, "platform": {**CPUS, **GUEST}},
+            ),
+        ),
     ),
     Case(
         "hypervisor_offers_one_queue",
@@ -860,7 +998,10 @@ CASES = (
         (
             Host(
                 PAIR,
-                {"links": {"v1": one_queue("virtio_net", combined=1, max_combined=1)}, "platform": {**CPUS, **GUEST}},
+                {
+                    "links": {"v1": one_queue("virtio_net", combined=1, max_combined=1)},
+                    "platform": {**CPUS, **GUEST},
+                },
             ),
         ),
     ),
@@ -870,7 +1011,10 @@ CASES = (
         (
             Host(
                 PAIR,
-                {"links": {"v1": one_queue("iavf", combined=1, max_combined=1)}, "platform": {**CPUS, **GUEST}},
+                {
+                    "links": {"v1": one_queue("iavf", combined=1, max_combined=1)},
+                    "platform": {**CPUS, **GUEST},
+                },
                 LOAD,
             ),
         ),
@@ -880,7 +1024,10 @@ CASES = (
         "v1",
         (
             Host("true", TWO_FAR_NICS),
-            Host(f"{TWO_WIRES} ip route add default via 10.0.1.253; {ASKED.format('203.0.113.9')}", TWO_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default via 10.0.1.253; {ASKED.format('203.0.113.9')}",
+                TWO_NICS,
+            ),
         ),
         filled="10.0.1.2",
     ),
@@ -890,8 +1037,10 @@ CASES = (
         (
             Host("true", TWO_FAR_NICS),
             Host(
-                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; {ASKED.format('203.0.113.9')}; "
-                "mkdir -p /etc/network; printf 'auto v1\\niface v1 inet static\\n  address 10.0.1.1/24\\n  gateway "
+                f"{TWO_WIRES} ip route add default via 10.9.0.1 dev v1 onlink metric 7; "
+                f"{ASKED.format('203.0.113.9')}; "
+                "mkdir -p /etc/network; printf 'auto v1\\niface v1 inet static\\n  address "
+                "10.0.1.1/24\\n  gateway "
                 "10.9.0.1\\n' > /etc/network/interfaces",
                 TWO_NICS,
             ),
@@ -904,7 +1053,9 @@ CASES = (
         "v1",
         (
             Host("true", TWO_FAR_NICS),
-            Host(f"{TWO_WIRES} ip route add default dev v1; {ASKED.format('203.0.113.9')}", TWO_NICS),
+            Host(
+                f"{TWO_WIRES} ip route add default dev v1; {ASKED.format('203.0.113.9')}", TWO_NICS
+            ),
         ),
         filled="10.0.1.2",
     ),
@@ -913,7 +1064,10 @@ CASES = (
         "v1",
         (
             Host("true", TWO_FAR_NICS),
-            Host(f"{TWO_WIRES} ip neigh add 10.0.1.2 lladdr {OTHER_MAC} dev v1 nud permanent", TWO_NICS),
+            Host(
+                f"{TWO_WIRES} ip neigh add 10.0.1.2 lladdr {OTHER_MAC} dev v1 nud permanent",
+                TWO_NICS,
+            ),
         ),
     ),
     Case(
@@ -922,7 +1076,8 @@ CASES = (
         (
             Host("true", TWO_FAR_NICS),
             Host(
-                f"{TWO_WIRES} ip route add default via 10.0.1.2; ip address add 10.0.3.1/24 dev v1; "
+                f"{TWO_WIRES} ip route add default via 10.0.1.2; ip address add 10.0.3.1/24 dev "
+                f"v1; "
                 "ip address del 10.0.1.1/24 dev v1",
                 TWO_NICS,
             ),
@@ -951,8 +1106,10 @@ CASES = (
         "",
         (
             Host(
-                f"{TWO_SUBNETS} ip route change default via 10.0.1.1 metric 0; ip route del default; "
-                "ip route add default via 10.0.1.1 metric 50; ip route add blackhole default metric 7",
+                f"{TWO_SUBNETS} ip route change default via 10.0.1.1 metric 0; ip route del "
+                f"default; "
+                "ip route add default via 10.0.1.1 metric 50; ip route add blackhole default "
+                "metric 7",
                 TWO_NICS,
             ),
         ),
@@ -961,12 +1118,18 @@ CASES = (
     Case(
         "route_refuses_a_watched_host",
         "v1",
-        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip route add unreachable 10.0.1.2", TWO_NICS)),
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip route add unreachable 10.0.1.2", TWO_NICS),
+        ),
     ),
     Case(
         "route_refuses_a_watched_host",
         "v1",
-        (Host("true", TWO_FAR_NICS), Host(f"{TWO_WIRES} ip rule add from 10.0.1.1 to 10.0.1.0/28 prohibit", TWO_NICS)),
+        (
+            Host("true", TWO_FAR_NICS),
+            Host(f"{TWO_WIRES} ip rule add from 10.0.1.1 to 10.0.1.0/28 prohibit", TWO_NICS),
+        ),
         named="by a rule",
     ),
     Case(
@@ -983,7 +1146,8 @@ CASES = (
         (
             Host("true", TWO_FAR_NICS),
             Host(
-                f"{TWO_WIRES} ip route add default via 10.0.2.2 table 77; ip rule add from 10.0.1.0/24 table 77",
+                f"{TWO_WIRES} ip route add default via 10.0.2.2 table 77; ip rule add from "
+                f"10.0.1.0/24 table 77",
                 TWO_NICS,
             ),
         ),
@@ -999,8 +1163,10 @@ CASES = (
         "v1",
         (
             Host(
-                f"{PAIR}; ip address add 192.0.2.5/24 dev v1; mkdir -p /etc/network; printf 'auto v1\\niface v1 inet "
-                "static\\n  address 192.0.2.5/24\\n  gateway 192.0.2.1\\n' > /etc/network/interfaces",
+                f"{PAIR}; ip address add 192.0.2.5/24 dev v1; mkdir -p /etc/network; printf 'auto "
+                f"v1\\niface v1 inet "
+                "static\\n  address 192.0.2.5/24\\n  gateway 192.0.2.1\\n' > "
+                "/etc/network/interfaces",
                 {"links": {"v1": nic()}},
             ),
         ),
@@ -1011,7 +1177,8 @@ CASES = (
         "v1",
         (
             Host(
-                f"{PAIR}; ip address add 2001:db8::5/64 dev v1 nodad valid_lft 3600 preferred_lft 3600; "
+                f"{PAIR}; ip address add 2001:db8::5/64 dev v1 nodad valid_lft 3600 preferred_lft "
+                f"3600; "
                 "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
                 {"links": {"v1": nic()}},
                 ipv6=True,
@@ -1028,7 +1195,10 @@ DIAGNOSTIC = "its commands only search for the cause, which the user must remove
 ETHTOOL = "no link of a namespace has what this ethtool option sets"
 DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
-VLANS = "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in QEMU guests"
+VLANS = (
+    "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in "
+    "QEMU guests"
+)
 TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
@@ -1051,10 +1221,13 @@ NOT_TYPED = {
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,
-    "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be set to unknown",
+    "bond_does_not_know_the_speed_of_its_ports": "veth and tap report a speed, which cannot be "
+    "set to unknown",
     "untrusted_vf_receives_no_multicast": SRIOV,
+    "vf_settings_of_a_stopped_guest_remain": SRIOV,
     "netplan_was_changed_and_not_applied": "netplan is not there",
-    "vlan_profile_names_a_missing_parent": "VLAN links, which the kernel of a test machine may lack",
+    "vlan_profile_names_a_missing_parent": "VLAN links, which the kernel of a test machine may "
+    "lack",
     "lacp_port_is_not_in_use": "the partner, a switch, must accept it again",
     "drops_are_no_loss": DIAGNOSTIC,
     "pcie_link_is_below_its_ability": DIAGNOSTIC,
@@ -1087,7 +1260,8 @@ NOT_TYPED = {
     "virtual_functions_were_not_made": SYSFS,
     "no_virtual_functions_offered": "the firmware of the card (mstconfig)",
     "hyperv_channels_share_one_processor": "writes to a vmbus device in sysfs",
-    "embedded_switch_misses_bridged_guests": "the probe reads what is in a NIC itself of PCI functions only",
+    "embedded_switch_misses_bridged_guests": "the probe reads what is in a NIC itself of PCI "
+    "functions only",
     "rss_table_leaves_queues_out": ETHTOOL,
     "more_queues_than_the_load_needs": ETHTOOL,
     "queues_share_interrupts": ETHTOOL,
@@ -1101,7 +1275,8 @@ NOT_TYPED = {
     "fragmented_udp_is_torn_apart": ETHTOOL,
     "speed_is_below_what_both_ends_can": ETHTOOL,
     "flow_control_holds_it_back": ETHTOOL,
-    "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
+    "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks "
+    "smaller ones refuse",
     "vhost_thread_is_saturated": "qm of Proxmox VE",
     "guest_does_not_fetch_its_packets": "what a tap has dropped remains counted",
     "vf_address_is_random": SRIOV,
@@ -1122,7 +1297,8 @@ NOT_TYPED = {
     "driver_cannot_bring_the_link_up": DIAGNOSTIC,
     "rdma_driver_waits_for_the_firmware": "modprobe options of the machine, after a reboot",
     "no_interrupts_for_virtual_functions": "modprobe options of the machine, after a reboot",
-    "mac_address_in_the_nic_is_invalid": "which address is printed on the card, only the user knows",
+    "mac_address_in_the_nic_is_invalid": "which address is printed on the card, only the user "
+    "knows",
     "pcie_link_has_errors": SYSFS,
     "receiving_waits_for_the_pcie_link": SYSFS,
     "guest_could_not_get_the_function": "modprobe options of the machine, after a reboot",
@@ -1136,7 +1312,8 @@ NOT_TYPED = {
     "vf_was_made_while_its_port_was_down": SRIOV,
     "guest_uses_another_address_than_the_port": SRIOV,
     "ipv6_fails_on_a_virtual_function": SRIOV,
-    "link_is_in_the_network_of_another": "cables are exchanged: test_crossed_cables_are_named_until_they_are_exchanged",
+    "link_is_in_the_network_of_another": "cables are exchanged: "
+    "test_crossed_cables_are_named_until_they_are_exchanged",
     "watched_hosts_do_not_answer_each_other": DIAGNOSTIC,
     "virtual_functions_share_an_address": SRIOV,
 }
@@ -1213,8 +1390,12 @@ def has_link_kind(kind: str) -> bool:
 
 
 def only_writes_files(fix: Fix) -> bool:
-    """Whether a fix only writes files below /etc, which is an overlay in memory: a setting for the next boot."""
-    return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in step_texts(fix.commands))
+    """Whether a fix only writes files below /etc, which is an overlay in memory: a setting for the
+    next boot."""
+    return all(
+        line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test "))
+        for line in step_texts(fix.commands)
+    )
 
 
 def test_systemd_networkd_sets_up_source_based_routing() -> None:
@@ -1222,19 +1403,28 @@ def test_systemd_networkd_sets_up_source_based_routing() -> None:
     reason = why_no_networkd()
     if reason is not None:
         pytest.skip(reason)
-    network = "[Match]\\nName=v$i\\n[Network]\\nAddress=192.0.2.1$i/24\\nGateway=192.0.2.1\\nLinkLocalAddressing=no\\n"
+    network = (
+        "[Match]\\nName=v$i\\n[Network]\\nAddress=192.0.2.1$i/"
+        "24\\nGateway=192.0.2.1\\nLinkLocalAddressing=no\\n"
+    )
     joined = TWO_IN_ONE_SUBNET.replace(
         "ip address add 192.0.2.1$i/24 dev v$i", f'printf "{network}" > $files/1$i.network'
     )
     set_up = f"files=/run/systemd/network; mkdir -p $files\n{joined}"
     host = Host(set_up, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}})
-    with running_hosts([host], writable_sys=False) as (place,), running_networkd(place.manager, "v1", "v2"):
+    with (
+        running_hosts([host], writable_sys=False) as (place,),
+        running_networkd(place.manager, "v1", "v2"),
+    ):
         # the link that was configured first carries all packets
         fields = [find_finding((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
         (finding,) = [one for one in fields if one is not None]
         place.run_in_bash(fix_of(finding, "Store in a drop-in of the .network file").commands)
         place.run_in_bash(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
-        wait_until(lambda: find_finding((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
+        wait_until(
+            lambda: find_finding((place,), "two_links_in_one_subnet", finding.subject) is None,
+            pause=0.05,
+        )
 
 
 def test_packets_use_the_nic_of_their_address() -> None:
@@ -1242,7 +1432,9 @@ def test_packets_use_the_nic_of_their_address() -> None:
     reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
-    far_address = Host("ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw")
+    far_address = Host(
+        "ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw"
+    )
     near_address = Host(
         f"""
         for i in 1 2; do
@@ -1256,12 +1448,15 @@ def test_packets_use_the_nic_of_their_address() -> None:
     with running_hosts((far_address, near_address)) as (far, near):
 
         def shares_of_v2() -> tuple[float, float]:
-            """Shares of the datagrams between the address of v2 and the peer that v2 sent and received."""
+            """Shares of the datagrams between the address of v2 and the peer that v2 sent and
+            received."""
             for one in (far, near):
                 one.manager.run(["ip", "neigh", "flush", "all"])
             before = packets_of_v2(near)
             exchange_datagrams(far, near, "192.0.2.1", "192.0.2.12")
-            sent, received = (after - first for after, first in zip(packets_of_v2(near), before, strict=True))
+            sent, received = (
+                after - first for after, first in zip(packets_of_v2(near), before, strict=True)
+            )
             return sent / DATAGRAMS, received / DATAGRAMS
 
         assert shares_of_v2()[0] < 0.5, "the first NIC sends the datagrams"
@@ -1278,7 +1473,9 @@ def test_packets_use_the_nic_of_their_address() -> None:
 DATAGRAMS = 50
 
 
-def exchange_datagrams(far: RunningHost, near: RunningHost, far_address: str, near_address: str) -> None:
+def exchange_datagrams(
+    far: RunningHost, near: RunningHost, far_address: str, near_address: str
+) -> None:
     """Send datagrams from one address to the other; each is answered."""
     with (
         far.manager.namespace.call(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
@@ -1315,7 +1512,8 @@ ip address add 10.0.1.2/24 dev p1; ip address add 10.0.2.2/24 dev p2
 
 
 def test_crossed_cables_are_named_until_they_are_exchanged() -> None:
-    """The addresses are exchanged in place of the cables. Both hosts must have seen each other again."""
+    """The addresses are exchanged in place of the cables. Both hosts must have seen each other
+    again."""
     reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
@@ -1348,11 +1546,17 @@ def test_all_nics_in_one_segment_are_no_crossed_cables() -> None:
 
         def has_answers() -> bool:
             routing = near.read_facts().inventory.routing
-            answered = {one.address for one in routing.neighbours if one.mac} if routing is not None else set()
+            answered = (
+                {one.address for one in routing.neighbours if one.mac}
+                if routing is not None
+                else set()
+            )
             return {"10.0.1.2", "10.0.2.2"} <= answered
 
         for _ in range(5):  # whichever NIC answers first
-            near.run_in_bash(["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")])
+            near.run_in_bash(
+                ["ip neigh flush all", ASKED.format("10.0.1.2"), ASKED.format("10.0.2.2")]
+            )
             wait_until(has_answers)
             assert find_finding((far, near), "link_is_in_the_network_of_another", "v1") is None
 
@@ -1370,7 +1574,8 @@ with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as s
 
 
 def test_the_route_of_a_router_returns_after_the_command() -> None:
-    """Forwarding removes the default route, the next advertisement is ignored, and one after the command is not."""
+    """Forwarding removes the default route, the next advertisement is ignored, and one after the
+    command is not."""
     reason = why_no_namespaces() or why_no_networkmanager()
     if reason is not None:
         pytest.skip(reason)
@@ -1383,7 +1588,9 @@ def test_the_route_of_a_router_returns_after_the_command() -> None:
             far.manager.run(
                 [sys.executable, "-c", ADVERTISE, "1800"], check=False
             )  # at first without a link-local address
-            return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+            return any(
+                one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes
+            )
 
         wait_until(gateway)
         assert find_finding((near,), rule, "v1") is None
@@ -1407,24 +1614,36 @@ def test_a_route_that_is_not_renewed_is_named_before_it_ends() -> None:
 
         def advertise(lifetime: str) -> bool:
             far.manager.run([sys.executable, "-c", ADVERTISE, lifetime], check=False)
-            return any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
+            return any(
+                one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes
+            )
 
         def is_named() -> bool:
             """Within the last third of the lifetime; advertised again if that was missed."""
-            has_route = any(one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes)
-            return find_finding((near,), rule, "v1") is not None if has_route else advertise("9") and False
+            has_route = any(
+                one.family == "ipv6" for one in near.read_facts().links_by_name["v1"].default_routes
+            )
+            return (
+                find_finding((near,), rule, "v1") is not None
+                if has_route
+                else advertise("9") and False
+            )
 
         wait_until(lambda: advertise("1800"))
         assert find_finding((near,), rule, "v1") is None
-        if all(one.since_announced is None for one in near.read_facts().links_by_name["v1"].addresses):
-            pytest.skip("this kernel does not tell which addresses are from advertisements (Linux 5.18)")
+        if all(
+            one.since_announced is None for one in near.read_facts().links_by_name["v1"].addresses
+        ):
+            pytest.skip(
+                "this kernel does not tell which addresses are from advertisements (Linux 5.18)"
+            )
         assert advertise("9")
         wait_until(is_named)
         assert advertise("1800")
         assert find_finding((near,), rule, "v1") is None
 
 
-# --------------------------------------------------------------------------------------------------- every rule listed
+# -------------------------------------------------------------------------------- every rule listed
 
 
 def rules_with_commands() -> set[str]:
@@ -1443,6 +1662,9 @@ def test_every_rule_with_commands_is_tested_or_listed_with_a_reason() -> None:
     typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE) | set(ROUTES_TYPED_ELSEWHERE)
     assert typed.isdisjoint(NOT_TYPED)
     assert rules_with_commands() == typed | set(NOT_TYPED)
-    for name, tests in ((WITH_NETWORKMANAGER, TYPED_ELSEWHERE), (ROUTES_WITH_NETWORKMANAGER, ROUTES_TYPED_ELSEWHERE)):
+    for name, tests in (
+        (WITH_NETWORKMANAGER, TYPED_ELSEWHERE),
+        (ROUTES_WITH_NETWORKMANAGER, ROUTES_TYPED_ELSEWHERE),
+    ):
         elsewhere = importlib.import_module(name)
         assert all(hasattr(elsewhere, test) for test in tests.values())

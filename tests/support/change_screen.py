@@ -1,5 +1,6 @@
-"""The application with one real host on which changes are allowed: a probe in a network namespace with a veth pair of
-four queues (`tests.support.changes`), or in the namespace of a real NetworkManager."""
+"""The application with one real host on which changes are allowed: a probe in a network namespace
+with a veth pair of four queues (`tests.support.changes`), or in the namespace of a real
+NetworkManager."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class ScreenWithChanges(Screen):
     """The application, and the text of its change dialog."""
 
     waits_longest = True
-    """Select the longest time to confirm a change (ten minutes), so that it is not undone on a slow machine."""
+    """Select the longest time to confirm a change (ten minutes), so that it is not undone on a slow
+    machine."""
 
     def dialog_text(self) -> str:
         """Text of the topmost dialog on one line, with single blanks."""
@@ -57,7 +59,9 @@ class ScreenWithChanges(Screen):
 
     async def prepare_fix(self, fix: Fix = MTU_FIX, subject: str = LINK) -> None:
         """Open the dialog for a fix, as the key f does, and wait until its plan is shown."""
-        self.opener.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
+        self.opener.open_fix(
+            finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix
+        )
         await self.wait_for_stage("prepared")
         assert isinstance(self.app.screen, HostChangeScreen)
 
@@ -74,9 +78,14 @@ def read_mtu(namespace: Namespace, name: str = LINK) -> int:
 
 @asynccontextmanager
 async def screen_with_changes(
-    prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
+    prefix: Sequence[str],
+    size: tuple[int, int] = WIDE,
+    *,
+    allow_changes: bool = True,
+    glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[ScreenWithChanges]:
-    """`prefix`: arguments before the command of the probe that start it on its host, such as ``ip netns exec NAME``."""
+    """`prefix`: arguments before the command of the probe that start it on its host, such as ``ip
+    netns exec NAME``."""
     options = ["--interval", "0.2", "--eager", *(["--allow-changes"] if allow_changes else [])]
     command = [*prefix, *probe_command(sys.executable, *options)]
 
@@ -88,7 +97,9 @@ async def screen_with_changes(
     async with running(app, size) as pilot:
         screen = ScreenWithChanges(app, ScriptedSource(), pilot)
         watched, diagnosis = app.nictop.hosts, app.nictop.diagnosis
-        await wait_until(screen, lambda: bool(watched.chosen) and watched.session.snapshot.rates is not None)
+        await wait_until(
+            screen, lambda: bool(watched.chosen) and watched.session.snapshot.rates is not None
+        )
         await wait_until(screen, lambda: watched.session.snapshot.inventory is not None)
         await wait_until(screen, lambda: diagnosis.result is not None)
         await screen.settle()
@@ -99,12 +110,15 @@ async def screen_with_changes(
 async def screen_with_changes_in_namespace(
     size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[tuple[ScreenWithChanges, Namespace]]:
-    """With the links of `tests.support.changes`; asserts that no process is left in the namespace afterwards."""
+    """With the links of `tests.support.changes`; asserts that no process is left in the namespace
+    afterwards."""
     namespace = Namespace()
     try:
         prepare_host(namespace)
         prefix = ["ip", "netns", "exec", namespace.name]
-        async with screen_with_changes(prefix, size, allow_changes=allow_changes, glyphs=glyphs) as screen:
+        async with screen_with_changes(
+            prefix, size, allow_changes=allow_changes, glyphs=glyphs
+        ) as screen:
             yield screen, namespace
         wait_for_no_process_left(namespace)
     finally:

@@ -1,5 +1,6 @@
-"""A host on which changes are allowed: a network namespace with a veth pair of four queues, and a probe started with
-``--allow-changes``. Its state is read with ip, ethtool and grep, not with nictop's own readers."""
+"""A host on which changes are allowed: a network namespace with a veth pair of four queues, and a
+probe started with ``--allow-changes``. Its state is read with ip, ethtool and grep, not with
+nictop's own readers."""
 
 from __future__ import annotations
 
@@ -27,11 +28,20 @@ Actions = list[list[str]]
 MTU: Actions = [["ip", "link", "set", "dev", LINK, "mtu", "9000"]]
 CHANNELS: Actions = [["ethtool", "-L", LINK, "rx", "1", "tx", "2"]]
 FEATURES: Actions = [["ethtool", "-K", LINK, "tso", "off", "sg", "off"]]
-RECEIVE_STEERING: Actions = [["write", f"{QUEUES}/rx-3/rps_cpus", "1"], ["write", f"{QUEUES}/rx-0/rps_flow_cnt", "64"]]
+RECEIVE_STEERING: Actions = [
+    ["write", f"{QUEUES}/rx-3/rps_cpus", "1"],
+    ["write", f"{QUEUES}/rx-0/rps_flow_cnt", "64"],
+]
 SEND_STEERING: Actions = [["write", f"{QUEUES}/tx-1/xps_cpus", "1"]]
 ADDRESS: Actions = [["ip", "address", "add", "198.51.100.7/24", "dev", LINK]]
 REMOVE_ADDRESS: Actions = [["ip", "address", "del", "192.0.2.7/24", "dev", LINK]]
-SEVERAL_ACTIONS: Actions = [*MTU, *ADDRESS, *FEATURES, *CHANNELS, ["write", f"{QUEUES}/rx-0/rps_cpus", "2"]]
+SEVERAL_ACTIONS: Actions = [
+    *MTU,
+    *ADDRESS,
+    *FEATURES,
+    *CHANNELS,
+    ["write", f"{QUEUES}/rx-0/rps_cpus", "2"],
+]
 KINDS: dict[str, Actions] = {
     "mtu": MTU,
     "channels": CHANNELS,
@@ -48,7 +58,9 @@ def prepare_host(namespace: Namespace) -> None:
     """Make the links; `LINK` has an address, and RPS on its receive queue 2."""
     namespace.disable_ipv6()
     queues = ["numrxqueues", "4", "numtxqueues", "4"]
-    namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", PEER, *queues])
+    namespace.run(
+        ["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", PEER, *queues]
+    )
     for name in (LINK, PEER):
         namespace.run(["ip", "link", "set", "dev", name, "up"])
     namespace.run(["ip", "address", "add", "192.0.2.7/24", "dev", LINK])
@@ -61,7 +73,9 @@ def read_state(namespace: Namespace, name: str = LINK) -> str:
     tools = f"ip -j address show dev {name} && ethtool -l {name} && ethtool -k {name}"
     output = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -sH . {files} || true"])
     shown, _, rest = output.partition("\n")
-    rest = re.sub(rf"^({QUEUES}/[^:]*):", r"\1\n", rest, flags=re.MULTILINE)  # file name, then its content
+    rest = re.sub(
+        rf"^({QUEUES}/[^:]*):", r"\1\n", rest, flags=re.MULTILINE
+    )  # file name, then its content
     (link,) = json.loads(shown)
     addresses = sorted((one["local"], one["prefixlen"]) for one in link["addr_info"])
     return f"{(link['mtu'], sorted(link['flags']), addresses)}\n{rest}"
@@ -87,18 +101,24 @@ def read_processes(namespace: Namespace) -> dict[int, tuple[int, int]]:
 
 
 def watchers_in(namespace: Namespace) -> list[int]:
-    """Processes that watch a guard or roll back for one, and their children: the only processes whose session leader
-    has ended, but for the helper of a probe that was killed."""
-    found = [(pid, session) for pid, session in processes_in(namespace).items() if not is_helper(pid)]
-    return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
+    """Processes that watch a guard or roll back for one, and their children: the only processes
+    whose session leader has ended, but for the helper of a probe that was killed."""
+    found = [
+        (pid, session) for pid, session in processes_in(namespace).items() if not is_helper(pid)
+    ]
+    return [
+        pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")
+    ]
 
 
 def guards_in(namespace: Namespace) -> list[int]:
-    """The process that would roll back now, and its children: the guard, which leads a session and is a child of its
-    watcher; else those that roll back for it."""
+    """The process that would roll back now, and its children: the guard, which leads a session and
+    is a child of its watcher; else those that roll back for it."""
     found = read_processes(namespace)
     watchers = watchers_in(namespace)
-    guards = [pid for pid, (session, parent) in found.items() if pid == session and parent in watchers]
+    guards = [
+        pid for pid, (session, parent) in found.items() if pid == session and parent in watchers
+    ]
     if not guards:
         return watchers
     return [pid for pid, (session, _) in found.items() if session in guards]
@@ -112,12 +132,14 @@ def run_without_nictop(namespace: Namespace, actions: Actions) -> None:
 
 
 def expected_states(namespace: Namespace) -> dict[str, str]:
-    """State of the host after each kind of change, made without nictop; the links are restored afterwards."""
+    """State of the host after each kind of change, made without nictop; the links are restored
+    afterwards."""
     return {kind: expected_state(namespace, kind) for kind in KINDS}
 
 
 def expected_state(namespace: Namespace, kind: str) -> str:
-    """State of the host after one kind of change, made without nictop; the links are restored afterwards."""
+    """State of the host after one kind of change, made without nictop; the links are restored
+    afterwards."""
     run_without_nictop(namespace, KINDS[kind])
     found = read_state(namespace)
     replace_links(namespace)
@@ -142,13 +164,16 @@ class ChangeClient:
         self.probe.send({"change": {"id": self.name, "step": step, **fields}})
 
     def wait_for(self, *kinds: str) -> ChangeLine:
-        """The next line of one of these kinds; AssertionError when a line of another kind ends the change."""
+        """The next line of one of these kinds; AssertionError when a line of another kind ends the
+        change."""
 
         def fits(line: Any) -> bool:
             if line.change is None or line.change.id != self.name:
                 return False
             self.received.append(line.change)
-            assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), line.change
+            assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), (
+                line.change
+            )
             return line.change.kind in kinds
 
         change = self.probe.wait_for(fits, 2 * TEST_TIMEOUT).change
@@ -159,10 +184,14 @@ class ChangeClient:
         self.request("prepare", actions=actions)
         return self.wait_for("prepared")
 
-    def apply(self, actions: Sequence[Sequence[str]], keep_within: float = 60.0, *, twice: bool = False) -> None:
+    def apply(
+        self, actions: Sequence[Sequence[str]], keep_within: float = 60.0, *, twice: bool = False
+    ) -> None:
         """Prepare the change and send the request to apply it."""
         fingerprint = self.prepare(actions).fingerprint
-        self.request("apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice)
+        self.request(
+            "apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice
+        )
 
     def wait_for_end(self) -> str:
         """Wait for the end of the change: "kept" or "undone"."""
@@ -184,7 +213,9 @@ class ChangeClient:
 @contextmanager
 def change_client(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[ChangeClient]:
     """A client of a probe in the namespace that is started with ``--allow-changes``."""
-    with Probe("--interval", "60", "--allow-changes", *arguments, namespace=namespace, **options) as probe:
+    with Probe(
+        "--interval", "60", "--allow-changes", *arguments, namespace=namespace, **options
+    ) as probe:
         yield ChangeClient(probe)
 
 
@@ -223,6 +254,11 @@ class SshProbe(Probe):
 
 def ssh_command(address: str, port: int, user: str, key: Path, known_hosts: Path) -> list[str]:
     """Command line of the OpenSSH client, without any user or system configuration."""
-    options = ["BatchMode=yes", f"UserKnownHostsFile={known_hosts}", "GlobalKnownHostsFile=none", "IdentityAgent=none"]
+    options = [
+        "BatchMode=yes",
+        f"UserKnownHostsFile={known_hosts}",
+        "GlobalKnownHostsFile=none",
+        "IdentityAgent=none",
+    ]
     words = ["ssh", "-F", "none", "-T", "-i", str(key), "-p", str(port), "-l", user]
     return [*words, *(word for option in options for word in ("-o", option)), address]

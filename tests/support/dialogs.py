@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from nictop.tui.widgets.base.button_row import ButtonRow
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.screen import Screen
 
 
 def dialog_lines(screen: Screen) -> str:
     """Text of the topmost dialog, with its line ends."""
-    view = screen.app.screen.query_one("#dialog-text", LineView)
+    view = screen.app.screen.query_one("#dialog-text", LineWidget)
     return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
 

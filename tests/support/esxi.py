@@ -1,7 +1,8 @@
-"""An ESXi host for tests: a real sshd, whose ``uname``, ``esxcli`` and ``net-stats`` replay outputs of our own.
+"""An ESXi host for tests: a real sshd, whose ``uname``, ``esxcli`` and ``net-stats`` replay outputs
+of our own.
 
-Two virtual machines: ``web1`` with a port on vSwitch0, and ``db1`` with another one and with VF 1 of vmnic4. A test may
-change the outputs while the host is watched.
+Two virtual machines: ``web1`` with a port on vSwitch0, and ``db1`` with another one and with VF 1
+of vmnic4. A test may change the outputs while the host is watched.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from nictop.probe.records import PROTOCOL, Hello, Line
 from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
-from nictop.wire.esxi.inventory import Facts, IfindexAllocator, InventoryTime, ifindexes, inventory_of, read_facts
+from nictop.wire.esxi.inventory import (
+    Facts,
+    IfindexAllocator,
+    InventoryTime,
+    ifindexes,
+    inventory_of,
+    read_facts,
+)
 from nictop.wire.esxi.outputs import Fields, Reading, Steps, T, reading_steps, record_steps
 from tests.support.sshd import Sshd, skip_without_sshd
 
@@ -28,9 +36,10 @@ WEB_MAC, DB_MAC, VF_MAC = "00:0c:29:10:20:30", "00:0c:29:10:20:41", "00:0c:29:10
 WEB_PORT, DB_PORT, VF_PORT = 67108881, 67108890, 100663312
 UPLINK_PORTS = {"vmnic0": 2214592517, "vmnic4": 2248146952}
 VF_STATISTICS = (
-    "RxUnicastPkt", "RxUnicastBytes", "RxMulticastPkts", "RxMulticastBytes", "RxBroadcastPkts", "RxBroadcastBytes",
-    "RxOutofBufferdrops", "RxErrordrops", "TxUnicastPkt", "TxUnicastBytes", "TxMulticastPkts", "TxMulticastBytes",
-    "TxBroadcastPkts", "TxBroadcastBytes", "TxErrors", "TxDiscards",
+    "RxUnicastPkt", "RxUnicastBytes", "RxMulticastPkts", "RxMulticastBytes", "RxBroadcastPkts",
+    "RxBroadcastBytes", "RxOutofBufferdrops", "RxErrordrops", "TxUnicastPkt", "TxUnicastBytes",
+    "TxMulticastPkts", "TxMulticastBytes", "TxBroadcastPkts", "TxBroadcastBytes", "TxErrors",
+    "TxDiscards",
 )  # fmt: skip
 """As ESXi 8.0 names them."""
 FUNCTION_STEP = 1_000_000
@@ -74,77 +83,91 @@ def parse_reading(value: object, cpus: int | None) -> Reading:
 
 def nic(name: str, pci: str, driver: str, speed: int, mac: str) -> Json:
     return {
-        "AdminStatus": "Up", "DPUId": "N/A", "Description": f"Ethernet Controller ({driver})", "Driver": driver,
+        "AdminStatus": "Up", "DPUId": "N/A", "Description": f"Ethernet Controller "
+                                                            f"({driver})", "Driver": driver,
         "Duplex": "Full",
-        "Link": "Up", "LinkStatus": "Up", "MACAddress": mac, "MTU": 1500, "Name": name, "PCIDevice": pci,
-        "Speed": speed,
+        "Link": "Up", "LinkStatus": "Up", "MACAddress": mac, "MTU": 1500, "Name": name,
+        "PCIDevice": pci, "Speed": speed,
     }  # fmt: skip
 
 
 def nic_details(name: str, driver: str, version: str) -> Json:
     return {
         "AdvertisedAutoNegotiation": True, "AutoNegotiation": True, "CableType": "Twisted Pair",
-        "DriverInfo": {"BusInfo": "0000:18:00:0", "Driver": driver, "FirmwareVersion": "8.15 0x80009621",
+        "DriverInfo": {"BusInfo": "0000:18:00:0", "Driver": driver, "FirmwareVersion": "8.15 "
+                                                                                       "0x80009621",
                        "Version": version},
-        "LinkDetected": True, "LinkStatus": "Up ", "Name": name, "PauseAutonegotiate": False, "PauseRX": True,
-        "PauseTX": True, "Transceiver": "internal", "VirtualAddress": "00:50:56:58:e5:65",
+        "LinkDetected": True, "LinkStatus": "Up ", "Name": name, "PauseAutonegotiate": False,
+        "PauseRX": True, "PauseTX": True, "Transceiver": "internal",
+        "VirtualAddress": "00:50:56:58:e5:65",
     }  # fmt: skip
 
 
 def nic_statistics(packets: int) -> Json:
     return {
-        "PacketsReceived": packets, "PacketsSent": packets, "BytesReceived": 600 * packets, "BytesSent": 700 * packets,
-        "ReceivePacketsDropped": 3, "TransmitPacketsDropped": 0, "MulticastPacketsReceived": 29,
-        "TotalReceiveErrors": 2, "BroadcastPacketsReceived": 19, "TotalTransmitErrors": 0, "ReceiveCRCErrors": 2,
+        "PacketsReceived": packets, "PacketsSent": packets, "BytesReceived": 600 * packets,
+        "BytesSent": 700 * packets, "ReceivePacketsDropped": 3, "TransmitPacketsDropped": 0,
+        "MulticastPacketsReceived": 29, "TotalReceiveErrors": 2, "BroadcastPacketsReceived": 19,
+        "TotalTransmitErrors": 0, "ReceiveCRCErrors": 2,
     }  # fmt: skip
 
 
 def pci_device(address: str, name: str, vendor: int, device: int, text: str) -> Json:
     return {
-        "Address": address, "VMkernelName": name, "VendorName": "Intel Corporation", "DeviceName": text,
-        "VendorID": vendor, "DeviceID": device, "SubVendorID": 0x8086, "SubDeviceID": 1, "DeviceClass": 0x200,
-        "DeviceClassName": "Ethernet controller", "NUMANode": 0, "PassthruCapable": True,
+        "Address": address, "VMkernelName": name, "VendorName": "Intel Corporation",
+        "DeviceName": text, "VendorID": vendor, "DeviceID": device, "SubVendorID": 0x8086,
+        "SubDeviceID": 1, "DeviceClass": 0x200, "DeviceClassName": "Ethernet controller",
+        "NUMANode": 0, "PassthruCapable": True,
         "ModuleName": "pciPassthru" if "_VF_" in name else "i40en",
     }  # fmt: skip
 
 
 def world(number: int, name: str, used: float, ready: float = 0.0, costop: float = 0.0) -> Json:
     return {
-        "id": number, "used": used, "ready": ready, "cstp": costop, "name": name, "sys": 0.0, "sysoverlap": 0.04,
-        "limited": 0.0, "vmkcall": 0.0, "actnot": 0.0, "migtot": 0, "miginterl3": 0, "latencySensitivity": -1,
-        "exclaff": -1, "relations": [], "vectors": [],
+        "id": number, "used": used, "ready": ready, "cstp": costop, "name": name, "sys": 0.0,
+        "sysoverlap": 0.04, "limited": 0.0, "vmkcall": 0.0, "actnot": 0.0, "migtot": 0,
+        "miginterl3": 0, "latencySensitivity": -1, "exclaff": -1, "relations": [], "vectors": [],
     }  # fmt: skip
 
 
 def direction(side: str, megabits: float, size: int = 1250) -> Json:
     pps = round(megabits * 1e6 / 8 / size)
-    return {f"{side}pps": pps, f"{side}mbps": megabits, f"{side}size": size if pps else 0, f"{side}eps": 0.0}
+    return {
+        f"{side}pps": pps,
+        f"{side}mbps": megabits,
+        f"{side}size": size if pps else 0,
+        f"{side}eps": 0.0,
+    }
 
 
-def machine_port(number: int, name: str, mac: str, worlds: list[int], megabits: float = 0.0) -> Json:
+def machine_port(
+    number: int, name: str, mac: str, worlds: list[int], megabits: float = 0.0
+) -> Json:
     """`worlds`: the one that moves its packets, then those of its vCPUs."""
     return {
-        "name": name, "switch": "vSwitch0", "id": number, "mac": mac, "rxmode": 0, "tunemode": 0, "uplink": "false",
-        "ens": "false", "promisc": "false", "sink": "false",
+        "name": name, "switch": "vSwitch0", "id": number, "mac": mac, "rxmode": 0, "tunemode": 0,
+        "uplink": "false", "ens": "false", "promisc": "false", "sink": "false",
         **direction("tx", megabits / 60), **direction("rx", megabits),
         "upt": "false", "modeTransitions": 0,
-        "vnic": {"type": "vmxnet3", "ring1sz": 512, "ring2sz": 512, "tsopct": 1.6, "txeps": 0.0, "rxeps": 0.0,
-                 "agingdrpcnt": 0.0, "deliveredByBurstQ": 0.0, "dropsByBurstQ": 0.0, "droppedbyQueuing": 4.0,
-                 "txdisc": 0.0, "qstop": 0.0, "txallocerr": 0.0, "r1full": 2.0, "r2full": 0.0, "sgerr": 0.0},
-        "rxqueue": {"count": 4}, "txqueue": {"count": 4}, "intr": {"count": 5}, "sys": [str(worlds[0])],
-        "vcpu": [str(one) for one in worlds[1:]],
+        "vnic": {"type": "vmxnet3", "ring1sz": 512, "ring2sz": 512, "tsopct": 1.6, "txeps": 0.0,
+            "rxeps": 0.0,
+                 "agingdrpcnt": 0.0, "deliveredByBurstQ": 0.0, "dropsByBurstQ": 0.0,
+                 "droppedbyQueuing": 4.0, "txdisc": 0.0, "qstop": 0.0, "txallocerr": 0.0,
+                 "r1full": 2.0, "r2full": 0.0, "sgerr": 0.0},
+        "rxqueue": {"count": 4}, "txqueue": {"count": 4}, "intr": {"count": 5},
+        "sys": [str(worlds[0])], "vcpu": [str(one) for one in worlds[1:]],
     }  # fmt: skip
 
 
 def uplink_port(name: str, switch: str, mac: str, megabits: float = 0.0) -> Json:
     rates = {**direction("tx", megabits / 60), **direction("rx", megabits)}
     return {
-        "name": name, "switch": switch, "id": UPLINK_PORTS[name], "mac": mac, "rxmode": 0, "tunemode": 2,
-        "uplink": "true", "ens": "false", "promisc": "false", "sink": "false", **rates, "upt": "false",
-        "modeTransitions": 0, "intr": {"count": 6035, "used": 1.19}, "vmnic": {"devname": f"{name}.i40en", **rates},
-        "txqueue": {"count": 2, "driver_stats": [{"pps": 0, "eps": 0, "dps": 0}] * 2, "active": 1},
-        "rxqueue": {"count": 2, "driver_stats": [{"pps": 0, "eps": 0, "dps": 1}] * 2, "active": 1},
-        "sys": ["2097982"],
+        "name": name, "switch": switch, "id": UPLINK_PORTS[name], "mac": mac, "rxmode": 0,
+        "tunemode": 2, "uplink": "true", "ens": "false", "promisc": "false", "sink": "false",
+        **rates, "upt": "false", "modeTransitions": 0, "intr": {"count": 6035, "used": 1.19},
+        "vmnic": {"devname": f"{name}.i40en", **rates}, "txqueue": {"count": 2,
+        "driver_stats": [{"pps": 0, "eps": 0, "dps": 0}] * 2, "active": 1}, "rxqueue": {"count": 2,
+        "driver_stats": [{"pps": 0, "eps": 0, "dps": 1}] * 2, "active": 1}, "sys": ["2097982"],
     }  # fmt: skip
 
 
@@ -152,7 +175,8 @@ def statistics(megabits: float = 940.0, web_mac: str = WEB_MAC) -> Json:
     """Output of net-stats: ``web1`` receives `megabits` from vmnic0."""
     vcpus = [
         world(2100870, "vmx-vcpu-0:web1", 61.0, 0.4), world(2100871, "vmx-vcpu-1:web1", 42.0, 0.2),
-        world(2105234, "vmx-vcpu-0:db1", 88.0, 12.5, 1.5), world(2105235, "vmx-vcpu-1:db1", 80.25, 11.5, 2.5),
+        world(2105234, "vmx-vcpu-0:db1", 88.0, 12.5, 1.5), world(2105235, "vmx-vcpu-1:db1", 80.25,
+            11.5, 2.5),
         world(26537940, "net-stats", 0.04),
     ]  # fmt: skip
     workers = [
@@ -170,11 +194,12 @@ def statistics(megabits: float = 940.0, web_mac: str = WEB_MAC) -> Json:
                 "ports": [
                     uplink_port("vmnic0", "vSwitch0", "78:ac:44:00:00:01", megabits),
                     uplink_port("vmnic4", "vSwitch1", "f8:f2:1e:00:00:01"),
-                    machine_port(WEB_PORT, "web1.eth0", web_mac, [2100862, 2100870, 2100871], megabits),
+                    machine_port(WEB_PORT, "web1.eth0", web_mac, [2100862, 2100870, 2100871],
+                        megabits),
                     machine_port(DB_PORT, "db1.eth0", DB_MAC, [2105157, 2105234, 2105235]),
                     {
-                        "name": "vmk0", "switch": "vSwitch0", "id": 67108873, "mac": "78:ac:44:00:00:01",
-                        "uplink": "false",
+                        "name": "vmk0", "switch": "vSwitch0", "id": 67108873,
+                        "mac": "78:ac:44:00:00:01", "uplink": "false",
                         **direction("tx", 0.1), **direction("rx", 0.1),
                     },
                 ],
@@ -195,14 +220,16 @@ def statistics(megabits: float = 940.0, web_mac: str = WEB_MAC) -> Json:
 def port_entry(number: int, mac: str, group: str, switch: str, uplink: str) -> Json:
     return {
         "PortID": number, "vSwitch": switch, "Portgroup": group, "DVPortID": "", "MACAddress": mac,
-        "IPAddress": "0.0.0.0", "TeamUplink": uplink, "UplinkPortID": UPLINK_PORTS[uplink], "ActiveFilters": [],
+        "IPAddress": "0.0.0.0", "TeamUplink": uplink, "UplinkPortID": UPLINK_PORTS[uplink],
+        "ActiveFilters": [],
     }  # fmt: skip
 
 
 def process(name: str, world_id: int, cartel: int) -> Json:
     return {
-        "ConfigFile": f"/vmfs/volumes/datastore1/{name}/{name}.vmx", "DisplayName": name, "ProcessID": 0,
-        "UUID": "56 4d 67 fa b9 f2 da 11-aa 79 47 50 07 db 8b 71", "VMXCartelID": cartel, "WorldID": world_id,
+        "ConfigFile": f"/vmfs/volumes/datastore1/{name}/{name}.vmx", "DisplayName": name,
+        "ProcessID": 0, "UUID": "56 4d 67 fa b9 f2 da 11-aa 79 47 50 07 db 8b 71",
+        "VMXCartelID": cartel, "WorldID": world_id,
     }  # fmt: skip
 
 
@@ -210,10 +237,11 @@ def outputs(version: str = "7.0.3") -> dict[str, Json]:
     """Command → JSON value."""
     return {
         "system version get": {
-            "Build": "Releasebuild-20000000", "Patch": "20", "Product": "VMware ESXi", "Update": "3",
-            "Version": version,
+            "Build": "Releasebuild-20000000", "Patch": "20", "Product": "VMware ESXi",
+            "Update": "3", "Version": version,
         },
-        "hardware cpu global get": {"CPUCores": 4, "CPUPackages": 1, "CPUThreads": 8, "HyperthreadingActive": True},
+        "hardware cpu global get": {"CPUCores": 4, "CPUPackages": 1, "CPUThreads": 8,
+            "HyperthreadingActive": True},
         "network nic list": [
             nic("vmnic0", "0000:18:00.0", "ixgben", 10000, "78:ac:44:00:00:01"),
             nic("vmnic4", "0000:3b:00.0", "i40en", 40000, "f8:f2:1e:00:00:01"),
@@ -225,8 +253,10 @@ def outputs(version: str = "7.0.3") -> dict[str, Json]:
         "hardware pci list -c 0x0200": [
             pci_device("0000:18:00.0", "vmnic0", 0x8086, 0x1563, "Ethernet Controller X550"),
             pci_device("0000:3b:00.0", "vmnic4", 0x8086, 0x1583, "Ethernet Controller XL710"),
-            pci_device("0000:3b:02.0", "PF_0.59.0_VF_0", 0x8086, 0x154C, "Ethernet Virtual Function 700 Series"),
-            pci_device("0000:3b:02.1", "PF_0.59.0_VF_1", 0x8086, 0x154C, "Ethernet Virtual Function 700 Series"),
+            pci_device("0000:3b:02.0", "PF_0.59.0_VF_0", 0x8086, 0x154C, "Ethernet Virtual "
+                                                                         "Function 700 Series"),
+            pci_device("0000:3b:02.1", "PF_0.59.0_VF_1", 0x8086, 0x154C, "Ethernet Virtual "
+                                                                         "Function 700 Series"),
         ],
         "network sriovnic list": [
             nic("vmnic4", "0000:3b:00.0", "i40en", 40000, "f8:f2:1e:00:00:01"),
@@ -244,9 +274,11 @@ def outputs(version: str = "7.0.3") -> dict[str, Json]:
         "vm process list": [process("web1", 2100861, 2100859), process("db1", 2105156, 2105150)],
         "network vm list": [
             {"Name": "web1", "Networks": ["VM Network"], "NumPorts": 1, "WorldID": 2100861},
-            {"Name": "db1", "Networks": ["VM Network", "SR-IOV"], "NumPorts": 2, "WorldID": 2105156},
+            {"Name": "db1", "Networks": ["VM Network", "SR-IOV"], "NumPorts": 2,
+                "WorldID": 2105156},
         ],
-        "network vm port list -w 2100861": [port_entry(WEB_PORT, WEB_MAC, "VM Network", "vSwitch0", "vmnic0")],
+        "network vm port list -w 2100861": [port_entry(WEB_PORT, WEB_MAC, "VM Network", "vSwitch0",
+            "vmnic0")],
         "network vm port list -w 2105156": [
             port_entry(DB_PORT, DB_MAC, "VM Network", "vSwitch0", "vmnic0"),
             port_entry(VF_PORT, VF_MAC, "SR-IOV", "vSwitch1", "vmnic4"),
@@ -264,7 +296,9 @@ class EsxiHost:
         texts = {"esxcli": ESXCLI, "net-stats": NET_STATS, "uname": UNAME}
         for name, text in texts.items():
             script = sshd.tools / name
-            script.write_text(text.replace("{folder}", str(self.folder)).replace("{step}", str(FUNCTION_STEP)))
+            script.write_text(
+                text.replace("{folder}", str(self.folder)).replace("{step}", str(FUNCTION_STEP))
+            )
             script.chmod(0o755)
         for command, value in outputs().items():
             self.prints(command, value)
@@ -287,7 +321,9 @@ class EsxiHost:
 
 
 @contextmanager
-def esxi_host(folder: Path, monkeypatch: pytest.MonkeyPatch, *, interval: float = 0.1) -> Iterator[EsxiHost]:
+def esxi_host(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, interval: float = 0.1
+) -> Iterator[EsxiHost]:
     """A fake host with readings of `interval` seconds."""
     skip_without_sshd()
     monkeypatch.setattr(probe, "MIN_INTERVAL", interval)
@@ -315,14 +351,33 @@ def facts_of(values: dict[str, Json]) -> Facts:
     raise AssertionError("it waits")
 
 
-def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5) -> list[Line]:
-    """What nictop makes of these outputs (default: those of the fake host), with readings a second apart."""
-    facts, numbers, accumulated = facts_of(outputs() if values is None else values), IfindexAllocator(), Accumulated()
+def esxi_lines(
+    values: dict[str, Json] | None = None, stats: Json | None = None, *, samples: int = 5
+) -> list[Line]:
+    """What nictop makes of these outputs (default: those of the fake host), with readings a second
+    apart."""
+    facts, numbers, accumulated = (
+        facts_of(outputs() if values is None else values),
+        IfindexAllocator(),
+        Accumulated(),
+    )
     reading = parse_reading(statistics() if stats is None else stats, facts.cpus)
     for name, found in facts.statistics.items():
         accumulated.begin_with(name, nic_counters(found) or ())
     hello = Hello(
-        PROTOCOL, "0", "esx1.example", "VMkernel 7.0.3", "x86_64", "", 0, 0, "esxi-1", CLOCK_TICKS, 0.0, 0.0, 1.0
+        PROTOCOL,
+        "0",
+        "esx1.example",
+        "VMkernel 7.0.3",
+        "x86_64",
+        "",
+        0,
+        0,
+        "esxi-1",
+        CLOCK_TICKS,
+        0.0,
+        0.0,
+        1.0,
     )
     nic = numbers.of("nic", "vmnic4")
     counted = [
@@ -336,4 +391,7 @@ def esxi_lines(values: dict[str, Json] | None = None, stats: Json | None = None,
     ]
     inventory = inventory_of(facts, reading, numbers, InventoryTime(1.0, 2.0, "start"))
     lines = [Line(hello=hello), Line(inventory=inventory), *(Line(counters=one) for one in counted)]
-    return [decode(msgspec.json.encode({name: one for name, one in vars(line).items() if one})) for line in lines]
+    return [
+        decode(msgspec.json.encode({name: one for name, one in vars(line).items() if one}))
+        for line in lines
+    ]

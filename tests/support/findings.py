@@ -45,7 +45,9 @@ def finding(
     host: str = "alma-load-001",
     subject: str = "ens224",
     title: str = 'uses the auto-generated profile "Wired connection 1"',
-    evidence: tuple[Evidence, ...] = (Evidence("created by", "NetworkManager", "Settings.Connection.Flags"),),
+    evidence: tuple[Evidence, ...] = (
+        Evidence("created by", "NetworkManager", "Settings.Connection.Flags"),
+    ),
     why: str = "nmcli changes profiles, not interfaces.",
     fixes: tuple[Fix, ...] = (RENAME,),
 ) -> Finding:

@@ -1,7 +1,9 @@
-"""``python -m tests.support.follower OPTIONS``: SSH sources in a separate process, which tests can stop and kill.
+"""``python -m tests.support.follower OPTIONS``: SSH sources in a separate process, which tests can
+stop and kill.
 
-OPTIONS is JSON: the fields of `SshTarget`, the number of sources, and constants to set. Prints one JSON list per hello
-and per state: number of the source, "hello" or the state, and the probe's pid or the message.
+OPTIONS is JSON: the fields of `SshTarget`, the number of sources, and constants to set. Prints one
+JSON list per hello and per state: number of the source, "hello" or the state, and the probe's pid
+or the message.
 """
 
 from __future__ import annotations
@@ -55,10 +57,16 @@ async def main(options: str) -> None:
 
 
 class Follower:
-    """Runs this module as a process; a context manager that kills it. `events`: the lines that were read so far."""
+    """Runs this module as a process; a context manager that kills it. `events`: the lines that were
+    read so far."""
 
     def __init__(
-        self, target: SshTarget, count: int = 1, *, namespace: Namespace | None = None, **constants: float
+        self,
+        target: SshTarget,
+        count: int = 1,
+        *,
+        namespace: Namespace | None = None,
+        **constants: float,
     ) -> None:
         options = json.dumps({"target": asdict(target), "count": count, "constants": constants})
         inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
@@ -97,7 +105,9 @@ class Follower:
                 part = os.read(descriptor, 65536)
                 assert part, f"the follower ended; last events: {self.events[-5:]}"
                 *lines, self._rest = (self._rest + part).split(b"\n")
-                self.events += [(number, what, detail) for number, what, detail in map(json.loads, lines)]
+                self.events += [
+                    (number, what, detail) for number, what, detail in map(json.loads, lines)
+                ]
 
     def details(self, what: str) -> Sequence[object]:
         """Details of every event of this kind so far."""

@@ -1,5 +1,6 @@
-"""Places in nictop where bytes are added to those before: an attribute or a variable that begins as ``b""`` or as a
-bytearray and grows. Found in the source, so that a new receiver of a stream cannot be forgotten."""
+"""Places in nictop where bytes are added to those before: an attribute or a variable that begins as
+``b""`` or as a bytearray and grows. Found in the source, so that a new receiver of a stream cannot
+be forgotten."""
 
 from __future__ import annotations
 
@@ -26,10 +27,18 @@ def growing_in(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
             known = begun(node) | fields_of_bytes(node)
-            yield from sorted(f"{node.name}.{name[5:]}" for name in known & grown(node) if name.startswith("self."))
+            yield from sorted(
+                f"{node.name}.{name[5:]}"
+                for name in known & grown(node)
+                if name.startswith("self.")
+            )
         elif isinstance(node, Function):
             known = begun(node) | bytearrays_given(node)
-            yield from sorted(f"{node.name} {name}" for name in known & grown(node) if not name.startswith("self."))
+            yield from sorted(
+                f"{node.name} {name}"
+                for name in known & grown(node)
+                if not name.startswith("self.")
+            )
 
 
 def begun(node: ast.AST) -> set[str]:
@@ -40,11 +49,19 @@ def begun(node: ast.AST) -> set[str]:
 def fields_of_bytes(node: ast.ClassDef) -> set[str]:
     """Fields of a dataclass."""
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
-    return {f"self.{name_of(one.target)}" for one in fields if ast.unparse(one.annotation) in ("bytes", "bytearray")}
+    return {
+        f"self.{name_of(one.target)}"
+        for one in fields
+        if ast.unparse(one.annotation) in ("bytes", "bytearray")
+    }
 
 
 def bytearrays_given(node: Function) -> set[str]:
-    return {one.arg for one in node.args.args if one.annotation and ast.unparse(one.annotation) == "bytearray"}
+    return {
+        one.arg
+        for one in node.args.args
+        if one.annotation and ast.unparse(one.annotation) == "bytearray"
+    }
 
 
 def grown(node: ast.AST) -> set[str]:
@@ -53,10 +70,18 @@ def grown(node: ast.AST) -> set[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.AugAssign) and isinstance(one.op, ast.Add):
             names.add(name_of(one.target))
-        elif isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute) and one.func.attr == "extend":
+        elif (
+            isinstance(one, ast.Call)
+            and isinstance(one.func, ast.Attribute)
+            and one.func.attr == "extend"
+        ):
             names.add(name_of(one.func.value))
     for target, value in assigned(node):
-        sums = [one for one in ast.walk(value) if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)]
+        sums = [
+            one
+            for one in ast.walk(value)
+            if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Add)
+        ]
         if name_of(target) in map(name_of, (one.left for one in sums)):
             names.add(name_of(target))
     return names | {name_of(value) for target, value in assigned(node) if name_of(target) in names}
@@ -78,11 +103,19 @@ def name_of(node: ast.expr) -> str:
     """``data``, ``self._rest``; "" for anything else."""
     if isinstance(node, ast.Name):
         return node.id
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    is_own = (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
     return f"self.{node.attr}" if is_own and isinstance(node, ast.Attribute) else ""
 
 
 def is_bytes(node: ast.expr) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, bytes)
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("bytes", "bytearray")
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("bytes", "bytearray")
+    )

@@ -29,12 +29,15 @@ async def items_until(
         await asyncio.wait_for(receive(), limit)
     except asyncio.TimeoutError:
         raise AssertionError(
-            f"not received within {limit} s; received: {[str(item)[:300] for item in received[-5:]]}"
+            f"not received within {limit} s; received: "
+            f"{[str(item)[:300] for item in received[-5:]]}"
         ) from None
     return received
 
 
-async def next_state(items: AsyncIterator[Item], name: str, limit: float = ITEM_TIMEOUT) -> SourceState:
+async def next_state(
+    items: AsyncIterator[Item], name: str, limit: float = ITEM_TIMEOUT
+) -> SourceState:
     """The next `SourceState` with this state."""
     last = (await items_until(items, is_state(name), limit))[-1]
     assert isinstance(last, SourceState)

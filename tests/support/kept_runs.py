@@ -1,9 +1,11 @@
-"""Results of real tests that are kept with the tests, for pictures: nobody has written their figures.
+"""Results of real tests that are kept with the tests, for pictures: nobody has written their
+figures.
 
-lab.tar.gz: between two guests, emulated without acceleration: the figures are those of the machine below them.
-self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with ``--test rr --time 20``
-(self-test-rr); with ``--test loaded`` and a qdisc on the client, ``tbf rate 100mbit burst 32k limit 600k``
-(self-test-loaded); with ``--mss 1300`` and MTU 1400 on the server (self-test-mtu).
+lab.tar.gz: between two guests, emulated without acceleration: the figures are those of the machine
+below them. self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with
+``--test rr --time 20`` (self-test-rr); with ``--test loaded`` and a qdisc on the client, ``tbf rate
+100mbit burst 32k limit 600k`` (self-test-loaded); with ``--mss 1300`` and MTU 1400 on the server
+(self-test-mtu).
 """
 
 from __future__ import annotations

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nictop.probe.records import LINK_COUNTERS, Counters, Hello, Inventory, Line, Link, LinkChange, Platform
+from nictop.probe.records import (
+    LINK_COUNTERS,
+    Counters,
+    Hello,
+    Inventory,
+    Line,
+    Link,
+    LinkChange,
+    Platform,
+)
 
 IFF_UP_RUNNING = 0x11043
 
@@ -47,7 +56,9 @@ def inventory(*links: Link, time: float = 0.0) -> Line:
     return Line(inventory=Inventory(time, time, 0.1, "start", platform, (), links))
 
 
-def counters(time: float, links: dict[int, tuple[int, int]], cpus: Iterable[tuple[int, ...]] = ()) -> Line:
+def counters(
+    time: float, links: dict[int, tuple[int, int]], cpus: Iterable[tuple[int, ...]] = ()
+) -> Line:
     """`links`: ifindex → (received bytes, sent bytes); one packet per 1000 bytes."""
     values = {}
     for ifindex, (received, sent) in links.items():
@@ -67,4 +78,6 @@ def gone(ifindex: int, name: str, time: float = 1.0) -> Line:
 
 def change(ifindex: int, name: str, *, carrier: bool = True, time: float = 1.0) -> Line:
     state = "up" if carrier else "down"
-    return Line(link_change=LinkChange(time, ifindex, False, name, state, carrier, IFF_UP_RUNNING, 1500))
+    return Line(
+        link_change=LinkChange(time, ifindex, False, name, state, carrier, IFF_UP_RUNNING, 1500)
+    )

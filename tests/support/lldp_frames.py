@@ -18,7 +18,11 @@ def tlv(kind: int, value: bytes) -> bytes:
 
 
 def lldpdu(
-    *more: bytes, chassis: bytes = b"\4" + ROUTER, port: bytes = b"\5Ethernet1/7", ttl: int = 120, name: str = "sw1"
+    *more: bytes,
+    chassis: bytes = b"\4" + ROUTER,
+    port: bytes = b"\5Ethernet1/7",
+    ttl: int = 120,
+    name: str = "sw1",
 ) -> bytes:
     """Chassis, port and TTL, the name, bridge and router capability, then `more` TLVs."""
     capabilities = tlv(7, struct.pack(">HH", 0x14, 0x14))
@@ -43,7 +47,9 @@ def aggregation(status: int, port: int = 0, oui: bytes = OUI_802_3, subtype: int
 
 
 def management(family: int, address: bytes) -> bytes:
-    return tlv(8, bytes((1 + len(address), family)) + address + b"\2" + struct.pack(">I", 1) + b"\0")
+    return tlv(
+        8, bytes((1 + len(address), family)) + address + b"\2" + struct.pack(">I", 1) + b"\0"
+    )
 
 
 def lldp_frame(payload: bytes, destination: bytes = NEAREST_BRIDGE) -> bytes:
@@ -51,7 +57,11 @@ def lldp_frame(payload: bytes, destination: bytes = NEAREST_BRIDGE) -> bytes:
 
 
 def cdp_frame(*tlvs: tuple[int, bytes], ttl: int = 180) -> bytes:
-    payload = bytes((2, ttl)) + b"\0\0" + b"".join(struct.pack(">HH", kind, 4 + len(one)) + one for kind, one in tlvs)
+    payload = (
+        bytes((2, ttl))
+        + b"\0\0"
+        + b"".join(struct.pack(">HH", kind, 4 + len(one)) + one for kind, one in tlvs)
+    )
     body = bytes.fromhex("aaaa0300000c2000") + payload
     return bytes.fromhex("01000ccccccc") + ROUTER + struct.pack(">H", len(body)) + body
 

@@ -1,5 +1,5 @@
-"""A NetworkManager change, step by step in a process inside a namespace, and the host's state as nmcli, ip and cat show
-it."""
+"""A NetworkManager change, step by step in a process inside a namespace, and the host's state as
+nmcli, ip and cat show it."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def end_child(process: subprocess.Popen[str]) -> None:
 
 
 class Change:
-    """One change, carried out by a process in the namespace: each step returns its error as a sentence, empty on
-    success.
+    """One change, carried out by a process in the namespace: each step returns its error as a
+    sentence, empty on success.
 
-    A context manager that ends the process, unless `process` was given; use `start` and `result` to do something while
-    a step runs.
+    A context manager that ends the process, unless `process` was given; use `start` and `result` to
+    do something while a step runs.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class HostState:
     """The state of the host, as other programs show it."""
 
     profiles: dict[str, str]
-    """UUID → ``nmcli con show`` without timestamps and secrets: even with ``--show-secrets``, nmcli sometimes omits
-    one."""
+    """UUID → ``nmcli con show`` without timestamps and secrets: even with ``--show-secrets``, nmcli
+    sometimes omits one."""
     files: dict[str, str]
     """Path → content of the profile files, without that of lo."""
     active: dict[str, str]
@@ -138,8 +138,8 @@ class HostState:
 
 
 def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
-    """`links`: interfaces to read. Profiles that only describe external connections (with another UUID each time) are
-    omitted."""
+    """`links`: interfaces to read. Profiles that only describe external connections (with another
+    UUID each time) are omitted."""
     found = profile_files(manager)
     files = {path: text for path, text in found.items() if "\nexternal=true" not in text}
     external_uuids = {
@@ -155,7 +155,9 @@ def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
     for text in re.split(r"^(?=connection\.id:)", all_profiles, flags=re.MULTILINE)[1:]:
         lines = [line for line in text.splitlines() if line[:1].islower() or line[:1].isdigit()]
         uuid = next(line.partition(":")[2] for line in lines if line.startswith("connection.uuid:"))
-        profiles[uuid] = "\n".join(line for line in lines if not line.startswith("connection.timestamp"))
+        profiles[uuid] = "\n".join(
+            line for line in lines if not line.startswith("connection.timestamp")
+        )
     assert profiles.keys() == set(uuids)
     active = {link: manager.active_profile(link) for link in links}
     return HostState(
@@ -173,7 +175,11 @@ def profile_files(manager: PrivateNetworkManager) -> dict[str, str]:
         *root.glob("etc/NetworkManager/system-connections/*"),
         *root.glob("run/NetworkManager/system-connections/*"),
     ]
-    return {f"/{path.relative_to(root)}": path.read_text() for path in found if path.name != "lo.nmconnection"}
+    return {
+        f"/{path.relative_to(root)}": path.read_text()
+        for path in found
+        if path.name != "lo.nmconnection"
+    }
 
 
 def without_timestamp(text: str) -> str:

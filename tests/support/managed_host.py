@@ -18,11 +18,14 @@ def read_host_facts(manager: PrivateNetworkManager) -> HostFacts:
     """The host with a new inventory, taken in the namespace."""
     inventory = take_inventory_inside(manager)
     assert "networkmanager" not in inventory.unreadable
-    return HostFacts(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
+    return HostFacts(
+        advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory))
+    )
 
 
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
-    """(Rule, subject) → finding of the rules on profiles and names; asserts that none was skipped."""
+    """(Rule, subject) → finding of the rules on profiles and names; asserts that none was
+    skipped."""
     rules = [rule for rule in RULES.values() if rule.family == FAMILY]
     diagnosis = diagnose([read_host_facts(manager)], rules)
     assert not diagnosis.skipped, diagnosis.skipped
@@ -30,8 +33,8 @@ def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
 
 
 def run_in_bash(manager: PrivateNetworkManager, lines: Iterable[Step | str], **filled: str) -> None:
-    """Run the printed lines in bash, one after another; `filled`: placeholder → text to fill in, ``ADDRESS`` for
-    ``<ADDRESS/PREFIX>``."""
+    """Run the printed lines in bash, one after another; `filled`: placeholder → text to fill in,
+    ``ADDRESS`` for ``<ADDRESS/PREFIX>``."""
     for printed in lines:
         line = str(printed)
         for name, value in filled.items():

@@ -1,8 +1,9 @@
-"""Inventories taken inside the namespaces of a private NetworkManager, by a server process that has all modules loaded.
+"""Inventories taken inside the namespaces of a private NetworkManager, by a server process that has
+all modules loaded.
 
-``python -m tests.support.namespace_inventory`` is that process: it forks for each request, the child enters the
-namespaces, takes the inventory as the probe's child does, and exits. Starting a Python for each inventory would cost
-ten times as much.
+``python -m tests.support.namespace_inventory`` is that process: it forks for each request, the
+child enters the namespaces, takes the inventory as the probe's child does, and exits. Starting a
+Python for each inventory would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ from tests.support.probe import TEST_TIMEOUT
 
 
 def take_inventory_inside(
-    manager: PrivateNetworkManager, *, user: int | None = None, reply_timeout: float | None = TEST_TIMEOUT
+    manager: PrivateNetworkManager,
+    *,
+    user: int | None = None,
+    reply_timeout: float | None = TEST_TIMEOUT,
 ) -> Inventory:
     """The whole inventory, decoded and type-checked as lines of a probe are.
 
-    `user`: effective user id while it is taken, default root. `reply_timeout`: timeout in seconds for replies of
-    NetworkManager; None: that of the probe.
+    `user`: effective user id while it is taken, default root. `reply_timeout`: timeout in seconds
+    for replies of NetworkManager; None: that of the probe.
     """
     _, target, _, _, _, _, *environment = manager.prefix
     request = {
@@ -67,7 +71,9 @@ def _server() -> subprocess.Popen[bytes]:
 def _take(request: dict[str, Any]) -> str:
     """Take the inventory, in the forked child; a JSON line."""
     libc = ctypes.CDLL(None, use_errno=True)
-    namespaces = [os.open(f"/proc/{request['pid']}/ns/{name}", os.O_RDONLY) for name in ("mnt", "net", "uts")]
+    namespaces = [
+        os.open(f"/proc/{request['pid']}/ns/{name}", os.O_RDONLY) for name in ("mnt", "net", "uts")
+    ]
     for descriptor in namespaces:
         enter(libc, descriptor, 0)
         os.close(descriptor)

@@ -27,18 +27,27 @@ class Namespace:
         self.run(["ip", "link", "set", "lo", "up"])
 
     def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
-        """Standard output of a command run in the namespace. CalledProcessError when it fails and `check` is set."""
+        """Standard output of a command run in the namespace. CalledProcessError when it fails and
+        `check` is set."""
         whole = ["ip", "netns", "exec", self.name, *argv]
-        return subprocess.run(whole, check=check, capture_output=True, input=input, text=True, timeout=60).stdout
+        return subprocess.run(
+            whole, check=check, capture_output=True, input=input, text=True, timeout=60
+        ).stdout
 
     def python(self, code: str, *, interpreter: str = sys.executable) -> str:
         """Standard output of Python code run in the namespace, with the project on sys.path."""
-        return self.run([interpreter, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"])
+        return self.run(
+            [interpreter, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"]
+        )
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Call a function in the namespace; only this thread enters it, and returns to its own namespace afterwards."""
+        """Call a function in the namespace; only this thread enters it, and returns to its own
+        namespace afterwards."""
         libc = ctypes.CDLL(None, use_errno=True)
-        with open("/proc/thread-self/ns/net") as original, open(f"/run/netns/{self.name}") as target:
+        with (
+            open("/proc/thread-self/ns/net") as original,
+            open(f"/run/netns/{self.name}") as target,
+        ):
             enter(libc, target.fileno())
             try:
                 return function()
@@ -46,7 +55,8 @@ class Namespace:
                 enter(libc, original.fileno())
 
     def disable_ipv6(self) -> None:
-        """Disable IPv6 on links made later, so that their state is stable (no duplicate address detection)."""
+        """Disable IPv6 on links made later, so that their state is stable (no duplicate address
+        detection)."""
         for scope in ("all", "default"):
             self.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{scope}/disable_ipv6"])
 
@@ -54,7 +64,9 @@ class Namespace:
         """``ip link add …``; False when this kernel does not support the kind of link."""
         whole = ["ip", "-n", self.name, "link", "add", *arguments]
         done = subprocess.run(whole, capture_output=True, text=True, check=False)
-        if done.returncode and ("not supported" in done.stderr or "Unknown device type" in done.stderr):
+        if done.returncode and (
+            "not supported" in done.stderr or "Unknown device type" in done.stderr
+        ):
             return False
         done.check_returncode()
         return True

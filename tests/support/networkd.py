@@ -1,5 +1,6 @@
-"""A real systemd-networkd in a network namespace, on a private bus (that of a `PrivateNetworkManager` which is not
-started). There /run is an empty tmpfs, and /sys is read-only, so that networkd does not wait for udev."""
+"""A real systemd-networkd in a network namespace, on a private bus (that of a
+`PrivateNetworkManager` which is not started). There /run is an empty tmpfs, and /sys is read-only,
+so that networkd does not wait for udev."""
 
 from __future__ import annotations
 
@@ -26,12 +27,17 @@ def running_networkd(place: PrivateNetworkManager, *links: str) -> Iterator[None
     """Start networkd and wait until these links are configured; their .network files must exist."""
     place.run(["sh", "-ec", MAKE_DIRECTORIES])
     process = subprocess.Popen(
-        [*place.prefix, DAEMON], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        [*place.prefix, DAEMON],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
 
     def are_configured() -> bool:
         assert process.poll() is None, "systemd-networkd ended"
-        return all("configured" in place.run(["networkctl", "status", link], check=False) for link in links)
+        return all(
+            "configured" in place.run(["networkctl", "status", link], check=False) for link in links
+        )
 
     try:
         wait_until(are_configured, pause=0.05)

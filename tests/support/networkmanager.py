@@ -1,9 +1,10 @@
-"""A real NetworkManager on a private D-Bus, in a network namespace: isolated from the links and files of this machine.
+"""A real NetworkManager on a private D-Bus, in a network namespace: isolated from the links and
+files of this machine.
 
-In its mount namespace /run, /etc/NetworkManager and /var/lib/NetworkManager are empty tmpfs mounts, and writes to /etc
-go to an overlay in memory. The host name is a copy (UTS namespace), resolv.conf is not modified, and /sys is read-only,
-so that NetworkManager does not wait for udev. Links whose names begin with ``far``, the peers of veth pairs, are
-unmanaged.
+In its mount namespace /run, /etc/NetworkManager and /var/lib/NetworkManager are empty tmpfs mounts,
+and writes to /etc go to an overlay in memory. The host name is a copy (UTS namespace), resolv.conf
+is not modified, and /sys is read-only, so that NetworkManager does not wait for udev. Links whose
+names begin with ``far``, the peers of veth pairs, are unmanaged.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus
   </policy>
 </busconfig>
 """
-ALLOW_ALL = '<allow user="*"/><allow send_destination="*" eavesdrop="false"/><allow receive_sender="*"/>'
+ALLOW_ALL = (
+    '<allow user="*"/><allow send_destination="*" eavesdrop="false"/><allow receive_sender="*"/>'
+)
 
 CONFIGURATION = """[main]
 plugins=keyfile
@@ -87,13 +90,21 @@ class Bus:
         configuration.write_text(BUS_CONFIGURATION.format(socket=self.socket, rules=rules))
         directory.chmod(0o755)
         self.process = subprocess.Popen(
-            ["dbus-daemon", f"--config-file={configuration}", "--nofork", "--nopidfile", "--print-address=1"],
+            [
+                "dbus-daemon",
+                f"--config-file={configuration}",
+                "--nofork",
+                "--nopidfile",
+                "--print-address=1",
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         assert self.process.stdout is not None
-        if not self.process.stdout.readline():  # dbus-daemon prints its address once it accepts connections
+        if (
+            not self.process.stdout.readline()
+        ):  # dbus-daemon prints its address once it accepts connections
             self.end()
             raise AssertionError("dbus-daemon did not start")
 
@@ -106,10 +117,12 @@ class Bus:
 
 
 class PrivateNetworkManager:
-    """`namespace`: its network namespace. `start` and `stop` can be called repeatedly; `remove` ends everything.
-    `writable_sys`: leave /sys writable, when NetworkManager is not started."""
+    """`namespace`: its network namespace. `start` and `stop` can be called repeatedly; `remove`
+    ends everything. `writable_sys`: leave /sys writable, when NetworkManager is not started."""
 
-    def __init__(self, namespace: Namespace, *, no_auto_default: str = "", writable_sys: bool = False) -> None:
+    def __init__(
+        self, namespace: Namespace, *, no_auto_default: str = "", writable_sys: bool = False
+    ) -> None:
         self.namespace = namespace
         self._directory = tempfile.TemporaryDirectory(prefix="nictop-")
         directory = Path(self._directory.name)
@@ -140,13 +153,23 @@ class PrivateNetworkManager:
         if self._holder.stdout.readline() != b"ready\n":
             self.remove()
             raise AssertionError("the mount namespace of NetworkManager could not be set up")
-        self.write("/etc/NetworkManager/NetworkManager.conf", CONFIGURATION.format(no_auto_default=no_auto_default))
+        self.write(
+            "/etc/NetworkManager/NetworkManager.conf",
+            CONFIGURATION.format(no_auto_default=no_auto_default),
+        )
 
     @property
     def prefix(self) -> list[str]:
-        """Arguments before a command that run it in the namespaces and on the bus of this NetworkManager."""
+        """Arguments before a command that run it in the namespaces and on the bus of this
+        NetworkManager."""
         enter = ["nsenter", f"--target={self._holder.pid}", "--mount", "--net", "--uts"]
-        return [*enter, "env", f"DBUS_SYSTEM_BUS_ADDRESS={self.bus.address}", f"PATH={PROGRAM_PATH}", "LC_ALL=C.UTF-8"]
+        return [
+            *enter,
+            "env",
+            f"DBUS_SYSTEM_BUS_ADDRESS={self.bus.address}",
+            f"PATH={PROGRAM_PATH}",
+            "LC_ALL=C.UTF-8",
+        ]
 
     @property
     def pid(self) -> int:
@@ -154,7 +177,8 @@ class PrivateNetworkManager:
         return self.daemon.pid
 
     def start(self) -> None:
-        """Start NetworkManager and wait until it answers on the bus; it has then begun to set up the links."""
+        """Start NetworkManager and wait until it answers on the bus; it has then begun to set up
+        the links."""
         with self._log.open("ab") as log:
             self.daemon = subprocess.Popen(
                 [*self.prefix, DAEMON, "--no-daemon"],
@@ -166,7 +190,8 @@ class PrivateNetworkManager:
         self.wait_for(self.is_running)
 
     def stop(self) -> None:
-        """Kill the daemon: its link configuration stays, state that is only in its memory is lost."""
+        """Kill the daemon: its link configuration stays, state that is only in its memory is
+        lost."""
         if self.daemon is not None:
             _end(self.daemon)
             self.daemon = None
@@ -174,13 +199,17 @@ class PrivateNetworkManager:
     def is_running(self) -> bool:
         assert self.daemon is not None
         if self.daemon.poll() is not None:
-            raise AssertionError(f"NetworkManager ended: {self._log.read_text(errors='replace')[-2000:]}")
+            raise AssertionError(
+                f"NetworkManager ended: {self._log.read_text(errors='replace')[-2000:]}"
+            )
         state = self.property(ROOT, SERVICE, "State")
         return isinstance(state, int) and state >= NM_STATE_ASLEEP
 
-    def call(self, path: str, interface: str, method: str, signature: str = "", *body: object) -> tuple[Any, ...]:
-        """Body of NetworkManager's D-Bus reply; empty on an error reply or when it does not run. For polling: ten
-        times cheaper than nmcli."""
+    def call(
+        self, path: str, interface: str, method: str, signature: str = "", *body: object
+    ) -> tuple[Any, ...]:
+        """Body of NetworkManager's D-Bus reply; empty on an error reply or when it does not run.
+        For polling: ten times cheaper than nmcli."""
         message = jeepney.new_method_call(
             jeepney.DBusAddress(path, SERVICE, interface), method, signature or None, body
         )
@@ -198,9 +227,12 @@ class PrivateNetworkManager:
         return body[0][1] if body else None
 
     def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
-        """Standard output of a command run in the namespaces; AssertionError with its error output when it fails."""
+        """Standard output of a command run in the namespaces; AssertionError with its error output
+        when it fails."""
         whole = [*self.prefix, *argv]
-        done = subprocess.run(whole, capture_output=True, input=input, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            whole, capture_output=True, input=input, text=True, check=False, timeout=60
+        )
         if check and done.returncode:
             raise AssertionError(f"{argv}: status {done.returncode}: {done.stderr or done.stdout}")
         return done.stdout
@@ -214,7 +246,8 @@ class PrivateNetworkManager:
         return self.run(["nmcli", "--terse", *words], check=check)
 
     def write(self, path: str, text: str) -> None:
-        """Write a file in the mount namespace with mode 0600, which NetworkManager requires for profiles."""
+        """Write a file in the mount namespace with mode 0600, which NetworkManager requires for
+        profiles."""
         place = self.outside_path(path)
         place.touch(0o600)
         place.write_text(text)
@@ -224,9 +257,12 @@ class PrivateNetworkManager:
         return Path(f"/proc/{self._holder.pid}/root{path}")
 
     def add_link(self, name: str, *, peer_up: bool = True) -> None:
-        """Add a veth whose peer is named ``far…``; with `peer_up` the link has a carrier as soon as it is up itself."""
+        """Add a veth whose peer is named ``far…``; with `peer_up` the link has a carrier as soon as
+        it is up itself."""
         peer = f"far{name}"[:15]
-        self.namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", peer])
+        self.namespace.run(
+            ["ip", "link", "add", "name", name, "type", "veth", "peer", "name", peer]
+        )
         if peer_up:
             self.namespace.run(["ip", "link", "set", "dev", peer, "up"])
 
@@ -240,9 +276,12 @@ class PrivateNetworkManager:
         return int(self.device_property(name, "State") or 0)
 
     def active_profile(self, name: str, what: str = "Uuid") -> str:
-        """UUID (or Id) of the profile that is active or being activated on a device; empty: none."""
+        """UUID (or Id) of the profile that is active or being activated on a device; empty:
+        none."""
         active = self.device_property(name, "ActiveConnection")
-        return str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
+        return (
+            str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
+        )
 
     def has_started(self) -> bool:
         """Whether NetworkManager has finished its start-up (property Startup)."""
@@ -253,16 +292,21 @@ class PrivateNetworkManager:
         found = []
         for path in self.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "ListConnections")[0]:
             settings = self.call(path, f"{SERVICE}.Settings.Connection", "GetSettings")
-            if settings and settings[0]["connection"]["type"][1] != "loopback":  # empty: deleted since ListConnections
+            if (
+                settings and settings[0]["connection"]["type"][1] != "loopback"
+            ):  # empty: deleted since ListConnections
                 found.append(settings[0]["connection"]["uuid"][1])
         return found
 
     def wait_for(self, condition: Callable[[], object], limit: float = TEST_TIMEOUT) -> None:
-        """Poll until `condition` is true; AssertionError with the end of the log after `limit` seconds."""
+        """Poll until `condition` is true; AssertionError with the end of the log after `limit`
+        seconds."""
         try:
             wait_until(condition, limit, POLL_SECONDS)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self._log.read_text(errors='replace')[-3000:]}") from None
+            raise AssertionError(
+                f"{error}; {self._log.read_text(errors='replace')[-3000:]}"
+            ) from None
 
     def remove(self) -> None:
         self.stop()
@@ -274,7 +318,9 @@ class PrivateNetworkManager:
 
 
 @contextmanager
-def private_networkmanager(*links: str, no_auto_default: str = "") -> Iterator[PrivateNetworkManager]:
+def private_networkmanager(
+    *links: str, no_auto_default: str = ""
+) -> Iterator[PrivateNetworkManager]:
     """A running NetworkManager in a new namespace with `links`, whose peers are up."""
     namespace = Namespace()
     try:

@@ -1,7 +1,8 @@
 """``python -m tests.support.not_linux ARGUMENTS``: nictop on a simulated Unix that is not Linux.
 
-Names that only Linux has are removed from the standard library, modules that need them cannot be imported, and files
-below /proc and /sys cannot be opened, except by psutil, which does not use them on other systems.
+Names that only Linux has are removed from the standard library, modules that need them cannot be
+imported, and files below /proc and /sys cannot be opened, except by psutil, which does not use them
+on other systems.
 """
 
 from __future__ import annotations
@@ -21,15 +22,23 @@ import textual.drivers.linux_driver  # noqa: F401
 
 LINUX_NAMES = {
     os: (
-        "sched_getaffinity", "sched_setaffinity", "pipe2", "posix_fallocate", "posix_fadvise", "memfd_create", "setns",
-        "unshare", "eventfd", "pidfd_open", "splice", "copy_file_range", "listxattr", "getxattr", "getrandom",
+        "sched_getaffinity", "sched_setaffinity", "pipe2", "posix_fallocate", "posix_fadvise",
+        "memfd_create", "setns", "unshare", "eventfd", "pidfd_open", "splice", "copy_file_range",
+        "listxattr", "getxattr", "getrandom",
     ),
-    socket: ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "SO_BINDTODEVICE", "SO_PEERCRED", "SOCK_CLOEXEC", "SOCK_NONBLOCK"),
+    socket: ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "SO_BINDTODEVICE", "SO_PEERCRED",
+        "SOCK_CLOEXEC", "SOCK_NONBLOCK"),
     select: ("epoll",),
     signal: ("pidfd_send_signal",),
     time: ("CLOCK_BOOTTIME",),
 }  # fmt: skip
-MISSING_MODULES = ("jeepney", "asyncssh", "nictop.hosts.connect", "nictop.wire.local", "nictop.wire.ssh.source")
+MISSING_MODULES = (
+    "jeepney",
+    "asyncssh",
+    "nictop.hosts.connect",
+    "nictop.wire.local",
+    "nictop.wire.ssh.source",
+)
 PSUTIL_DIRECTORY = os.path.dirname(psutil.__file__)
 
 

@@ -1,7 +1,9 @@
-"""Outlines of the characters that pictures have, so that a picture needs no font: `outline` reads them from a committed
-file, and characters that are not in it yet from DejaVu Sans Mono (fonts-dejavu-core), whose licence allows that.
+"""Outlines of the characters that pictures have, so that a picture needs no font: `outline` reads
+them from a committed file, and characters that are not in it yet from DejaVu Sans Mono
+(fonts-dejavu-core), whose licence allows that.
 
-Reads the tables head, cmap (format 4), loca and glyf of a TrueType font (the OpenType specification).
+Reads the tables head, cmap (format 4), loca and glyf of a TrueType font (the OpenType
+specification).
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class Font:
         """SVG path data."""
         scale = CELL_WIDTH / ADVANCE
         contours = self._contours(self._glyph(ord(character)))
-        moved = [[Point(x * scale, BASELINE - y * scale, on) for x, y, on in one] for one in contours]
+        moved = [
+            [Point(x * scale, BASELINE - y * scale, on) for x, y, on in one] for one in contours
+        ]
         return "".join(map(_contour_path, moved))
 
     def _glyph(self, code: int) -> int:
@@ -111,7 +115,9 @@ class Font:
     def _contours(self, glyph: int) -> list[Contour]:
         layout, size, factor = (">I", 4, 1) if self._long_offsets else (">H", 2, 2)
         place = self._tables[b"loca"] + size * glyph
-        begin, end = (struct.unpack_from(layout, self._data, place + step)[0] * factor for step in (0, size))
+        begin, end = (
+            struct.unpack_from(layout, self._data, place + step)[0] * factor for step in (0, size)
+        )
         if begin == end:
             return []
         at = self._tables[b"glyf"] + begin
@@ -130,11 +136,15 @@ class Font:
             flags += [flag] * (1 + repeats)
         xs, at = self._coordinates(flags, at, X_SHORT, X_SAME)
         ys, at = self._coordinates(flags, at, Y_SHORT, Y_SAME)
-        points = [Point(x, y, bool(flag & ON_CURVE)) for x, y, flag in zip(xs, ys, flags, strict=True)]
+        points = [
+            Point(x, y, bool(flag & ON_CURVE)) for x, y, flag in zip(xs, ys, flags, strict=True)
+        ]
         begins = (0, *(end + 1 for end in ends[:-1]))
         return [points[begin : end + 1] for begin, end in zip(begins, ends, strict=True)]
 
-    def _coordinates(self, flags: list[int], at: int, short: int, same: int) -> tuple[list[int], int]:
+    def _coordinates(
+        self, flags: list[int], at: int, short: int, same: int
+    ) -> tuple[list[int], int]:
         value, found = 0, []
         for flag in flags:
             if flag & short:
@@ -155,7 +165,10 @@ class Font:
             at += 8 if flags & WORDS else 6
             if not flags & OFFSETS or flags & (SCALE | TWO_SCALES | MATRIX):
                 raise ValueError("components that are scaled or aligned by points are not read")
-            moved = ([Point(x + dx, y + dy, on) for x, y, on in contour] for contour in self._contours(glyph))
+            moved = (
+                [Point(x + dx, y + dy, on) for x, y, on in contour]
+                for contour in self._contours(glyph)
+            )
             found += moved
         return found
 

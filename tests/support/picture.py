@@ -1,5 +1,6 @@
-"""A picture of a screen as SVG that is the same in every viewer: characters are outlines, blocks and lines are shapes,
-so that no font is needed and columns stand straight. `text_of` gives the text of a picture."""
+"""A picture of a screen as SVG that is the same in every viewer: characters are outlines, blocks
+and lines are shapes, so that no font is needed and columns stand straight. `text_of` gives the text
+of a picture."""
 
 from __future__ import annotations
 
@@ -61,12 +62,18 @@ def text_of(picture: str) -> list[str]:
 def _lines(app: App[None]) -> Iterator[list[Segment]]:
     width, height = app.size
     console = Console(
-        width=width, height=height, file=io.StringIO(), force_terminal=True, color_system="truecolor", record=True,
-        legacy_windows=False, safe_box=False,
+        width=width, height=height, file=io.StringIO(), force_terminal=True,
+        color_system="truecolor", record=True, legacy_windows=False, safe_box=False,
     )  # fmt: skip
-    console.print(app.screen._compositor.render_update(full=True, screen_stack=app._background_screens, simplify=True))
+    console.print(
+        app.screen._compositor.render_update(
+            full=True, screen_stack=app._background_screens, simplify=True
+        )
+    )
     segments = Segment.filter_control(console._record_buffer)
-    return iter(list(Segment.split_and_crop_lines(segments, width, include_new_lines=False))[:height])
+    return iter(
+        list(Segment.split_and_crop_lines(segments, width, include_new_lines=False))[:height]
+    )
 
 
 def _cells(line: Iterable[Segment]) -> Iterator[Cell]:
@@ -97,7 +104,7 @@ def _triplet(color: Color | None, *, foreground: bool):  # type: ignore[no-untyp
     return color.get_truecolor(theme)
 
 
-# --------------------------------------------------------------------------------------------------------- drawing
+# ------------------------------------------------------------------------------------------ drawing
 
 
 def _svg(rows: list[list[Cell]], columns: int, lines: int) -> str:
@@ -108,8 +115,12 @@ def _svg(rows: list[list[Cell]], columns: int, lines: int) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
         f"<title>nictop</title><desc>{escape(text, quote=False)}</desc>",
-        f'<rect width="{width:g}" height="{height:g}" rx="8" fill="{SVG_EXPORT_THEME.background_color.hex}"/>',
-        *(f'<circle cx="{18 + 20 * number}" cy="15" r="6" fill="{fill}"/>' for number, fill in enumerate(BUTTONS)),
+        f'<rect width="{width:g}" height="{height:g}" rx="8" '
+        f'fill="{SVG_EXPORT_THEME.background_color.hex}"/>',
+        *(
+            f'<circle cx="{18 + 20 * number}" cy="15" r="6" fill="{fill}"/>'
+            for number, fill in enumerate(BUTTONS)
+        ),
         # without seams between neighbours where a cell is no whole number of pixels
         "<style>rect { shape-rendering: crispEdges }</style>",
         "<defs>",
@@ -119,7 +130,9 @@ def _svg(rows: list[list[Cell]], columns: int, lines: int) -> str:
     for number, row in enumerate(rows):
         drawn = "".join((*_grounds(row), *_inks(row, names)))
         if drawn:
-            parts.append(f'<g transform="translate({MARGIN:g} {BAR + number * CELL_HEIGHT:g})">{drawn}</g>')
+            parts.append(
+                f'<g transform="translate({MARGIN:g} {BAR + number * CELL_HEIGHT:g})">{drawn}</g>'
+            )
     return "\n".join((*parts, "</svg>")) + "\n"
 
 
@@ -127,7 +140,9 @@ def _grounds(row: list[Cell]) -> Iterator[str]:
     for ground, run in groupby(row, key=lambda cell: cell.ground):
         cells = list(run)
         if ground:
-            yield _rectangle(cells[0].column * CELL_WIDTH, 0, _width(cells), CELL_HEIGHT, f' fill="{ground}"')
+            yield _rectangle(
+                cells[0].column * CELL_WIDTH, 0, _width(cells), CELL_HEIGHT, f' fill="{ground}"'
+            )
 
 
 def _inks(row: list[Cell], names: dict[tuple[str, str], str]) -> Iterator[str]:

@@ -34,8 +34,8 @@ INSTALLED_PYTHONS = ROOT / ".venv" / "pythons"
 
 
 class Probe:
-    """The probe under test; a context manager that ends the process. `prefix`: arguments before its command; `command`:
-    replaces the probe's command."""
+    """The probe under test; a context manager that ends the process. `prefix`: arguments before its
+    command; `command`: replaces the probe's command."""
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class Probe:
             self.process.stderr.close()
 
     def raw_lines(self, limit: float = TEST_TIMEOUT) -> Iterator[bytes]:
-        """Lines as they are received, until the probe ends; TimeoutError when none comes within `limit` seconds."""
+        """Lines as they are received, until the probe ends; TimeoutError when none comes within
+        `limit` seconds."""
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
         end = time.monotonic() + limit
@@ -93,7 +94,8 @@ class Probe:
             self._buffer += part
 
     def wait_for(self, wanted: Callable[[Line], object], limit: float = TEST_TIMEOUT) -> Line:
-        """The first line for which `wanted` is true; AssertionError when it is not received in time."""
+        """The first line for which `wanted` is true; AssertionError when it is not received in
+        time."""
         end = time.monotonic() + limit
         received = []
         for raw in self.raw_lines(limit):
@@ -151,9 +153,12 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pause: float = 0.002) -> None:
-    """Poll `condition` until it is true; AssertionError after `limit` seconds. Every `pause` seconds, later every tenth
-    of the time that has passed: what takes long does not use the CPU of what it waits for."""
+def wait_until(
+    condition: Callable[[], object], limit: float = TEST_TIMEOUT, pause: float = 0.002
+) -> None:
+    """Poll `condition` until it is true; AssertionError after `limit` seconds. Every `pause`
+    seconds, later every tenth of the time that has passed: what takes long does not use the CPU of
+    what it waits for."""
     begin = time.monotonic()
     while not condition():
         passed = time.monotonic() - begin
@@ -163,10 +168,12 @@ def wait_until(condition: Callable[[], object], limit: float = TEST_TIMEOUT, pau
 
 
 class SentProbe(Probe):
-    """A probe whose modules are sent over stdin, as to a remote host; its command is run by sh. `folder`: for the link
-    that makes `python` its python3."""
+    """A probe whose modules are sent over stdin, as to a remote host; its command is run by sh.
+    `folder`: for the link that makes `python` its python3."""
 
-    def __init__(self, python: str, folder: Path, *arguments: str, namespace: Namespace | None = None) -> None:
+    def __init__(
+        self, python: str, folder: Path, *arguments: str, namespace: Namespace | None = None
+    ) -> None:
         packed = bundle(allow_changes="--allow-changes" in arguments)
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         (folder / "python3").symlink_to(python)
@@ -182,7 +189,10 @@ class SentProbe(Probe):
 @lru_cache
 def version_and_magic(python: str) -> tuple[str, str]:
     """``3.6.15``, and the magic number of its byte code."""
-    code = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
+    code = (
+        "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], "
+        "u.MAGIC_NUMBER.hex())"
+    )
     version, magic = subprocess.run(
         [python, "-I", "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True
     ).stdout.split()
@@ -190,9 +200,12 @@ def version_and_magic(python: str) -> tuple[str, str]:
 
 
 def python_parameters(names: Sequence[str]) -> list[Any]:
-    """A parameter for each of these Pythons: its path; skipped with the reason when it is not installed."""
+    """A parameter for each of these Pythons: its path; skipped with the reason when it is not
+    installed."""
     return [
-        pytest.param(path, id=name, marks=() if path else pytest.mark.skip(f"{name} is not installed"))
+        pytest.param(
+            path, id=name, marks=() if path else pytest.mark.skip(f"{name} is not installed")
+        )
         for name, path in zip(names, map(interpreter, names), strict=True)
     ]
 
@@ -204,7 +217,8 @@ def interpreters(names: Sequence[str]) -> list[str]:
 
 @lru_cache
 def interpreter(name: str) -> str:
-    """Path of a Python; "" if none starts: version managers put names into PATH that do not start."""
+    """Path of a Python; "" if none starts: version managers put names into PATH that do not
+    start."""
     versions = os.path.expanduser("~/.pyenv/versions")
     managed = [
         os.path.join(versions, entry, "bin", name)
@@ -213,12 +227,19 @@ def interpreter(name: str) -> str:
     for candidate in (shutil.which(name), *managed, str(INSTALLED_PYTHONS / name / "bin" / name)):
         if candidate is None or not os.access(candidate, os.X_OK):
             continue
-        started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
+        started = subprocess.run(
+            [candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False
+        )
         if started.returncode == 0:
             return candidate
     return ""
 
 
 def unreadable_parts(record: Inventory) -> dict[str, Unreadable]:
-    """Unreadable parts of an inventory; unless run as root, without those that need root (kernel log, netplan)."""
-    return {part: why for part, why in record.unreadable.items() if why.reason != "needs_root" or os.geteuid() == 0}
+    """Unreadable parts of an inventory; unless run as root, without those that need root (kernel
+    log, netplan)."""
+    return {
+        part: why
+        for part, why in record.unreadable.items()
+        if why.reason != "needs_root" or os.geteuid() == 0
+    }

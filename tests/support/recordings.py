@@ -32,8 +32,11 @@ def write_recording(path: Path, items: Iterable[TimedItem]) -> Recorder:
     return recorder
 
 
-def host_items(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -> list[TimedItem]:
-    """The items of a live host with two links, the rate of one of which increases with every second."""
+def host_items(
+    name: str, seconds: int, begin: float = 1000.25, step: float = 1.0
+) -> list[TimedItem]:
+    """The items of a live host with two links, the rate of one of which increases with every
+    second."""
     items: list[TimedItem] = [
         (name, SourceState("connecting"), begin),
         (name, SourceState("live"), begin),

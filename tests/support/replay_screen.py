@@ -15,7 +15,7 @@ from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.tui.app import NictopApp
 from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS, Replay
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.wire.source import Source
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
@@ -32,7 +32,8 @@ class Clock:
 
 
 class ManualPlayback(Playback):
-    """A playback whose waits end only when `ScreenWithReplay.advance_clock` moves the clock and wakes them."""
+    """A playback whose waits end only when `ScreenWithReplay.advance_clock` moves the clock and
+    wakes them."""
 
     def seconds_until(self, time: float) -> float | None:
         return 0.0 if time <= self.now() else None
@@ -62,7 +63,7 @@ class ScreenWithReplay(Screen):
         await self.settle()
 
     def text(self, selector: str) -> str:
-        view = self.app.screen.query_one(selector, LineView)
+        view = self.app.screen.query_one(selector, LineWidget)
         return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
     def notifications(self) -> list[str]:
@@ -85,8 +86,8 @@ async def screen_with_replay(
     notice: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[ScreenWithReplay]:
-    """`start`: seconds after the begin of the recording. Playback advances only when the test moves the clock; reading
-    does not pause for keys, as these pauses follow the clock of the machine."""
+    """`start`: seconds after the begin of the recording. Playback advances only when the test moves
+    the clock; reading does not pause for keys, as these pauses follow the clock of the machine."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch, Recording.open(str(path)) as recording:
         patch.setattr("nictop.recording.playback.SLICE_SECONDS", math.inf)

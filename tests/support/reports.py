@@ -1,4 +1,5 @@
-"""Data for reports: captured hosts, runs with intervals, and records in which every text is hostile."""
+"""Data for reports: captured hosts, runs with intervals, and records in which every text is
+hostile."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.path.store import StoredPath
+from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.result import IntervalPoint, Result
-from nictop.traffic.results.selection import ExperimentKind, StoredRun
+from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.transactions import TransactionPoint
 from tests.support.captured import captured_lines
 from tests.support.findings import RENAME, finding
+from tests.support.hostile import HTML_PAGE as HOSTILE
 from tests.traffic.analysis.test_transactions import floor, rr
 from tests.traffic.runs import BLACK_HOLE, BUSY, flow, load, path_test, result
 
@@ -29,12 +32,6 @@ T = TypeVar("T")
 
 CAPTURED_GUESTS = ("wired-connection-1", "igb-vfs-vmxnet3-virtio", "virtio-4-queues")
 WALL = 1_790_000_000.0
-
-HOSTILE = (
-    "ev</title></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-    "'\"`&lt;\x1b[31m\x00\r\n\u202eil\u2066]]><svg onload=document.title='owned'>"
-    " @team me@evil.example www.evil.example http://evil.example"
-)
 
 
 def captured_guest(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
@@ -47,11 +44,14 @@ def captured_guest(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
 
 
 def full_result(gigabits: float, seconds: int = 4) -> Result:
-    """A run from a to b with intervals of half a second, two of them omitted, and a CPU time series."""
+    """A run from a to b with intervals of half a second, two of them omitted, and a CPU time
+    series."""
     points = tuple(
         IntervalPoint(
             number / 2 + 0.5,
-            Interval(number / 2, number / 2 + 0.5, gigabits * 1e9 * (1 + math.sin(number) / 10), False),
+            Interval(
+                number / 2, number / 2 + 0.5, gigabits * 1e9 * (1 + math.sin(number) / 10), False
+            ),
         )
         for number in range(-2, seconds * 2)
     )
@@ -68,22 +68,43 @@ def latency_result() -> Result:
     """A test of requests and responses with a few intervals, and one slow transaction."""
     each = LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, 2e-4)
     points = tuple(
-        TransactionPoint(float(second), 1.0, 0, each if second != 3 else replace(each, maximum=8e-3))
+        TransactionPoint(
+            float(second), 1.0, 0, each if second != 3 else replace(each, maximum=8e-3)
+        )
         for second in range(1, 11)
     )
     return rr(points=points, floors=(floor(20),), ended_early="connection tracking table 80 % full")
 
 
-def stored_run(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> StoredRun:
-    return StoredRun(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
+def stored_run(
+    number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str
+) -> StoredRun:
+    return StoredRun(
+        f"{experiment}-{number}",
+        experiment,
+        of,
+        WALL,
+        "0",
+        kind,
+        number=number,
+        **more,  # type: ignore[arg-type]
+    )
 
 
 def experiments() -> list[StoredRun]:
     """One run, a sweep with four runs, a comparison of three and three."""
     runs = [stored_run(1, "one", full_result(5.0))]
-    for number, (value, gigabits) in enumerate((("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1):
-        runs.append(stored_run(number, "sweep", full_result(gigabits), "sweep", variable="length", value=value))
-    for number, (group, gigabits) in enumerate(zip("ABBAAB", (4.0, 6.0, 6.3, 4.2, 4.1, 6.2), strict=True), 1):
+    for number, (value, gigabits) in enumerate(
+        (("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1
+    ):
+        runs.append(
+            stored_run(
+                number, "sweep", full_result(gigabits), "sweep", variable="length", value=value
+            )
+        )
+    for number, (group, gigabits) in enumerate(
+        zip("ABBAAB", (4.0, 6.0, 6.3, 4.2, 4.1, 6.2), strict=True), 1
+    ):
         queues = "1" if group == "A" else "4"
         more = {"variable": "queues", "value": queues, "group": group}
         runs.append(stored_run(number, "pair", full_result(gigabits), "compare", **more))
@@ -92,7 +113,10 @@ def experiments() -> list[StoredRun]:
 
 def rich_report() -> Report:
     """Two captured guests, an unreachable host, and every kind of experiment."""
-    answers = [captured_guest(name, f"guest-{number}") for number, name in enumerate(CAPTURED_GUESTS[:2], 1)]
+    answers = [
+        captured_guest(name, f"guest-{number}")
+        for number, name in enumerate(CAPTURED_GUESTS[:2], 1)
+    ]
     return report_of(
         [*answers, Unreachable("vm3", "203.0.113.7 port 22: connection timed out")],
         experiments(),
@@ -102,20 +126,31 @@ def rich_report() -> Report:
 
 
 def hostile_report() -> Report:
-    """A report in which every text of hosts and runs that is not from a fixed set of words is hostile."""
+    """A report in which every text of hosts and runs that is not from a fixed set of words is
+    hostile."""
     snapshot, window = captured_guest(CAPTURED_GUESTS[0], "guest")
-    runs = [hostile(one) for one in (*experiments()[:1], stored_run(1, "latency", latency_result()))]
+    runs = [
+        hostile(one) for one in (*experiments()[:1], stored_run(1, "latency", latency_result()))
+    ]
     fix = replace(
-        RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),) * 2, undo=(stored_line(HOSTILE),), note=HOSTILE
+        RENAME,
+        title=HOSTILE,
+        commands=(stored_line(HOSTILE),) * 2,
+        undo=(stored_line(HOSTILE),),
+        note=HOSTILE,
     )
     found = finding(
-        rule=HOSTILE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),),
-        fixes=(fix,),
+        rule=HOSTILE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE,
+        evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,),
     )  # fmt: skip
     paths = [hostile(StoredPath("3fa2", path_test(BLACK_HOLE), WALL, "0"))]
-    made = report_of([(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, paths, wall=WALL)
+    made = report_of(
+        [(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, paths, wall=WALL
+    )
     return replace(
-        made, diagnosis=Diagnosis((found,), (Skipped(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)), hidden=(HOSTILE,)
+        made,
+        diagnosis=Diagnosis((found,), (Skipped(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)),
+        hidden=(HOSTILE,),
     )
 
 
@@ -130,7 +165,9 @@ def _hostile(value: Any, kind: Any, text: str) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         hints = typing.get_type_hints(type(value), localns=_names(type(value)))
         names = [one.name for one in dataclasses.fields(value)]
-        return replace(value, **{name: _hostile(getattr(value, name), hints[name], text) for name in names})
+        return replace(
+            value, **{name: _hostile(getattr(value, name), hints[name], text) for name in names}
+        )
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(_hostile(one, type(one), text) for one in value))
     if isinstance(value, (tuple, list)):

@@ -1,7 +1,7 @@
 """Hosts of rule cases, which are files in a short notation: a host is a JSON object.
 
-``base`` names a host in tests/data/rules/bases into which the other keys are merged: objects are merged, ``null``
-removes, anything else replaces (JSON merge patch).
+``base`` names a host in tests/data/rules/bases into which the other keys are merged: objects are
+merged, ``null`` removes, anything else replaces (JSON merge patch).
 
     base                                      name of another host
     time, wall                                of the inventory: seconds since boot, since the epoch
@@ -12,19 +12,25 @@ removes, anything else replaces (JSON merge patch).
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
     networkd {"ens224": {...}}
     lldp {"ens224": [{...}]}                  LldpNeighbour
-    listened {"ens224": {...}}                LldpNeighbour, null: nothing was received while listening
+    listened {"ens224": {...}}                LldpNeighbour, null: nothing was received while
+                                              listening
     routing {"neighbours": [{...}], "routes": [{...}], "rules": [{...}], "name_servers": [...]}
-                                              Neighbour, TableRoute, PolicyRule; links by name in "ifindex"; defaults:
-                                              reachable, unicast in the table main by ip-route(8), a rule with a table
-    configuration, stopped_managers, iommu, forwarding, devlink, messages as lists of records (links by ifindex there)
-    before [{...}]                            earlier states: each is merged into the host, and was its inventory
-    filters {"chains": {"ip filter FORWARD": {"policy": "drop", "rules": ["in br0 accept 12"]}}}, see `filter_rule`
-    counters {"start": {...}, "per_second": {...}, "samples": 10}
+                                              Neighbour, TableRoute, PolicyRule; links by name in
+                                              "ifindex"; defaults: reachable, unicast in the table
+                                              main by ip-route(8), a rule with a table
+    configuration, stopped_managers, iommu, forwarding, devlink, messages, leases as lists of records
+                                              (links by ifindex there)
+    guests [{..., "nics": [{"link": "tap0", ...}]}]
+                                              HostedGuest, GuestNic; links by name
+    before [{...}]                            earlier states: each is merged into the host, and was
+                                              its inventory
+    filters {"chains": {"ip filter FORWARD": {"policy": "drop", "rules": ["in br0 accept 12"]}}},
+    see `filter_rule` counters {"start": {...}, "per_second": {...}, "samples": 10}
 
-Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
-queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
-([user, system, cpu]), waits by thread id, stack by name. The lines of the host, one second apart, then go through
-`advance`, as those of a live host.
+Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts
+by number and CPU, queues by interface and "rx 0", vfs by interface and VF number, channels by
+interface and channel id, threads by id ([user, system, cpu]), waits by thread id, stack by name.
+The lines of the host, one second apart, then go through `advance`, as those of a live host.
 """
 
 from __future__ import annotations
@@ -84,7 +90,13 @@ PLATFORM: dict[str, Any] = {
     "numa_nodes": "0",
     "iommu_groups": 0,
 }
-LINK: dict[str, Any] = {"type": 1, "flags": 0x11043, "operstate": "up", "carrier": True, "mtu": 1500}
+LINK: dict[str, Any] = {
+    "type": 1,
+    "flags": 0x11043,
+    "operstate": "up",
+    "carrier": True,
+    "mtu": 1500,
+}
 PCI: dict[str, Any] = {
     "class_code": 0x020000,
     "vendor_id": 0x8086,
@@ -102,7 +114,13 @@ PROFILE: dict[str, Any] = {
     "volatile": False,
     "external": False,
 }
-DEVICE: dict[str, Any] = {"type": 1, "state": 100, "reason": 0, "managed": True, "autoconnect": True}
+DEVICE: dict[str, Any] = {
+    "type": 1,
+    "state": 100,
+    "reason": 0,
+    "managed": True,
+    "autoconnect": True,
+}
 IP: dict[str, Any] = {"method": "auto"}
 
 
@@ -160,14 +178,23 @@ def probe_lines(host: dict[str, Any]) -> list[Line]:
     counted = counters_of(host.get("counters", {}), ifindexes, inventory)
     inventories = (Line(inventory=one) for one in (*earlier, inventory))
     listening = listening_lines(host.get("listened", {}), ifindexes)
-    return [Line(hello=hello), *inventories, *listening, *(Line(counters=counters) for counters in counted)]
+    return [
+        Line(hello=hello),
+        *inventories,
+        *listening,
+        *(Line(counters=counters) for counters in counted),
+    ]
 
 
 def listening_lines(listened: dict[str, Any], ifindexes: dict[str, int]) -> list[Line]:
     """What was received while listening for LLDP, by the names of the links."""
     if not listened:
         return []
-    heard = {ifindexes[name]: {"source": "listened", **one} for name, one in listened.items() if one is not None}
+    heard = {
+        ifindexes[name]: {"source": "listened", **one}
+        for name, one in listened.items()
+        if one is not None
+    }
     fields = {"links": [ifindexes[name] for name in listened], "heard": heard, "ended": True}
     line = {"time": 0.0, "id": "x-lldp", "kind": "lldp", "lldp": fields}
     return [msgspec.convert({"traffic": line}, Line, strict=False)]
@@ -212,10 +239,18 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "took": 0.1,
         "reason": "start",
         "platform": {**PLATFORM, **host.get("platform", {})},
-        "pci": [{"address": address, **PCI, **fields} for address, fields in host.get("pci", {}).items()],
+        "pci": [
+            {"address": address, **PCI, **fields} for address, fields in host.get("pci", {}).items()
+        ],
         "links": links,
-        "interrupts": [{"number": int(n), **INTERRUPT, **fields} for n, fields in host.get("interrupts", {}).items()],
-        "threads": [{"tid": int(tid), "pid": int(tid), **fields} for tid, fields in host.get("threads", {}).items()],
+        "interrupts": [
+            {"number": int(n), **INTERRUPT, **fields}
+            for n, fields in host.get("interrupts", {}).items()
+        ],
+        "threads": [
+            {"tid": int(tid), "pid": int(tid), **fields}
+            for tid, fields in host.get("threads", {}).items()
+        ],
         "networkmanager": manager,
         "networkd": {ifindexes[name]: fields for name, fields in host.get("networkd", {}).items()},
         "configuration": host.get("configuration", []),
@@ -223,6 +258,8 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "services": host.get("services", {}),
         "settings": host.get("settings", {}),
         "iommu": host.get("iommu", []),
+        "guests": guests_of(host.get("guests"), ifindexes),
+        "leases": host.get("leases", []),
         "forwarding": host.get("forwarding", []),
         "messages": host.get("messages", []),
         "devlink": host.get("devlink", []),
@@ -237,11 +274,25 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
     return msgspec.convert(written, Inventory, strict=False), ifindexes
 
 
+def guests_of(guests: list[Any] | None, ifindexes: dict[str, int]) -> list[Any] | None:
+    """Guests with the ifindexes of the links of their NICs."""
+    if guests is None:
+        return None
+    return [
+        {**guest, "nics": [nic_of(nic, ifindexes) for nic in guest["nics"]]} for guest in guests
+    ]
+
+
+def nic_of(nic: dict[str, Any], ifindexes: dict[str, int]) -> dict[str, Any]:
+    return {**nic, "link": ifindexes[nic["link"]]} if nic.get("link") else nic
+
+
 ROUTE: dict[str, Any] = {"type": "unicast", "table": 254, "protocol": 3}
 
 
 def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dict[str, Any] | None:
-    """The record, with the indexes of the links; without what belongs to a link that the host does not have."""
+    """The record, with the indexes of the links; without what belongs to a link that the host does
+    not have."""
     if routing is None:
         return None
 
@@ -249,11 +300,17 @@ def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dic
         return one.get("ifindex") is None or one["ifindex"] in ifindexes
 
     indexed = {
-        part: [{**one, "ifindex": ifindexes.get(one.get("ifindex"))} for one in routing.get(part, ()) if is_there(one)]
+        part: [
+            {**one, "ifindex": ifindexes.get(one.get("ifindex"))}
+            for one in routing.get(part, ())
+            if is_there(one)
+        ]
         for part in ("neighbours", "routes")
     }
     neighbours = [{"nud_state": "reachable", **one} for one in indexed["neighbours"]]
-    routes = [{**ROUTE, "family": family_of(one["destination"]), **one} for one in indexed["routes"]]
+    routes = [
+        {**ROUTE, "family": family_of(one["destination"]), **one} for one in indexed["routes"]
+    ]
     rules = [{"family": "ipv4", "action": "table", **one} for one in routing.get("rules", ())]
     return {**routing, "neighbours": neighbours, "routes": routes, "rules": rules}
 
@@ -263,18 +320,28 @@ def family_of(address: str) -> str:
 
 
 def filters_of(filters: dict[str, Any]) -> dict[str, Any]:
-    """Packet filters whose chains are by ``FAMILY TABLE NAME`` and whose rules are lines, see `filter_rule`."""
+    """Packet filters whose chains are by ``FAMILY TABLE NAME`` and whose rules are lines, see
+    `filter_rule`."""
     chains = []
     for place, fields in filters.get("chains", {}).items():
         family, table, name = place.split()
         rules = [filter_rule(line) for line in fields.get("rules", ())]
-        chains.append({"backend": "nft", "family": family, "table": table, "name": name, **fields, "rules": rules})
+        chains.append(
+            {
+                "backend": "nft",
+                "family": family,
+                "table": table,
+                "name": name,
+                **fields,
+                "rules": rules,
+            }
+        )
     return {**filters, "chains": chains}
 
 
 def filter_rule(line: str) -> dict[str, Any]:
-    """``in br0 out !br1 state established,related accept 12``: conditions, verdict (or TCPMSS), target, packets.
-    ``_`` is a blank in a value."""
+    """``in br0 out !br1 state established,related accept 12``: conditions, verdict (or TCPMSS),
+    target, packets. ``_`` is a blank in a value."""
     rule: dict[str, Any] = {"conditions": []}
     words = line.split()
     while words:
@@ -304,7 +371,9 @@ VERDICTS = ("accept", "drop", "reject", "return", "jump", "goto", "unknown")
 BARE_CONDITIONS = ("bridged", "mark", "other")
 
 
-def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:
+def counters_of(
+    rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory
+) -> list[Counters]:
     """One record per second: start + number × per_second."""
     if not rates:
         return []
@@ -318,14 +387,18 @@ def counters_of(rates: dict[str, Any], ifindexes: dict[str, int], inventory: Inv
 def totals_after(start: Any, step: Any, times: int) -> Any:
     if isinstance(start, dict) or isinstance(step, dict):
         start, step = start or {}, step or {}
-        return {key: totals_after(start.get(key), step.get(key), times) for key in {**start, **step}}
+        return {
+            key: totals_after(start.get(key), step.get(key), times) for key in {**start, **step}
+        }
     if isinstance(start, list) or isinstance(step, list):
         start, step = start or [0] * len(step), step or [0] * len(start)
         return [totals_after(one, more, times) for one, more in zip(start, step, strict=True)]
     return int(start or 0) + int((step or 0) * times)
 
 
-def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> Counters:
+def raw_counters(
+    time: float, totals: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory
+) -> Counters:
     def by(names: tuple[str, ...], values: dict[str, int]) -> tuple[int, ...]:
         unknown = set(values) - set(names)
         assert not unknown, f"no such counters: {unknown}"
@@ -336,11 +409,14 @@ def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int],
     queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = {}
     for link, rows in totals.get("queues", {}).items():
         queues[ifindexes[link]] = tuple(
-            (row.split()[0], int(row.split()[1]), by(QUEUE_COUNTERS, values)) for row, values in rows.items()
+            (row.split()[0], int(row.split()[1]), by(QUEUE_COUNTERS, values))
+            for row, values in rows.items()
         )
     return Counters(
         time=time,
-        links={ifindex: by(LINK_COUNTERS, counted.get(name, {})) for name, ifindex in ifindexes.items()},
+        links={
+            ifindex: by(LINK_COUNTERS, counted.get(name, {})) for name, ifindex in ifindexes.items()
+        },
         cpus={int(cpu): by(CPU_TIMES, values) for cpu, values in totals.get("cpus", {}).items()},
         queues=queues,
         driver={
@@ -351,17 +427,29 @@ def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int],
             int(number): {int(cpu): count for cpu, count in cpus.items()}
             for number, cpus in totals.get("interrupts", {}).items()
         },
-        softirqs={int(cpu): by(SOFTIRQS, values) for cpu, values in totals.get("softirqs", {}).items()},
-        softnet={int(cpu): by(SOFTNET_COUNTERS, values) for cpu, values in totals.get("softnet", {}).items()},
-        threads={int(tid): (values[0], values[1], values[2]) for tid, values in totals.get("threads", {}).items()},
+        softirqs={
+            int(cpu): by(SOFTIRQS, values) for cpu, values in totals.get("softirqs", {}).items()
+        },
+        softnet={
+            int(cpu): by(SOFTNET_COUNTERS, values)
+            for cpu, values in totals.get("softnet", {}).items()
+        },
+        threads={
+            int(tid): (values[0], values[1], values[2])
+            for tid, values in totals.get("threads", {}).items()
+        },
         waits={int(tid): by(VCPU_WAITS, values) for tid, values in totals.get("waits", {}).items()},
         channels={
-            ifindexes[name]: {int(number): by(CHANNEL_COUNTERS, values) for number, values in rows.items()}
+            ifindexes[name]: {
+                int(number): by(CHANNEL_COUNTERS, values) for number, values in rows.items()
+            }
             for name, rows in totals.get("channels", {}).items()
         },
         stack=totals.get("stack", {}),
         vfs={
-            ifindexes[name]: {int(number): by(VF_COUNTERS, values) for number, values in rows.items()}
+            ifindexes[name]: {
+                int(number): by(VF_COUNTERS, values) for number, values in rows.items()
+            }
             for name, rows in totals.get("vfs", {}).items()
         },
     )

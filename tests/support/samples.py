@@ -1,6 +1,8 @@
-"""Tests with many alike cases: `make test` runs some cases of each, `make campaign` all (part `cases`).
+"""Tests with many alike cases: `make test` runs some cases of each, `make campaign` all (part
+`cases`).
 
-All cases also run with ``pytest --all-cases``, and when a test is named (``-k``, or a path with ``::``).
+All cases also run with ``pytest --all-cases``, and when a test is named (``-k``, or a path with
+``::``).
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ import pytest
 
 SAMPLES = {
     "changes/test_audit_log.py::test_several_writers_at_once": 0,
+    "cli/commands/test_completion.py::test_zsh_lists": 2,
     "cli/commands/test_demo.py::test_from_a_wheel_in_an_empty_environment": 0,
     "cli/commands/test_demo.py::test_the_demo_is_drawn": 1,
-    "cli/commands/test_completion.py::test_zsh_lists": 2,
     "cli/test_faults.py::test_an_internal_error_prints_a_sentence_and_restores_the_terminal": 3,
     "cli/test_faults.py::test_no_terminal_input_ends_the_program": 2,
     "cli/test_fix_command.py::test_a_connection_that_is_lost_takes_it_back": 1,
@@ -33,6 +35,8 @@ SAMPLES = {
     "cli/test_traffic_command.py::test_without_the_rights_for_namespaces_it_is_loopback": 1,
     "cli/test_traffic_endings.py::test_a_signal_ends_the_screen_and_nothing_stays": 1,
     "cli/test_traffic_endings.py::test_an_interrupted_run_is_reported_as_stopped": 1,
+    "cli/test_traffic_endings.py::test_interrupted_loaded_run_leaves_nothing": 2,
+    "cli/test_traffic_endings.py::test_interrupted_run_leaves_nothing": 5,
     "cli/traffic/test_hosts.py::test_both_ends_go_when_nictop_does": 2,
     "hosts/test_connect.py::test_changes_are_allowed_only_if_requested": 2,
     "metrics/test_service.py::test_a_signal_ends_it_and_its_probe": 1,
@@ -54,18 +58,23 @@ SAMPLES = {
     "rules/test_profiles_with_networkmanager.py::test_any_name_of_a_profile_can_be_pasted": 3,
     "rules/test_sources.py::test_a_rule_without_a_source_is_skipped": 90,
     "rules/test_sources.py::test_no_new_findings_while_managers_are_still_being_read": 90,
+    "traffic/path/test_real_causes.py::test_rule_that_refuses": 2,
+    "traffic/path/test_real_paths.py::test_discarding_route": 2,
+    "traffic/path/test_real_paths.py::test_firewall_of_the_receiver": 3,
     "traffic/run/test_run.py::test_run_between_the_oldest_and_the_newest_python": 1,
     "traffic/run/test_run.py::test_runs_equal_the_json_report_of_the_other_end": 1,
     "traffic/run/test_run.py::test_stopped_run_has_what_was_measured": 1,
+    "traffic/test_loaded_runs.py::test_cancelled_run_leaves_nothing": 4,
     "traffic/test_loaded_runs.py::test_path_of_two_machines_is_verified": 1,
     "traffic/test_loaded_runs.py::test_phases_of_a_run": 2,
     "traffic/test_run_firewall.py::test_arp_is_off": 1,
-    "traffic/test_run_path.py::test_discarding_route": 5,
+    "traffic/test_run_path.py::test_discarding_route": 2,
     "traffic/test_run_wire.py::test_goodput_equals_the_ceiling_of_the_wire": 0,
     "traffic/test_strange_iperf3.py::test_program_that_is_not_iperf3": 7,
     "tui/screens/changes/test_fix.py::test_hostile_names_and_small_terminals": 3,
     "tui/screens/changes/test_guided.py::test_hostile_names_and_small_terminals": 3,
     "tui/screens/dialogs/test_clicks.py::test_outside_and_on_the_key_that_closes": 3,
+    "tui/screens/live/test_after_change.py::test_every_view_says_so_until_the_inventory_is_newer": 5,
     "tui/screens/live/test_connections.py::test_sizes": 2,
     "tui/screens/live/test_esxi.py::test_every_view_can_be_drawn": 8,
     "tui/screens/live/test_screen.py::test_any_size_draws": 3,
@@ -95,11 +104,13 @@ SAMPLES = {
     "wire/ssh/test_bundle.py::test_stripping_does_not_change_the_program": 40,
     "wire/ssh/test_source.py::test_every_python_on_the_remote_host": 2,
 }
-"""Test below tests/ → number of its cases that `make test` runs: the first, the last and others in between."""
+"""Test below tests/ → number of its cases that `make test` runs: the first, the last and others in
+between."""
 
 
 def sampled(number: int, total: int) -> set[int]:
-    """`number` of the positions 0 to `total` - 1, at equal distances; the first, and from two on the last."""
+    """`number` of the positions 0 to `total` - 1, at equal distances; the first, and from two on
+    the last."""
     if number == 1:
         return {0}
     return {round(step * (total - 1) / (number - 1)) for step in range(number)}

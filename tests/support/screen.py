@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from time import monotonic, process_time
 from typing import Any
+from weakref import ref
 
 import pytest
 from textual.app import App
@@ -23,7 +24,7 @@ from nictop.probe.records import Line
 from nictop.rules import Diagnosis
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.base import Opener
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Ask
@@ -39,15 +40,17 @@ CPU_SECONDS_PER_POLL = 0.1
 NO_COST = 3600.0
 """Seconds between readings of nictop's own cost (`StatusLine.COST_EVERY`): none during a test."""
 FROZEN_TIME = 1000.0
-"""Value of the clock for scripted hosts, so that none is shown as silent because the machine is slow."""
+"""Value of the clock for scripted hosts, so that none is shown as silent because the machine is
+slow."""
 
 
 async def settle(app: App[Any], most: float = 3.0) -> None:
-    """Run the application until all of its tasks wait for external events and the screen is drawn, or until `most`
-    seconds of CPU time are used: on a machine under load real hosts can send faster than the application reads.
+    """Run the application until all of its tasks wait for external events and the screen is drawn,
+    or until `most` seconds of CPU time are used: on a machine under load real hosts can send faster
+    than the application reads.
 
-    Textual's `Pilot.pause` is slower: it infers from the CPU time of the process whether work is left, and sends a
-    message to every widget of the screen.
+    Textual's `Pilot.pause` is slower: it infers from the CPU time of the process whether work is
+    left, and sends a message to every widget of the screen.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # callbacks that can run now
     end = process_time() + most
@@ -74,8 +77,9 @@ _refresh = TextualScreen._compositor_refresh
 
 
 def _refresh_later(screen: TextualScreen[Any]) -> None:
-    """`Screen._compositor_refresh` that leaves the drawing of the screen on top to `settle`: no terminal shows what is
-    drawn between two turns of the event loop, and an application that is started draws nine times."""
+    """`Screen._compositor_refresh` that leaves the drawing of the screen on top to `settle`: no
+    terminal shows what is drawn between two turns of the event loop, and an application that is
+    started draws nine times."""
     if screen is screen.app.screen:
         screen._dirty_widgets.clear()
     else:
@@ -102,7 +106,9 @@ def css_parsed_once() -> Iterator[None]:
     """Cache parsed CSS for all applications of this process, by text and variables."""
     parse = Stylesheet._parse_rules
 
-    def parse_cached(self: Stylesheet, css: str, read_from: CSSLocation, *given: Any, **named: Any) -> list[RuleSet]:
+    def parse_cached(
+        self: Stylesheet, css: str, read_from: CSSLocation, *given: Any, **named: Any
+    ) -> list[RuleSet]:
         key = (css, read_from, given, *named.items(), *self._variables.items())
         if key not in _PARSED:
             _PARSED[key] = parse(self, css, read_from, *given, **named)
@@ -128,7 +134,8 @@ async def running(
         patch.setattr("textual.pilot.wait_for_idle", settled)
         patch.setattr(Pilot, "_wait_for_screen", settled)
         patch.setattr(TextualScreen, "_compositor_refresh", _refresh_later)
-        # a redraw that is slow on a busy machine would be followed by a pause, which `settle` does not wait for
+        # a redraw that is slow on a busy machine would be followed by a pause, which `settle` does
+        # not wait for
         patch.setattr("nictop.tui.controllers.hosts.thread_time", lambda: 0.0)
         async with app.run_test(size=size, notifications=notifications) as pilot:
             await settle(app)
@@ -152,10 +159,15 @@ class Screen:
         await settle(self.app)
 
     async def show_diagnosis(self, result: Diagnosis) -> None:
-        """Show it in place of that of the rules, which have been run on all that is known by then."""
+        """Show it in place of that of the rules, which have been run on all that is known by
+        then."""
         rules, hosts = self.nictop.diagnosis, self.nictop.hosts
         await wait_until(
-            self, lambda: rules._idle.is_set() and rules._diagnosed == tuple(one.snapshot for one in hosts.sessions)
+            self,
+            lambda: (
+                rules._idle.is_set()
+                and rules._diagnosed == tuple(ref(one.snapshot) for one in hosts.sessions)
+            ),
         )
         rules.publish(result)
         await self.settle()
@@ -163,7 +175,7 @@ class Screen:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
-    def lines(self, widget: type[LineView] = DeviceTable) -> list[str]:
+    def lines(self, widget: type[LineWidget] = DeviceTable) -> list[str]:
         views = self.app.screen.query(widget)  # none while the live screen is being opened
         return ["".join(text for text, _ in line) for line in views.first().lines] if views else []
 
@@ -240,6 +252,8 @@ async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
     """Run the application until `condition` is true."""
     end = monotonic() + SCREEN_TIMEOUT
     while not condition():
-        assert monotonic() < end, "\n".join(["condition not reached; on the screen:", *screen.drawn()])
+        assert monotonic() < end, "\n".join(
+            ["condition not reached; on the screen:", *screen.drawn()]
+        )
         await asyncio.sleep(POLL_SECONDS)
         await settle(screen.app, CPU_SECONDS_PER_POLL)

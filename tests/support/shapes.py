@@ -1,6 +1,7 @@
 """Blocks and lines of a terminal as rectangles: they fill their cell, whatever font a viewer has.
 
-Unicode, Block Elements (U+2580 to U+259F), and those of Box Drawing (U+2500 to U+257F) that nictop draws.
+Unicode, Block Elements (U+2580 to U+259F), and those of Box Drawing (U+2500 to U+257F) that nictop
+draws.
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ class Rectangle(NamedTuple):
 
 
 QUADRANTS = {
-    "▖": "c", "▗": "d", "▘": "a", "▙": "acd", "▚": "ad", "▛": "abc", "▜": "abd", "▝": "b", "▞": "bc", "▟": "bcd",
+    "▖": "c", "▗": "d", "▘": "a", "▙": "acd", "▚": "ad", "▛": "abc", "▜": "abd", "▝": "b",
+    "▞": "bc", "▟": "bcd",
 }  # fmt: skip
 """Which quarters are filled: a and b above, c and d below."""
 CORNERS = {"a": (0, 0), "b": (1, 0), "c": (0, 1), "d": (1, 1)}
 SHADES = {"░": 0.25, "▒": 0.5, "▓": 0.75}
 ARMS = {
-    "─": "0101", "━": "0202", "│": "1010", "┃": "2020", "┌": "0110", "┐": "0011", "└": "1100", "┘": "1001",
-    "├": "1110", "┤": "1011", "┬": "0111", "┴": "1101", "┼": "1111", "╋": "2222", "╭": "0110", "╮": "0011",
-    "╯": "1001", "╰": "1100", "┄": "0101",
+    "─": "0101", "━": "0202", "│": "1010", "┃": "2020", "┌": "0110", "┐": "0011", "└": "1100",
+    "┘": "1001", "├": "1110", "┤": "1011", "┬": "0111", "┴": "1101", "┼": "1111", "╋": "2222",
+    "╭": "0110", "╮": "0011", "╯": "1001", "╰": "1100", "┄": "0101",
 }  # fmt: skip
 """Thickness of the lines from the middle upwards, to the right, downwards and to the left."""
 DASHES = {"┄": 3}
@@ -64,7 +66,9 @@ def _single(character: str, x: float) -> tuple[Rectangle, ...]:
         return tuple(_quadrant(x, *CORNERS[corner]) for corner in QUADRANTS[character])
     if character in DASHES:
         return tuple(_dashes(x, DASHES[character]))
-    return tuple(one._replace(left=one.left + x, right=one.right + x) for one in _lines(character, 1))
+    return tuple(
+        one._replace(left=one.left + x, right=one.right + x) for one in _lines(character, 1)
+    )
 
 
 def _quadrant(x: float, right: int, below: int) -> Rectangle:

@@ -23,7 +23,8 @@ from tests.support.probe import TEST_TIMEOUT, is_alive, is_helper, wait_until
 
 SSHD_PATH = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
 PRIVILEGE_SEPARATION_DIRECTORY = "/run/sshd"
-"""Privilege separation directory of Debian's sshd (chroot before login), normally made by its systemd unit."""
+"""Privilege separation directory of Debian's sshd (chroot before login), normally made by its
+systemd unit."""
 
 
 def why_no_sshd() -> str | None:
@@ -42,7 +43,18 @@ def why_no_sshd() -> str | None:
 
 def generate_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
     """Generate a key pair: `path` and ``path.pub``."""
-    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "nictop-test", "-f", str(path)]
+    command = [
+        "ssh-keygen",
+        "-q",
+        "-t",
+        kind,
+        "-N",
+        passphrase,
+        "-C",
+        "nictop-test",
+        "-f",
+        str(path),
+    ]
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
     return path
 
@@ -60,7 +72,8 @@ def free_port() -> int:
 
 
 class Sshd:
-    """Accepts the current user with `key`. `home` is HOME and TMPDIR of its sessions, `tools` is first in PATH.
+    """Accepts the current user with `key`. `home` is HOME and TMPDIR of its sessions, `tools` is
+    first in PATH.
 
     `options`: lines of sshd_config before the default ones, which they override.
     """
@@ -76,7 +89,12 @@ class Sshd:
         path: str = "/usr/local/bin:/usr/bin:/bin",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.address, self.port, self.user = folder, address, free_port(), getpass.getuser()
+        self.folder, self.address, self.port, self.user = (
+            folder,
+            address,
+            free_port(),
+            getpass.getuser(),
+        )
         self.home, self.tools = folder / "home", folder / "tools"
         self.home.mkdir(exist_ok=True)
         self.tools.mkdir(exist_ok=True)
@@ -87,10 +105,14 @@ class Sshd:
         self.known_hosts = folder / "known_hosts"
         self.known_hosts.write_text(f"[{address}]:{self.port} {public_key(self.host_key)}\n")
         self.client_config = folder / "ssh_config"
-        self.client_config.write_text(f"UserKnownHostsFile {self.known_hosts}\nGlobalKnownHostsFile none\n")
-        variables = {"HOME": str(self.home), "TMPDIR": str(self.home), "PATH": f"{self.tools}:{path}"} | dict(
-            environment or {}
+        self.client_config.write_text(
+            f"UserKnownHostsFile {self.known_hosts}\nGlobalKnownHostsFile none\n"
         )
+        variables = {
+            "HOME": str(self.home),
+            "TMPDIR": str(self.home),
+            "PATH": f"{self.tools}:{path}",
+        } | dict(environment or {})
         self._config = folder / "sshd_config"
         self.authorized = authorized = folder / "authorized_keys"
         authorized.write_text(public_key(self.key) + "\n")
@@ -131,7 +153,10 @@ class Sshd:
                 start_new_session=True,
             )
         wait_until(
-            lambda: b"listening on" in log.read_bytes()[begin:] or (self.process and self.process.poll() is not None)
+            lambda: (
+                b"listening on" in log.read_bytes()[begin:]
+                or (self.process and self.process.poll() is not None)
+            )
         )
         assert self.process.poll() is None, log.read_text()
 
@@ -166,20 +191,33 @@ class Sshd:
         return f"{self.user}@{self.address}:{self.port}"
 
     def client(self, home: Path) -> dict[str, str]:
-        """Environment of a nictop whose user has this new `home`: its host key is known there, and its key is used."""
+        """Environment of a nictop whose user has this new `home`: its host key is known there, and
+        its key is used."""
         (home / ".ssh").mkdir(parents=True)
         (home / ".ssh" / "known_hosts").write_text(self.known_hosts.read_text())
         (home / ".config" / "nictop").mkdir(parents=True)
-        (home / ".config" / "nictop" / "config.toml").write_text(f'[defaults]\nidentity_files = ["{self.key}"]\n')
+        (home / ".config" / "nictop" / "config.toml").write_text(
+            f'[defaults]\nidentity_files = ["{self.key}"]\n'
+        )
         return {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
 
     def add_host(self, name: str, command: str) -> None:
-        """Add `name` to the ssh_config of `home` for a login to this sshd that runs `command` (forced command)."""
+        """Add `name` to the ssh_config of `home` for a login to this sshd that runs `command`
+        (forced command)."""
         key = generate_key(self.folder / f"key-{name}")
         with self.authorized.open("a") as file:
             file.write(f'restrict,command="{command}" {public_key(key)}\n')
-        lines = [f"Host {name}", f"HostName {self.address}", f"Port {self.port}", f"User {self.user}"]
-        lines += [f"IdentityFile {key}", f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile none"]
+        lines = [
+            f"Host {name}",
+            f"HostName {self.address}",
+            f"Port {self.port}",
+            f"User {self.user}",
+        ]
+        lines += [
+            f"IdentityFile {key}",
+            f"UserKnownHostsFile {self.known_hosts}",
+            "GlobalKnownHostsFile none",
+        ]
         (self.home / ".ssh").mkdir(exist_ok=True)
         with (self.home / ".ssh/config").open("a") as file:
             file.write("\n  ".join(lines) + "\n")
@@ -190,7 +228,11 @@ class Sshd:
 
     def probes(self) -> list[int]:
         """The descendants that are probes or children of probes."""
-        return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid) and not is_helper(pid)]
+        return [
+            pid
+            for pid in self.sessions()
+            if b"-I\0-S\0-c\0" in command_line(pid) and not is_helper(pid)
+        ]
 
     def install_script(self, name: str, text: str) -> None:
         """Install an executable script that is first in PATH of the sessions."""
@@ -212,7 +254,10 @@ def descendants(pid: int) -> list[int]:
     while waiting:
         current = waiting.pop(0)
         with contextlib.suppress(OSError):
-            children = [int(word) for word in Path(f"/proc/{current}/task/{current}/children").read_text().split()]
+            children = [
+                int(word)
+                for word in Path(f"/proc/{current}/task/{current}/children").read_text().split()
+            ]
             found += children
             waiting += children
     return found

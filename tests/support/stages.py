@@ -7,23 +7,41 @@ from functools import lru_cache
 from importlib.resources import as_file, files
 
 from nictop.cli.commands.demo import DEMO_FILE
-from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES, NOT_READ_YET, NOTHING_KNOWN
-from nictop.probe.records import Counters, Ethtool, Hello, Inventory, Line, Link, PacketFilters, Services, Settings
-from nictop.probe.records.unreadable import Unreadable
+from nictop.probe.inventory.collect import (
+    MACHINE_SOURCES,
+    MANAGER_SOURCES,
+    NOTHING_KNOWN,
+)
+from nictop.probe.records import (
+    Counters,
+    Ethtool,
+    Hello,
+    Inventory,
+    Line,
+    Link,
+    PacketFilters,
+    Services,
+    Settings,
+)
+from nictop.probe.records.unreadable import NOT_READ_YET, Unreadable
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
 from tests.support.recordings import read_all
 
 Item = Line | SourceState
 STAGES = ("no link", "no hello", "hello", "links", "machine", "all")
-"""no link: nothing answers yet; no hello: logged in, the probe is being sent; links: the first part of the inventory;
-machine: all but the network managers; all: and counters, so that there are rates."""
+"""no link: nothing answers yet; no hello: logged in, the probe is being sent; links: the first part
+of the inventory; machine: all but the network managers; all: and counters, so that there are
+rates."""
 
 
 @lru_cache(maxsize=1)
 def recorded_hosts() -> dict[str, tuple[Hello, Inventory, tuple[Counters, ...]]]:
     """The two guests of the demo: hello, inventory, and counters after it."""
-    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path, Recording.open(str(path)) as recording:
+    with (
+        as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path,
+        Recording.open(str(path)) as recording,
+    ):
         return {name: _records(recording, name) for name in recording.hosts}
 
 
@@ -55,7 +73,9 @@ def links_only(whole: Inventory) -> Inventory:
 
 def without_managers(whole: Inventory) -> Inventory:
     """What it sends before it asks the network managers."""
-    known = replace(whole, networkmanager=None, networkd={}, configuration=(), stopped_managers=(), lldp={})
+    known = replace(
+        whole, networkmanager=None, networkd={}, configuration=(), stopped_managers=(), lldp={}
+    )
     return _pending(known, MANAGER_SOURCES)
 
 
@@ -85,14 +105,20 @@ def items_of(name: str) -> dict[str, tuple[Item, ...]]:
     """Stage → the items of a recorded host that lead to it from the one before."""
     hello, inventory, counters = recorded_hosts()[name]
     return {
-        "no link": (SourceState("connecting"), SourceState("connecting", stage="connect", target="192.0.2.1 port 22")),
+        "no link": (
+            SourceState("connecting"),
+            SourceState("connecting", stage="connect", target="192.0.2.1 port 22"),
+        ),
         "no hello": (
             SourceState("connecting", stage="host_key", target=name),
             SourceState("connecting", stage="login", target="root"),
             SourceState("connecting", stage="probe"),
         ),
         "hello": (SourceState("live"), Line(hello=hello)),
-        "links": (Line(inventory=links_only(inventory)), *(Line(counters=one) for one in counters[:2])),
+        "links": (
+            Line(inventory=links_only(inventory)),
+            *(Line(counters=one) for one in counters[:2]),
+        ),
         "machine": (Line(inventory=without_managers(inventory)), Line(counters=counters[2])),
         "all": (Line(inventory=inventory), *(Line(counters=one) for one in counters[3:6])),
     }

@@ -24,7 +24,11 @@ class TerminalProgram:
     """The program; a context manager that kills it."""
 
     def __init__(
-        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], size: tuple[int, int]
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environment: Mapping[str, str],
+        size: tuple[int, int],
     ) -> None:
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
@@ -42,7 +46,10 @@ class TerminalProgram:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._status is None:
             os.kill(self.pid, signal.SIGKILL)
@@ -65,7 +72,9 @@ class TerminalProgram:
         """Wait until it has drawn these words behind a position in `text`."""
         end = time.monotonic() + TERMINAL_TIMEOUT
         while words not in self.text[position:]:
-            assert self._read(end), f"{words!r} was not drawn again; this was: {self.text[position:][-3000:]}"
+            assert self._read(end), (
+                f"{words!r} was not drawn again; this was: {self.text[position:][-3000:]}"
+            )
 
     @property
     def output(self) -> bytes:
@@ -83,7 +92,8 @@ class TerminalProgram:
         os.write(self._terminal, data)
 
     def wait_for_end(self, modes: list[object] | None = None) -> int:
-        """Wait for the end of the program; its exit code. The final terminal modes are appended to `modes`."""
+        """Wait for the end of the program; its exit code. The final terminal modes are appended to
+        `modes`."""
         end = time.monotonic() + TERMINAL_TIMEOUT
         while self._read(end):
             pass
@@ -112,7 +122,8 @@ class TerminalProgram:
         return self._status is not None
 
     def _read(self, end: float) -> bool:
-        """Read output; False when the program has closed its terminal. AssertionError when none comes until `end`."""
+        """Read output; False when the program has closed its terminal. AssertionError when none
+        comes until `end`."""
         ready, _, _ = select.select([self._terminal], [], [], max(0.0, end - time.monotonic()))
         if not ready:
             raise AssertionError(f"no more output: {self.text[-3000:]}")

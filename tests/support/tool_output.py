@@ -1,7 +1,7 @@
 """Compare records with the output of iproute2 and ethtool, field by field.
 
-The reference is ``ip -j -s -d link``, ``ip -j addr`` and the plain output of ethtool. Where a tool prints nothing for a
-field, our record must have None, and the other way round.
+The reference is ``ip -j -s -d link``, ``ip -j addr`` and the plain output of ethtool. Where a tool
+prints nothing for a field, our record must have None, and the other way round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ FLAGS = {
     "ECHO": 0x40000,
 }
 LINK_TYPES = {"ether": 1, "loopback": 772, "none": 65534, "infiniband": 32}
-PORTS = {"Twisted Pair": "tp", "Other": "other", "FIBRE": "fibre", "Direct Attach Copper": "da", "None": "none"}
+PORTS = {
+    "Twisted Pair": "tp",
+    "Other": "other",
+    "FIBRE": "fibre",
+    "Direct Attach Copper": "da",
+    "None": "none",
+}
 ALIASES = {
     "rx-checksumming": "rx-checksum",
     "generic-segmentation-offload": "tx-generic-segmentation",
@@ -46,7 +52,9 @@ GROUPS = ("tx-checksumming", "scatter-gather", "tcp-segmentation-offload")
 """Lines of ``ethtool -k`` that summarise several features."""
 
 
-def assert_link(link: Link, output: Mapping[str, Any], names: Mapping[int, str], *, exact_counters: bool) -> None:
+def assert_link(
+    link: Link, output: Mapping[str, Any], names: Mapping[int, str], *, exact_counters: bool
+) -> None:
     """One element of ``ip -j -s -d link``; `names` are those of all links by ifindex."""
     flags = {name for name, bit in FLAGS.items() if link.flags & bit}
     assert flags == set(output["flags"]) - {"NO-CARRIER", "M-DOWN"}
@@ -93,7 +101,10 @@ def assert_link(link: Link, output: Mapping[str, Any], names: Mapping[int, str],
             "trust": function.trust,
             "rate": {"max_tx": function.max_tx_rate, "min_tx": function.min_tx_rate},
         } == {
-            **{key: entry[key] for key in ("vf", "address", "spoofchk", "link_state", "trust", "rate")},
+            **{
+                key: entry[key]
+                for key in ("vf", "address", "spoofchk", "link_state", "trust", "rate")
+            },
             "vlan": vlan.get("vlan", 0),
             "qos": vlan.get("qos", 0),
         }
@@ -124,20 +135,30 @@ def assert_details(link: Link, output: Mapping[str, Any]) -> None:
 
 
 def assert_bridge_port(link: Link, output: Mapping[str, Any]) -> None:
-    """The attributes of IFLA_INFO_SLAVE_DATA that `BridgePort` has; an older ``ip`` prints fewer."""
+    """The attributes of IFLA_INFO_SLAVE_DATA that `BridgePort` has; an older ``ip`` prints
+    fewer."""
     assert (link.bridge_port is not None) == (output.get("info_slave_kind") == "bridge")
     if link.bridge_port is not None:
         ours = dict(vars(link.bridge_port), designated_bridge=None)
-        theirs = {key: value for key, value in output["info_slave_data"].items() if ours.get(key) is not None}
+        theirs = {
+            key: value
+            for key, value in output["info_slave_data"].items()
+            if ours.get(key) is not None
+        }
         assert {"state", "learning", "hairpin"} <= theirs.keys()
         assert {key: ours[key] for key in theirs} == theirs
 
 
 def assert_counters(link: Link, output: Mapping[str, Any], *, exact: bool) -> None:
-    """stats64; on a live host the tool reads later, so that its values can be higher (`exact` False)."""
+    """stats64; on a live host the tool reads later, so that its values can be higher (`exact`
+    False)."""
     assert link.counters is not None
-    ours = dict(zip(("rx_packets", "tx_packets", "rx_bytes", "tx_bytes"), link.counters, strict=False))
-    theirs = {f"{way}_{unit}": output[way][unit] for unit in ("packets", "bytes") for way in ("rx", "tx")}
+    ours = dict(
+        zip(("rx_packets", "tx_packets", "rx_bytes", "tx_bytes"), link.counters, strict=False)
+    )
+    theirs = {
+        f"{way}_{unit}": output[way][unit] for unit in ("packets", "bytes") for way in ("rx", "tx")
+    }
     assert ours == theirs if exact else all(ours[key] <= theirs[key] for key in ours)
     assert link.counters[8] <= output["rx"]["multicast"]
     assert link.counters[4:8] == (
@@ -150,7 +171,9 @@ def assert_counters(link: Link, output: Mapping[str, Any], *, exact: bool) -> No
 
 def assert_addresses(addresses: tuple[Address, ...], output: list[Mapping[str, Any]]) -> None:
     """``addr_info`` of ``ip -j addr``."""
-    ours = {(a.family, a.address, a.prefix_length, a.scope, "permanent" in a.flags) for a in addresses}
+    ours = {
+        (a.family, a.address, a.prefix_length, a.scope, "permanent" in a.flags) for a in addresses
+    }
     theirs = {
         (
             "ipv4" if entry["family"] == "inet" else "ipv6",
@@ -164,7 +187,14 @@ def assert_addresses(addresses: tuple[Address, ...], output: list[Mapping[str, A
     assert ours == theirs
     by_text = {a.address: a.flags for a in addresses}
     for entry in output:
-        for flag in ("tentative", "deprecated", "dadfailed", "noprefixroute", "temporary", "secondary"):
+        for flag in (
+            "tentative",
+            "deprecated",
+            "dadfailed",
+            "noprefixroute",
+            "temporary",
+            "secondary",
+        ):
             assert entry.get(flag, False) == (flag in by_text[entry["local"]])
 
 
@@ -177,12 +207,20 @@ def assert_ethtool(record: Ethtool, output: EthtoolOutput) -> None:
     pause = output("-a")
     assert (record.pause is None) == (not pause)
     if record.pause is not None:
-        flags = {"Autonegotiate": record.pause.autonegotiation, "RX": record.pause.rx, "TX": record.pause.tx}
+        flags = {
+            "Autonegotiate": record.pause.autonegotiation,
+            "RX": record.pause.rx,
+            "TX": record.pause.tx,
+        }
         for key, value in flags.items():
             assert f"{key}:\t{'on' if value else 'off'}" in re.sub(r"\t+", "\t", pause)
     assert_settings(record, output(""))
-    private_flags = dict(re.findall(r"^(\S.*\S) *: (on|off)$", output("--show-priv-flags"), re.MULTILINE))
-    assert {key: value == "on" for key, value in private_flags.items()} == (record.private_flags or {})
+    private_flags = dict(
+        re.findall(r"^(\S.*\S) *: (on|off)$", output("--show-priv-flags"), re.MULTILINE)
+    )
+    assert {key: value == "on" for key, value in private_flags.items()} == (
+        record.private_flags or {}
+    )
     rows = re.findall(r"^ *\d+: +([\d ]+)$", output("-x"), re.MULTILINE)
     if record.rss is not None:
         assert tuple(int(slot) for row in rows for slot in row.split()) == record.rss.indirection
@@ -197,7 +235,9 @@ def assert_features(record: Ethtool, output: str) -> None:
     assert record.features is not None
     ours = {feature.name: feature for feature in record.features}
     lines = re.findall(
-        r"^\t?(\S+): (on|off)( \[fixed\])?( \[requested on\]| \[requested off\])?$", output, re.MULTILINE
+        r"^\t?(\S+): (on|off)( \[fixed\])?( \[requested on\]| \[requested off\])?$",
+        output,
+        re.MULTILINE,
     )
     singles = [line for line in lines if line[0] not in GROUPS]
     assert len(singles) >= 40
@@ -215,12 +255,18 @@ def assert_amounts(record: Ethtool, output: str, part: str, names: tuple[str, ..
     assert (ours is None) == (not output)
     if ours is None:
         return
-    for prefix, text in zip(("max_", ""), re.split(r"Current hardware settings:", output), strict=True):
+    for prefix, text in zip(
+        ("max_", ""), re.split(r"Current hardware settings:", output), strict=True
+    ):
         for name in names:
             match = re.search(rf"^{name}:\s+(\S+)", text, re.MULTILINE)
             assert match is not None
             expected = None if match.group(1) == "n/a" else int(match.group(1))
-            assert getattr(ours, prefix + name.lower().replace(" ", "_")) == expected, (part, prefix, name)
+            assert getattr(ours, prefix + name.lower().replace(" ", "_")) == expected, (
+                part,
+                prefix,
+                name,
+            )
 
 
 def assert_coalescing(record: Ethtool, output: str) -> None:
@@ -228,7 +274,10 @@ def assert_coalescing(record: Ethtool, output: str) -> None:
     assert (record.coalescing is None) == (not output)
     if record.coalescing is None:
         return
-    theirs = {name: int(value) for name, value in re.findall(r"^([a-z-]+):\s+(\d+)$", output, re.MULTILINE)}
+    theirs = {
+        name: int(value)
+        for name, value in re.findall(r"^([a-z-]+):\s+(\d+)$", output, re.MULTILINE)
+    }
     for label, key in (("Adaptive", "adaptive"), ("CQE mode", "cqe-mode")):
         for way, state in re.findall(rf"^{label}.*$", output, re.MULTILINE) and re.findall(
             r"(RX|TX): (on|off)", "".join(re.findall(rf"^{label}.*$", output, re.MULTILINE))
@@ -255,11 +304,16 @@ def assert_settings(record: Ethtool, output: str) -> None:
         assert match is not None, key
         return match.group(1)
 
-    assert {"Full": "full", "Half": "half"}.get(value("Duplex").split()[0]) == record.settings.duplex
+    assert {"Full": "full", "Half": "half"}.get(
+        value("Duplex").split()[0]
+    ) == record.settings.duplex
     assert (value("Auto-negotiation") == "on") == record.settings.autonegotiation
     assert PORTS[value("Port")] == record.settings.port
     assert value("Transceiver") == record.settings.transceiver
-    for key, ours in (("Supported", record.settings.supported), ("Advertised", record.settings.advertised)):
+    for key, ours in (
+        ("Supported", record.settings.supported),
+        ("Advertised", record.settings.advertised),
+    ):
         block = re.search(rf"^\t{key} link modes: +(.*(?:\n\t {{10,}}.*)*)", output, re.MULTILINE)
         assert block is not None
         assert tuple(word for word in block.group(1).split() if "base" in word) == ours

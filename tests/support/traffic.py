@@ -18,12 +18,14 @@ PORT = 5301
 COOKIE = bytes(range(16)).hex()
 """Of all runs that tests start by `start_request`."""
 MARK = "NICTOP_TEST_MARK"
-"""Environment variable by which a test finds the processes that it has started, whatever their parent."""
+"""Environment variable by which a test finds the processes that it has started, whatever their
+parent."""
 
 
 @dataclass(frozen=True)
 class VethPair:
-    """`left` and `right` joined by a veth pair with the addresses `IPV4` and `IPV6`; both ends are named "wire"."""
+    """`left` and `right` joined by a veth pair with the addresses `IPV4` and `IPV6`; both ends are
+    named "wire"."""
 
     left: Namespace
     right: Namespace
@@ -33,7 +35,21 @@ class VethPair:
 def veth_pair() -> Iterator[VethPair]:
     left, right = Namespace(), Namespace()
     try:
-        left.run(["ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", right.name])
+        left.run(
+            [
+                "ip",
+                "link",
+                "add",
+                "wire",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "wire",
+                "netns",
+                right.name,
+            ]
+        )
         for end, namespace in enumerate((left, right)):
             namespace.run(["ip", "address", "add", f"{IPV4[end]}/24", "dev", "wire"])
             namespace.run(["ip", "address", "add", f"{IPV6[end]}/64", "dev", "wire", "nodad"])
@@ -45,9 +61,11 @@ def veth_pair() -> Iterator[VethPair]:
         right.remove()
 
 
-def start_request(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
-    """A request to start a generator, for `Probe.send`; its id is the role. Both ends of the built-in one need the same
-    arguments."""
+def start_request(
+    role: str, generator: str, *arguments: str, address: str | None, **fields: Any
+) -> dict[str, Any]:
+    """A request to start a generator, for `Probe.send`; its id is the role. Both ends of the
+    built-in one need the same arguments."""
     request = {
         "id": role,
         "action": "start",
@@ -67,7 +85,11 @@ def of_kind(*kinds: str, name: str = "") -> Any:
     """Predicate for `Probe.wait_for`: a traffic line of one of these kinds."""
 
     def wanted(line: Line) -> bool:
-        return line.traffic is not None and line.traffic.kind in kinds and name in ("", line.traffic.id)
+        return (
+            line.traffic is not None
+            and line.traffic.kind in kinds
+            and name in ("", line.traffic.id)
+        )
 
     return wanted
 
@@ -100,7 +122,8 @@ def lines_until_exit(probe: Probe, name: str) -> list[TrafficLine]:
 
 
 def stray_generators(mark: str, probe: Probe) -> list[int]:
-    """Marked processes outside the session of the probe (its own child takes inventories): traffic generators."""
+    """Marked processes outside the session of the probe (its own child takes inventories): traffic
+    generators."""
     found = []
     for pid in marked_processes(mark):
         try:

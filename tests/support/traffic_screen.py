@@ -1,4 +1,5 @@
-"""The application with two real hosts: a probe in each of two network namespaces that are joined by a veth pair."""
+"""The application with two real hosts: a probe in each of two network namespaces that are joined by
+a veth pair."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from nictop.probe.records import Line, Request
 from nictop.traffic.plan.request import RunRequest
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.form import RunForm
-from nictop.tui.widgets.traffic.pair_table import OfferTable
+from nictop.tui.widgets.traffic.pair_table import PairTable
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace
@@ -28,7 +29,8 @@ from tests.traffic.pair import add_veth, generators_in, namespaces, shaper_argum
 
 
 class OwnBootId:
-    """A source with a boot id of its own; otherwise nictop recognises two namespaces as one machine."""
+    """A source with a boot id of its own; otherwise nictop recognises two namespaces as one
+    machine."""
 
     def __init__(self, inner: Source) -> None:
         self._inner, self.name = inner, inner.name
@@ -67,8 +69,10 @@ class ScreenWithTraffic(Screen):
     async def open_form(self) -> None:
         """Open the traffic screen, and wait for its pairs and for the facts about both ends."""
         await self.press("6")
-        await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
-        await self.until(lambda: "checking iperf3" not in self.pair_facts() and "a: " in self.pair_facts())
+        await self.until(lambda: self.app.screen.query_one(PairTable).count > 0)
+        await self.until(
+            lambda: "checking iperf3" not in self.pair_facts() and "a: " in self.pair_facts()
+        )
 
     async def type(self, field: str, words: str) -> None:
         """Type into this field of the form, which has the focus afterwards."""
@@ -101,26 +105,27 @@ class ScreenWithTraffic(Screen):
 
     def _has_arrivals(self) -> bool:
         view = self.chart().shown if isinstance(self.app.screen, RunPage) else None
-        return view is not None and any(flow.arrivals for flow in view.flows)
+        return view is not None and any(flow.points for flow in view.flows)
 
     def chart(self) -> RunChart:
         return self.app.screen.query_one(RunChart)
 
     def pair_facts(self) -> str:
         """Text of the form about the selected pair."""
-        return self.text("#offer-facts")
+        return self.text("#pair-facts")
 
     def run_text(self) -> str:
         """Text of the run screen."""
         return self.text("#run-sentences")
 
     def text(self, selector: str) -> str:
-        view = self.app.screen.query_one(selector, LineView)
+        view = self.app.screen.query_one(selector, LineWidget)
         return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
 
 HIDE_PROGRAM = 'mount --bind /dev/null "$0" && exec "$@"'
-"""``ip netns exec`` runs every command in a new mount namespace, so that the program is hidden only there."""
+"""``ip netns exec`` runs every command in a new mount namespace, so that the program is hidden only
+there."""
 
 
 def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
@@ -128,7 +133,17 @@ def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
     probe = probe_command(sys.executable, "--interval", "0.2")
     program = shutil.which("iperf3")
     assert program is not None
-    command = ["ip", "netns", "exec", namespace.name, "sh", "-c", HIDE_PROGRAM, os.path.realpath(program), *probe]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        namespace.name,
+        "sh",
+        "-c",
+        HIDE_PROGRAM,
+        os.path.realpath(program),
+        *probe,
+    ]
     return LocalSource(0.2, name=name, command=command)
 
 
@@ -141,7 +156,8 @@ async def two_hosts(
     bare: Sequence[str] = (),
     rate: str = "50mbit",
 ) -> AsyncIterator[ScreenWithTraffic]:
-    """The live screen with "a" and "b" after their first inventories; `bare`: hosts without iperf3."""
+    """The live screen with "a" and "b" after their first inventories; `bare`: hosts without
+    iperf3."""
     async with AsyncExitStack() as stack:
         spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
         add_veth(spaces["a"], spaces["b"], shaper_arguments(rate))
@@ -157,7 +173,8 @@ async def two_hosts(
         runs.spaces = spaces
         await runs.until(
             lambda: (
-                len(app.nictop.hosts.sessions) == 2 and all(one.snapshot.counters for one in app.nictop.hosts.sessions)
+                len(app.nictop.hosts.sessions) == 2
+                and all(one.snapshot.counters for one in app.nictop.hosts.sessions)
             )
         )
         await runs.until(lambda: all(one.snapshot.inventory for one in app.nictop.hosts.sessions))

@@ -1,8 +1,9 @@
-"""Run the commands that a rule prints in a shell of a network namespace, to test that its finding is then gone.
+"""Run the commands that a rule prints in a shell of a network namespace, to test that its finding
+is then gone.
 
-A namespace has veths where a machine has NICs. `Host.patch` is a JSON merge patch for the inventory of the real probe:
-which links are NICs, their drivers, and the virtual functions of an SR-IOV card; never what the commands change.
-Everything else is read by the probe before and after.
+A namespace has veths where a machine has NICs. `Host.patch` is a JSON merge patch for the inventory
+of the real probe: which links are NICs, their drivers, and the virtual functions of an SR-IOV card;
+never what the commands change. Everything else is read by the probe before and after.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from nictop.rules.fixes.commands import Step
 from tests.support.namespace_inventory import take_inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
-from tests.support.rule_cases import HELLO, counters_of, host_facts_after, listening_lines, merge_patch
+from tests.support.rule_cases import (
+    HELLO,
+    counters_of,
+    host_facts_after,
+    listening_lines,
+    merge_patch,
+)
 
 JsonPatch = dict[str, Any]
 WATCHED_HOSTS = ("here", "peer")
@@ -31,7 +38,13 @@ def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> JsonPatch:
     """Patch that makes a veth a NIC in a PCI slot."""
     address = f"0000:{slot:02x}:00.0"
     fields = {"driver": {"driver": driver, "version": "", "firmware": "", "bus_info": address}}
-    link: JsonPatch = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": fields}
+    link: JsonPatch = {
+        "kind": None,
+        "bus": "pci",
+        "device": address,
+        "pci_address": address,
+        "ethtool": fields,
+    }
     dressed: JsonPatch = merge_patch({**link, "lower": None, "lower_namespace": None}, more)
     return dressed
 
@@ -39,7 +52,14 @@ def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> JsonPatch:
 def pci_function(driver: str, **more: Any) -> JsonPatch:
     """The PCI function of a NIC."""
     ids = {"class_code": 0x020000, "vendor_id": 0x8086, "device_id": 0x1572, "revision": 1}
-    return {**ids, "subsystem_vendor_id": None, "subsystem_device_id": None, "driver": driver, "enabled": True, **more}
+    return {
+        **ids,
+        "subsystem_vendor_id": None,
+        "subsystem_device_id": None,
+        "driver": driver,
+        "enabled": True,
+        **more,
+    }
 
 
 @dataclass(frozen=True)
@@ -99,7 +119,12 @@ def patched_facts(inventory: Inventory, host: Host, name: str) -> HostFacts:
     indexes = {link.name: link.ifindex for link in whole.links}
     loads = counters_of({"per_second": host.per_second}, indexes, whole) if host.per_second else []
     listening = listening_lines(host.listened, indexes)
-    lines = [Line(hello=hello), Line(inventory=whole), *listening, *(Line(counters=counters) for counters in loads)]
+    lines = [
+        Line(hello=hello),
+        Line(inventory=whole),
+        *listening,
+        *(Line(counters=counters) for counters in loads),
+    ]
     return host_facts_after(lines, name)
 
 
@@ -110,8 +135,11 @@ def _resolved(change: JsonPatch, names: dict[str, JsonPatch]) -> JsonPatch:
 
 
 @contextmanager
-def running_hosts(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tuple[RunningHost, ...]]:
-    """Make and set up the namespaces; ``$OTHER`` in the second is the pid of a process in the first."""
+def running_hosts(
+    hosts: Sequence[Host], *, writable_sys: bool = True
+) -> Iterator[tuple[RunningHost, ...]]:
+    """Make and set up the namespaces; ``$OTHER`` in the second is the pid of a process in the
+    first."""
     with ExitStack() as stack:
         made: list[RunningHost] = []
         for number, host in enumerate(hosts):
@@ -130,10 +158,13 @@ def running_hosts(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterat
 
 
 def find_finding(places: Sequence[RunningHost], rule: str, subject: str) -> Finding | None:
-    """The rule's finding about the subject after a new inventory; asserts that the rule did not fail."""
+    """The rule's finding about the subject after a new inventory; asserts that the rule did not
+    fail."""
     rules = [RULES[rule]]
     diagnosis = diagnose([place.read_facts() for place in places], rules)
-    assert not any(one.reason.startswith("check failed") for one in diagnosis.skipped), diagnosis.skipped
+    assert not any(one.reason.startswith("check failed") for one in diagnosis.skipped), (
+        diagnosis.skipped
+    )
     return next((one for one in diagnosis.findings if one.subject == subject), None)
 
 

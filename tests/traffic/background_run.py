@@ -1,4 +1,5 @@
-"""A real run in its own task, with the PIDs of its child processes, to be interrupted at a stage."""
+"""A real run in its own task, with the PIDs of its child processes, to be interrupted at a
+stage."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import asyncio
 from collections.abc import Callable
 
 from nictop.probe.records import TrafficLine
+from nictop.traffic.hosts.host import TrafficItem
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts, Stage
-from nictop.traffic.run.host import TrafficItem
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import RunEvent, RunFinished, RunTimeouts, Stage
 from tests.support.probe import is_alive
+from tests.traffic.emitted import Run
 from tests.traffic.pair import Pair
 
 STAGES = ("checking", "starting", "listening", "running", "first byte")
@@ -20,8 +22,9 @@ LOADED_STAGES = (*STAGES, "loading", "bulk flow")
 
 
 class BackgroundRun:
-    """Runs while its context is entered. Its child processes are found by the port in their command lines, so that runs
-    of one pair need different ports; those of the bulk flow of a loaded run have the next one."""
+    """Runs while its context is entered. Its child processes are found by the port in their command
+    lines, so that runs of one pair need different ports; those of the bulk flow of a loaded run
+    have the next one."""
 
     def __init__(self, both: Pair, plan: RunPlan, limits: RunTimeouts | None = None) -> None:
         self.result: Result | None = None
@@ -52,7 +55,8 @@ class BackgroundRun:
         await self._until(lambda: self._reached >= LOADED_STAGES.index(stage))
 
     async def until_lines(self, lines: int) -> None:
-        """Wait until the probes have sent that many lines; AssertionError if the run ends before."""
+        """Wait until the probes have sent that many lines; AssertionError if the run ends
+        before."""
         await self._until(lambda: self.line_count >= lines)
 
     @property
@@ -62,7 +66,11 @@ class BackgroundRun:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            assert not self.task.done(), (self._port, self._reached, self.result and self.result.failure)
+            assert not self.task.done(), (
+                self._port,
+                self._reached,
+                self.result and self.result.failure,
+            )
             self._changed.clear()
             await self._changed.wait()
 
@@ -76,8 +84,14 @@ class BackgroundRun:
     def _take(self, event: RunEvent) -> None:
         if isinstance(event, Stage) and event.name in LOADED_STAGES:
             self._reached = LOADED_STAGES.index(event.name)
-        elif isinstance(event, IntervalMeasured) and not event.interval.sends and event.interval.bits_per_second:
-            self._reached = max(self._reached, LOADED_STAGES.index("bulk flow" if event.load else "first byte"))
+        elif (
+            isinstance(event, IntervalMeasured)
+            and not event.interval.sends
+            and event.interval.bits_per_second
+        ):
+            self._reached = max(
+                self._reached, LOADED_STAGES.index("bulk flow" if event.load else "first byte")
+            )
         elif isinstance(event, RunFinished):
             self.result = event.result
         self._changed.set()

@@ -1,4 +1,5 @@
-"""Two network namespaces joined by veths, each with a real probe: the host of the client and that of the server."""
+"""Two network namespaces joined by veths, each with a real probe: the host of the client and that
+of the server."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from nictop.hosts.session import running
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.plan import Endpoint, RunPlan
-from nictop.traffic.run.host import RunHost
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from nictop.wire.ssh.source import SshSource
@@ -33,16 +34,21 @@ def missing_requirement() -> str | None:
     """Why real runs are not possible here; None if they are."""
     if shutil.which("iperf3") is None:
         return "iperf3 is not installed"
-    return why_no_namespaces() or ("the tc command is not installed" if shutil.which("tc") is None else None)
+    return why_no_namespaces() or (
+        "the tc command is not installed" if shutil.which("tc") is None else None
+    )
 
 
 class Pair:
-    """Both hosts with their sources being read: "a" in the namespace of the client, "b" in that of the server."""
+    """Both hosts with their sources being read: "a" in the namespace of the client, "b" in that of
+    the server."""
 
     def __init__(self, client: Namespace, server: Namespace, sources: Sequence[Source]) -> None:
         self.client, self.server = client, server
         self.sources = {one.name: one for one in sources}
-        self.hosts = {name: RunHost(session_of(one, window=False)) for name, one in self.sources.items()}
+        self.hosts = {
+            name: RunHost(session_of(one, window=False)) for name, one in self.sources.items()
+        }
 
     def endpoint(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
         """The endpoint of a host on a veth, with its IPv4 address unless another one is given."""
@@ -84,7 +90,9 @@ def generators_in(*namespaces: Namespace) -> list[int]:
     for pid in (pid for namespace in namespaces for pid in processes_in(namespace)):
         with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
             arguments = file.read().split("\0")
-            found += [pid] if arguments[0].endswith("iperf3") and {"-s", "-c"} & set(arguments) else []
+            found += (
+                [pid] if arguments[0].endswith("iperf3") and {"-s", "-c"} & set(arguments) else []
+            )
     return found
 
 
@@ -96,15 +104,24 @@ def source(namespace: Namespace, name: str, tools: str = "") -> LocalSource:
     """A probe in a namespace. `tools`: a directory that comes first in its PATH."""
     probe = probe_command(sys.executable, "--interval", "0.2")
     path = ["env", f"PATH={tools}:{os.environ['PATH']}"] if tools else []
-    return LocalSource(0.2, name=name, command=["ip", "netns", "exec", namespace.name, *path, *probe], retry=RETRY)
+    return LocalSource(
+        0.2, name=name, command=["ip", "netns", "exec", namespace.name, *path, *probe], retry=RETRY
+    )
 
 
 def add_veth(
-    client: Namespace, server: Namespace, shape: Sequence[str] = (), *, wire: str = WIRE, net: int = 0
+    client: Namespace,
+    server: Namespace,
+    shape: Sequence[str] = (),
+    *,
+    wire: str = WIRE,
+    net: int = 0,
 ) -> None:
-    """A veth between them, 198.18.`net`.0/24, fd00:`net`::/64 and fe80::/64, with a queueing discipline (of tc) at both
-    ends."""
-    client.run(["ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", server.name])
+    """A veth between them, 198.18.`net`.0/24, fd00:`net`::/64 and fe80::/64, with a queueing
+    discipline (of tc) at both ends."""
+    client.run(
+        ["ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", server.name]
+    )
     for number, namespace in enumerate((client, server), 1):
         namespace.run(["ip", "address", "add", f"198.18.{net}.{number}/24", "dev", wire])
         namespace.run(["ip", "address", "add", f"fd00:{net}::{number}/64", "dev", wire, "nodad"])
@@ -121,19 +138,27 @@ def shaper_arguments(rate: str) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")) -> AsyncIterator[Pair]:
+async def pair(
+    rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")
+) -> AsyncIterator[Pair]:
     """Both hosts; removed on exit. `tools`: see `source`, for client and server."""
     with namespaces() as (client, server):
         add_veth(client, server, shaper_arguments(rate) if rate is not None else ())
-        async with followed(client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]) as both:
+        async with followed(
+            client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]
+        ) as both:
             yield both
 
 
 @asynccontextmanager
-async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
+async def pair_over_ssh(
+    folder: Path, rate: str | None = None
+) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
     """The same, each host behind a real sshd of its own."""
     with namespaces() as (client, server), ssh_servers(folder, client, server, rate) as servers:
-        sources = [SshSource(sshd.target(label=name), 0.2, retry=RETRY) for name, sshd in servers.items()]
+        sources = [
+            SshSource(sshd.target(label=name), 0.2, retry=RETRY) for name, sshd in servers.items()
+        ]
         async with followed(client, server, sources) as both:
             yield both, servers
 
@@ -142,8 +167,8 @@ async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[
 def ssh_servers(
     folder: Path, client: Namespace, server: Namespace, rate: str | None = None
 ) -> Iterator[dict[str, Sshd]]:
-    """Join both, and start an sshd for "a" and one for "b" on loopback; their sessions run in the namespace, with a
-    boot id of their own, so that they count as two machines."""
+    """Join both, and start an sshd for "a" and one for "b" on loopback; their sessions run in the
+    namespace, with a boot id of their own, so that they count as two machines."""
     add_veth(client, server, shaper_arguments(rate) if rate is not None else ())
     with ExitStack() as stack:
         found = {}
@@ -152,7 +177,8 @@ def ssh_servers(
             boot.write_text(f"{uuid.uuid4()}\n")
             inside = f'mount --bind {boot} /proc/sys/kernel/random/boot_id && exec sh -c "$0"'
             command = (
-                f"exec {shutil.which('ip')} netns exec {namespace.name} sh -c '{inside}' \"$SSH_ORIGINAL_COMMAND\""
+                f"exec {shutil.which('ip')} netns exec {namespace.name} sh -c '{inside}' "
+                f'"$SSH_ORIGINAL_COMMAND"'
             )
             found[name] = sshd = Sshd(folder / name, options=(f"ForceCommand {command}",))
             stack.callback(sshd.stop)
@@ -172,7 +198,9 @@ def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
 
 
 @asynccontextmanager
-async def followed(client: Namespace, server: Namespace, sources: Sequence[Source]) -> AsyncIterator[Pair]:
+async def followed(
+    client: Namespace, server: Namespace, sources: Sequence[Source]
+) -> AsyncIterator[Pair]:
     """Read the sources "a" and "b" as the two hosts of a pair."""
     both = Pair(client, server, sources)
     async with running(*(host.session for host in both.hosts.values())):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
+from nictop.traffic.failures import Failure
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
-from nictop.traffic.run.failures import Failure
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import RunEvent, RunFinished, RunTimeouts
+from tests.traffic.emitted import Run
 from tests.traffic.pair import Pair
 
 LATE_SECONDS = 0.2
@@ -46,10 +47,13 @@ async def after_first_byte(run: Run) -> list[RunEvent]:
 
 
 def check_goodput(result: Result, at_most: float) -> None:
-    """Payload arrived by the chosen NICs, according to the counters of both hosts, and no more than `at_most` bits per
-    second, the rate of the shaper. How close a run comes to that depends on the load of the machine: a benchmark
-    compares it with iperf3."""
-    assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+    """Payload arrived by the chosen NICs, according to the counters of both hosts, and no more than
+    `at_most` bits per second, the rate of the shaper. How close a run comes to that depends on the
+    load of the machine: a benchmark compares it with iperf3."""
+    assert result.proof is not None and [one.verdict for one in result.proof.hosts] == [
+        "proven",
+        "proven",
+    ]
     assert result.goodput is not None and 0 < result.goodput <= at_most * (
         1.02 + LATE_SECONDS / (result.stopped or 2.0)
     )

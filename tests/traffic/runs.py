@@ -7,15 +7,20 @@ from dataclasses import replace
 from nictop.model.devices.ceiling import Ceiling
 from nictop.probe.records import PathListener, PathReplies, PathSize, PathTest, TrafficPath
 from nictop.rules.finding import Evidence
-from nictop.traffic.analysis.cpu_load import Busy, HostLoad
-from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from nictop.traffic.path.stored import StoredFinding, StoredFix, StoredPathTest
+from nictop.traffic.results.host_load import Busy, HostLoad
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Flow, Result
 from tests.traffic.plans import PLAN
 
-FACTS = {"generator": "iperf3", "mtu": "1500", "client iperf3": "iperf3 3.12", "client driver": "virtio_net"}
+FACTS = {
+    "generator": "iperf3",
+    "mtu": "1500",
+    "client iperf3": "iperf3 3.12",
+    "client driver": "virtio_net",
+}
 BUSY = Busy(10.0, 0.1, 0.3, 0.0, 0.2, 0.0, 0.0, 4, 2, 0.5, 0.2)
 PROVEN = PathProof("proven", "a: ens4 carried it; b: ens5 carried it")
 
@@ -55,7 +60,11 @@ BLACK_HOLE = StoredFinding(
     "MTU black hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500)",
     (Evidence("largest packet to b", "1400 of 1500 bytes", "UDP with DF"),),
     "Small packets pass: ping and SSH work, large transfers hang.",
-    (StoredFix("here", "Set MTU 1400 on ens4", ("ip link set dev ens4 mtu 1400",), persistent=False),),
+    (
+        StoredFix(
+            "here", "Set MTU 1400 on ens4", ("ip link set dev ens4 mtu 1400",), persistent=False
+        ),
+    ),
     4,
 )
 """What a path test found."""
@@ -64,7 +73,9 @@ BLACK_HOLE = StoredFinding(
 def path_test(*findings: StoredFinding, largest: int = 1500) -> StoredPathTest:
     """The path test before a run from a to b: there as it should be, not tested on the way back."""
     a = PathEnd("a", "ens4", 4, "192.0.2.1", "52:54:00:00:00:01", 1500, root=True, nics={4: "ens4"})
-    b = PathEnd("b", "ens5", 5, "192.0.2.2", "52:54:00:00:00:02", 1500, root=False, nics={5: "ens5"})
+    b = PathEnd(
+        "b", "ens5", 5, "192.0.2.2", "52:54:00:00:00:02", 1500, root=False, nics={5: "ens5"}
+    )
     test = PathTest(
         address=b.address,
         source=a.address,
@@ -75,5 +86,7 @@ def path_test(*findings: StoredFinding, largest: int = 1500) -> StoredPathTest:
         sizes=(PathSize("udp", 1500, largest),),
     )
     there = PathDirection(a, b, test, PathListener(5201, ended=True))
-    result = PathResult(1_790_000_000.0, "", 5201, (there, PathDirection(b, a, failure="b: no answer")))
+    result = PathResult(
+        1_790_000_000.0, "", 5201, (there, PathDirection(b, a, failure="b: no answer"))
+    )
     return StoredPathTest(result, findings)

@@ -1,4 +1,5 @@
-"""A generator that dies is named with its cause, and the built-in one takes over where that helps."""
+"""A generator that dies is named with its cause, and the built-in one takes over where that
+helps."""
 
 from __future__ import annotations
 
@@ -11,7 +12,16 @@ import pytest
 
 from nictop.probe.traffic import deaths
 from nictop.wire.local import LocalSource, probe_command
-from tests.traffic.pair import RETRY, Pair, add_veth, followed, missing_requirement, namespaces, pair, source
+from tests.traffic.pair import (
+    RETRY,
+    Pair,
+    add_veth,
+    followed,
+    missing_requirement,
+    namespaces,
+    pair,
+    source,
+)
 from tests.traffic.real_runs import complete_run
 
 REASON = missing_requirement()
@@ -24,8 +34,10 @@ case "$*" in *--version*|*--help*) exec {iperf3} "$@";; esac
 ENDINGS = {
     "crash": ("kill -SEGV $$", "iperf3 on b ended by signal 11 (SIGSEGV)", True),
     "library": (
-        "echo 'iperf3: error while loading shared libraries: libiperf.so.0: cannot open it' >&2; exit 127",
-        "iperf3 on b ended with status 127: iperf3: error while loading shared libraries: libiperf.so.0: cannot open",
+        "echo 'iperf3: error while loading shared libraries: libiperf.so.0: cannot open it' >&2; "
+        "exit 127",
+        "iperf3 on b ended with status 127: iperf3: error while loading shared libraries: "
+        "libiperf.so.0: cannot open",
         True,
     ),
     "killed": (
@@ -58,7 +70,9 @@ async def test_server_that_dies(tmp_path: Path, name: str) -> None:
         return
     assert result.failure is None, result.failure
     assert result.plan.generator == "builtin" and result.goodput
-    assert result.notes[0].startswith(sentence) and result.notes[0].endswith("; the built-in generator is used instead")
+    assert result.notes[0].startswith(sentence) and result.notes[0].endswith(
+        "; the built-in generator is used instead"
+    )
 
 
 async def with_temporary_folder(both: Pair) -> str:
@@ -70,12 +84,27 @@ async def with_temporary_folder(both: Pair) -> str:
 @real
 @pytest.mark.asyncio
 async def test_temporary_directory_is_full() -> None:
-    """The real iperf3, with a TMPDIR without free space, in a mount namespace that ends with the probe."""
+    """The real iperf3, with a TMPDIR without free space, in a mount namespace that ends with the
+    probe."""
     with namespaces() as (client, server):
         add_veth(client, server)
-        inside = 'mount -t tmpfs -o size=8k,mode=1777 none /mnt && head -c 100000 /dev/zero > /mnt/x; exec "$0" "$@"'
+        inside = (
+            "mount -t tmpfs -o size=8k,mode=1777 none /mnt && head -c 100000 /dev/zero > "
+            '/mnt/x; exec "$0" "$@"'
+        )
         probe = probe_command(sys.executable, "--interval", "0.2")
-        command = ["ip", "netns", "exec", server.name, "env", "TMPDIR=/mnt", "sh", "-c", inside, *probe]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            server.name,
+            "env",
+            "TMPDIR=/mnt",
+            "sh",
+            "-c",
+            inside,
+            *probe,
+        ]
         second = LocalSource(0.2, name="b", command=command, retry=RETRY)
         async with followed(client, server, [source(client, "a"), second]) as both:
             note = await with_temporary_folder(both)
@@ -89,20 +118,32 @@ async def test_temporary_directory_is_full() -> None:
         "iperf3: error - failed to read /dev/urandom: Bad address",  # esnet/iperf#987
     ],
 )
-def test_temporary_directory_that_does_not_exist(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_directory_that_does_not_exist(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     assert deaths.why_it_died(None, [line], None) == f"{tmp_path}/missing does not exist"
-    assert deaths.why_it_died(None, ["iperf3: error - unable to connect"], None) == "", "it need not be the cause"
+    assert deaths.why_it_died(None, ["iperf3: error - unable to connect"], None) == "", (
+        "it need not be the cause"
+    )
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert deaths.why_it_died(None, [line], None) == ""
 
 
 def test_causes() -> None:
-    assert deaths.start_error_text(os.strerror(8)) == "Exec format error: made for another machine, or no program"
+    assert (
+        deaths.start_error_text(os.strerror(8))
+        == "Exec format error: made for another machine, or no program"
+    )
     assert deaths.start_error_text("anything else") == "anything else"
-    assert deaths.parse_kills("nr_free_pages 5\noom_kill 7\n") == 7 and deaths.parse_kills("oom_kill x\n") is None
+    assert (
+        deaths.parse_kills("nr_free_pages 5\noom_kill 7\n") == 7
+        and deaths.parse_kills("oom_kill x\n") is None
+    )
     assert deaths.why_it_died(31, (), None) == "system call refused by a seccomp filter"
-    assert deaths.why_it_died(0, (), None) == "" and deaths.why_it_died(None, ("nonsense",), 3) == ""
+    assert (
+        deaths.why_it_died(0, (), None) == "" and deaths.why_it_died(None, ("nonsense",), 3) == ""
+    )
 
 
 def test_killed_for_lack_of_memory(tmp_path: Path) -> None:

@@ -22,14 +22,15 @@ from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.live.run_view import LiveRun, result_view
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.store import StoredRun, encode_run, parse_run
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, RunTimeouts
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import RunEvent, RunFinished, RunTimeouts
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import skip_without_sshd
 from tests.traffic.background_run import LOADED_STAGES, BackgroundRun
+from tests.traffic.emitted import Run
 from tests.traffic.pair import (
     LIMIT,
     WIRE,
@@ -59,8 +60,18 @@ KINDS: dict[str, dict[str, Any]] = {
     "iperf3": {},
     "reverse": {"direction": "reverse", "omit": 1, "rate": 500},
     "bidirectional": {"direction": "bidirectional"},
-    "builtin": {"generator": "builtin", "protocol": "udp", "request_size": 100, "response_size": 300},
-    "builtin reverse": {"generator": "builtin", "direction": "reverse", "streams": 2, "bitrate": 5_000_000},
+    "builtin": {
+        "generator": "builtin",
+        "protocol": "udp",
+        "request_size": 100,
+        "response_size": 300,
+    },
+    "builtin reverse": {
+        "generator": "builtin",
+        "direction": "reverse",
+        "streams": 2,
+        "bitrate": 5_000_000,
+    },
 }
 
 
@@ -83,13 +94,17 @@ async def test_phases_of_a_run(module_pair: Pair, kind: str) -> None:
     plan = loaded_plan(module_pair, **KINDS[kind])
     result, events, live = await run_of(module_pair, plan)
     figures = result.transactions
-    assert result.failure is None and figures is not None and figures.idle is not None, result.failure
+    assert result.failure is None and figures is not None and figures.idle is not None, (
+        result.failure
+    )
     assert len(result.flows) == len(plan.sending) and all(flow.goodput for flow in result.flows)
     reported = [one for one in events if isinstance(one, IntervalMeasured)]
     requests = [one.interval for one in reported if isinstance(one.interval, TransactionInterval)]
     bulk = [one for one in reported if not isinstance(one.interval, TransactionInterval)]
     assert all(one.load for one in bulk) and bulk
-    summaries = [one.latency.summary() for one in requests]  # the last one may arrive while the end is waited for
+    summaries = [
+        one.latency.summary() for one in requests
+    ]  # the last one may arrive while the end is waited for
     assert [point.latency for point in figures.points][: len(summaries)] == summaries
     # nothing of the bulk flow is in the idle phase, and its rise is in neither
     begun = min(one.time - one.interval.seconds for one in bulk if one.time is not None)
@@ -98,11 +113,17 @@ async def test_phases_of_a_run(module_pair: Pair, kind: str) -> None:
     for phase in (figures.idle, figures):
         assert phase.seconds > 0 and phase.latency.count > 0
     counted = sum(one.latency.count for one in requests if not one.omitted)
-    assert figures.idle.latency.count + figures.latency.count < counted, "the rise of the bulk flow is left out"
+    assert figures.idle.latency.count + figures.latency.count < counted, (
+        "the rise of the bulk flow is left out"
+    )
     view = live.view()
-    assert view.transactions == figures.points and view.result is result and view.loaded_since is not None
+    assert (
+        view.transactions == figures.points
+        and view.result is result
+        and view.loaded_since is not None
+    )
     assert begun == pytest.approx(view.loaded_since, abs=plan.interval)
-    assert all(flow.arrivals for flow in view.flows)
+    assert all(flow.points for flow in view.flows)
     check_proof_and_loads(result)
     stored = StoredRun("x", "x", result, 1.0, "0")
     assert parse_run(encode_run(stored)) == stored
@@ -120,14 +141,17 @@ def check_proof_and_loads(result: Result) -> None:
     assert {one.host for one in result.sockets} == set(result.plan.senders)
     for load in result.hosts:
         assert load.per_transaction is None
-        assert load.busy is None or load.per_gigabit == pytest.approx(load.busy.total / (result.goodput or 1) * 1e9)
+        assert load.busy is None or load.per_gigabit == pytest.approx(
+            load.busy.total / (result.goodput or 1) * 1e9
+        )
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"direction": "reverse", "protocol": "udp", "rate": 1000, "bitrate": 2_000_000}]
 )
 async def test_path_of_two_machines_is_verified(tmp_path: Path, options: dict[str, Any]) -> None:
-    """Two machines by their boot ids. The second run has a bulk flow that hardly carries more than the requests."""
+    """Two machines by their boot ids. The second run has a bulk flow that hardly carries more than
+    the requests."""
     skip_without_sshd()
     async with pair_over_ssh(tmp_path, "100mbit") as (both, _):
         result, _, _ = await run_of(both, loaded_plan(both, **options))
@@ -139,7 +163,22 @@ async def test_path_of_two_machines_is_verified(tmp_path: Path, options: dict[st
 async def shaped(both: Pair, queue: tuple[str, ...]) -> Result:
     """A run through a queue of that length; cubic fills it, whatever the default of the host is."""
     both.client.run(
-        ["tc", "qdisc", "replace", "dev", WIRE, "root", "handle", "1:", "tbf", "rate", RATE, "burst", "16k", *queue]
+        [
+            "tc",
+            "qdisc",
+            "replace",
+            "dev",
+            WIRE,
+            "root",
+            "handle",
+            "1:",
+            "tbf",
+            "rate",
+            RATE,
+            "burst",
+            "16k",
+            *queue,
+        ]
     )
     plan = loaded_plan(both, time=3, congestion="cubic")
     result, _, _ = await run_of(both, plan)
@@ -154,16 +193,22 @@ def medians(result: Result) -> tuple[float, float]:
 
 
 async def test_a_deep_queue_delays_the_requests_and_a_shallow_one_does_not() -> None:
-    """The ratio of both queues is 40; whatever else the machine does delays the requests of both runs."""
+    """The ratio of both queues is 40; whatever else the machine does delays the requests of both
+    runs."""
     async with pair(None) as both:
         if "cubic" not in (await both.hosts["a"].tools()).congestion_controls:
             pytest.skip("this kernel has no cubic")
         deep = await shaped(both, DEEP)
         shallow = await shaped(both, SHALLOW)
         idle, loaded = medians(deep)
-        assert loaded > 5 * idle and loaded > 3 * medians(shallow)[1], (medians(deep), medians(shallow))
+        assert loaded > 5 * idle and loaded > 3 * medians(shallow)[1], (
+            medians(deep),
+            medians(shallow),
+        )
         found = deep.transactions
-        assert found is not None and found.delay.startswith("packets wait in a queue (bufferbloat, about ")
+        assert found is not None and found.delay.startswith(
+            "packets wait in a queue (bufferbloat, about "
+        )
         (text, *_) = [one.text for one in result_sentences(deep) if one.kind == "under load"]
         assert " more for each round trip) at " in text and "bufferbloat" in text
         assert deep.bottleneck.startswith("qdisc tbf rate 20Mbit of nictopt on a")
@@ -211,26 +256,38 @@ async def test_a_bulk_flow_that_still_sends_at_the_deadline(module_pair: Pair) -
     """It has sent all the time, however late it was started."""
     plan = loaded_plan(module_pair, generator="builtin", time=1)
     found = await failed(module_pair, plan=plan, limits=RunTimeouts(grace=0.0))
-    assert found.kind == "deadline" and found.sentence.startswith("bulk flow: the test did not end within "), found
+    assert found.kind == "deadline" and found.sentence.startswith(
+        "bulk flow: the test did not end within "
+    ), found
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 async def test_a_firewall_that_drops_the_bulk_flow_only(module_pair: Pair) -> None:
     """The path test is of the port of the requests; the commands open that of the bulk flow."""
-    rules = "table inet only { chain in { type filter hook input priority 0; tcp dport 5202 drop; }\n}"
+    rules = (
+        "table inet only { chain in { type filter hook input priority 0; tcp dport 5202 drop; }\n}"
+    )
     module_pair.server.run(["nft", "-f", "-"], input=rules)
     try:
         result, _, _ = await run_of(module_pair, loaded_plan(module_pair, time=1))
     finally:
         module_pair.server.run(["nft", "delete", "table", "inet", "only"])
     failure = result.failure
-    assert failure is not None and failure.sentence.startswith("bulk flow: ") and "port 5202" in failure.sentence
-    assert failure.host == "b" and failure.commands and all("5202" in command for command in failure.commands)
+    assert (
+        failure is not None
+        and failure.sentence.startswith("bulk flow: ")
+        and "port 5202" in failure.sentence
+    )
+    assert (
+        failure.host == "b"
+        and failure.commands
+        and all("5202" in command for command in failure.commands)
+    )
     assert result.why_not_ranked and "idle" in [one.kind for one in result_sentences(result)]
     await wait_for_idle(module_pair)
 
 
-# ------------------------------------------------------------------------------------------------- recording
+# ---------------------------------------------------------------------------------------- recording
 
 
 async def test_recorded_run_has_the_same_result(tmp_path: Path) -> None:
@@ -238,15 +295,24 @@ async def test_recorded_run_has_the_same_result(tmp_path: Path) -> None:
     recorder = Recorder(path)
     with namespaces() as (client, server):
         add_veth(client, server, shaper_arguments("50mbit"))
-        sources = [recorded_source(source(one, name), recorder) for one, name in ((client, "a"), (server, "b"))]
+        sources = [
+            recorded_source(source(one, name), recorder)
+            for one, name in ((client, "a"), (server, "b"))
+        ]
         async with followed(client, server, sources) as both:
-            plan = loaded_plan(both, direction="reverse", streams=2, rate=300, request_size=64, response_size=100)
+            plan = loaded_plan(
+                both, direction="reverse", streams=2, rate=300, request_size=64, response_size=100
+            )
             result, _, _ = await run_of(both, plan)
     await recorder.close()
     assert result.failure is None and result.transactions is not None
     with Recording.open(path) as recording:
         (marks,) = run_marks(recording)
-        assert marks.is_complete and (marks.client, marks.server) == ("a", "b") and marks.end is not None
+        assert (
+            marks.is_complete
+            and (marks.client, marks.server) == ("a", "b")
+            and marks.end is not None
+        )
         run = RecordedRun(recording, marks)
         await run.advance(marks.begin + 1.5)
         early = run.view()
@@ -261,11 +327,14 @@ async def test_recorded_run_has_the_same_result(tmp_path: Path) -> None:
     assert again.transactions.idle == result.transactions.idle
     assert again.goodput == result.goodput and [one.sender for one in again.flows] == ["b"]
     assert view is not None and view.loaded_since is not None and view.result is not None
-    assert view.result.transactions == again.transactions and view.transactions == again.transactions.points
-    assert [flow.sender for flow in view.flows] == ["b"] and view.flows[0].arrivals
+    assert (
+        view.result.transactions == again.transactions
+        and view.transactions == again.transactions.points
+    )
+    assert [flow.sender for flow in view.flows] == ["b"] and view.flows[0].points
 
 
-# ------------------------------------------------------------------------------------------------- endings
+# ------------------------------------------------------------------------------------------ endings
 
 
 @kill_matrix(LOADED_STAGES)
@@ -273,7 +342,9 @@ async def test_cancelled_run_leaves_nothing(module_pair: Pair, stage: str, kill:
     await wait_for_idle(module_pair)
     # a rate that was not measured before: the stage "checking" measures the generator alone
     rate = 201 + LOADED_STAGES.index(stage) + 10 * kill
-    with BackgroundRun(module_pair, loaded_plan(module_pair, time=idle_seconds(stage), rate=rate)) as run:
+    with BackgroundRun(
+        module_pair, loaded_plan(module_pair, time=idle_seconds(stage), rate=rate)
+    ) as run:
         await run.until(stage)
         run.task.cancel()
         await asyncio.wait({run.task}, timeout=LIMIT)
@@ -291,7 +362,9 @@ VICTIMS = ("client", "server", "client of the bulk flow", "server of the bulk fl
 
 
 @kill_matrix(("first byte", "bulk flow"), victims=VICTIMS)
-async def test_killed_generator_ends_the_run(module_pair: Pair, stage: str, kill: int, victim: str) -> None:
+async def test_killed_generator_ends_the_run(
+    module_pair: Pair, stage: str, kill: int, victim: str
+) -> None:
     if stage == "first byte" and victim == "client of the bulk flow":
         pytest.skip("it is not started yet")
     await wait_for_idle(module_pair)
@@ -304,7 +377,9 @@ async def test_killed_generator_ends_the_run(module_pair: Pair, stage: str, kill
         await asyncio.wait({run.task}, timeout=LIMIT)
         assert run.task.done() and run.children == []
     assert run.result is not None and run.result.failure is not None and run.result.why_not_ranked
-    assert run.result.failure.sentence.startswith("bulk flow: ") == ("bulk" in victim), run.result.failure
+    assert run.result.failure.sentence.startswith("bulk flow: ") == ("bulk" in victim), (
+        run.result.failure
+    )
     await wait_for_idle(module_pair)
 
 
@@ -331,11 +406,17 @@ async def test_probe_killed(module_pair: Pair, stage: str, kill: int, variant: s
 @pytest.mark.parametrize("stage", ["first byte", "bulk flow"])
 async def test_link_down_during_a_run(module_pair: Pair, stage: str) -> None:
     try:
-        with BackgroundRun(module_pair, loaded_plan(module_pair, time=idle_seconds(stage)), SHORT_TIMEOUTS) as run:
+        with BackgroundRun(
+            module_pair, loaded_plan(module_pair, time=idle_seconds(stage)), SHORT_TIMEOUTS
+        ) as run:
             await run.until(stage)
             module_pair.server.run(["ip", "link", "set", WIRE, "down"])
             await asyncio.wait({run.task}, timeout=LIMIT)
     finally:
         await asyncio.to_thread(restore_link, module_pair)
-    assert run.result is not None and run.result.failure is not None and run.result.failure.kind == "stall"
+    assert (
+        run.result is not None
+        and run.result.failure is not None
+        and run.result.failure.kind == "stall"
+    )
     await wait_for_idle(module_pair)

@@ -15,11 +15,11 @@ import pytest_asyncio
 
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.events import RunTimeouts
-from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
 from tests.traffic.background_run import STAGES, BackgroundRun
+from tests.traffic.emitted import Run
 from tests.traffic.pair import LIMIT, WIRE, Pair, missing_requirement, pair_over_ssh
 from tests.traffic.real_runs import after_first_byte
 
@@ -54,7 +54,7 @@ async def wait_for_hosts(both: Pair) -> None:
     await asyncio.to_thread(wait_until, lambda: both.generators() == [], LIMIT)
 
 
-# -------------------------------------------------------------------------------------------------------- cancelled
+# ---------------------------------------------------------------------------------------- cancelled
 
 
 @kill_matrix(STAGES)
@@ -80,7 +80,7 @@ async def test_iterator_closed(both: Pair) -> None:
     assert await after_first_byte(Run(both.plan(time=60), both.hosts))
 
 
-# --------------------------------------------------------------------------------------------------- by other processes
+# ------------------------------------------------------------------------------- by other processes
 
 
 GENERATOR_STAGES = {
@@ -101,7 +101,13 @@ async def test_generator_killed(both: Pair, stage: str, kill: int, variant: str)
         os.kill(run.pids[host], signal.Signals[variant])
         await wait_for_end(run)
     assert run.result is not None and run.result.failure is not None
-    assert run.result.failure.kind in ("control_message", "interrupted", "refused", "other", "died"), run.result.failure
+    assert run.result.failure.kind in (
+        "control_message",
+        "interrupted",
+        "refused",
+        "other",
+        "died",
+    ), run.result.failure
 
 
 @kill_matrix(STAGES, ("client's", "server's"))
@@ -124,11 +130,16 @@ async def test_sshd_session_killed(
 async def test_sshd_session_killed_during_a_loaded_run(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]], stage: str, kill: int, variant: str
 ) -> None:
-    await kill_session(pair_with_sshd, variant, stage, pair_with_sshd[0].plan(test="loaded", time=1))
+    await kill_session(
+        pair_with_sshd, variant, stage, pair_with_sshd[0].plan(test="loaded", time=1)
+    )
 
 
 async def kill_session(
-    pair_with_sshd: tuple[Pair, dict[str, Sshd]], variant: str, stage: str, plan: RunPlan | None = None
+    pair_with_sshd: tuple[Pair, dict[str, Sshd]],
+    variant: str,
+    stage: str,
+    plan: RunPlan | None = None,
 ) -> None:
     both, servers = pair_with_sshd
     host = {"client's": "a", "server's": "b"}[variant]
@@ -138,7 +149,9 @@ async def kill_session(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def pair_with_sshd(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
+async def pair_with_sshd(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
     skip_without_sshd()
     folder: Path = tmp_path_factory.mktemp("sshd")
     async with pair_over_ssh(folder, "100mbit") as both:
@@ -163,7 +176,7 @@ async def lost_connection(
         await wait_for_hosts(both)
 
 
-# ------------------------------------------------------------------------------------------------------- by the network
+# ----------------------------------------------------------------------------------- by the network
 
 
 @kill_matrix(("listening", "first byte"))
@@ -184,7 +197,8 @@ async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> No
 async def test_path_of_a_run_with_a_link_down_is_not_verified(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]],
 ) -> None:
-    """Two machines by their boot ids; packets in flight when the link went down are in no interval."""
+    """Two machines by their boot ids; packets in flight when the link went down are in no
+    interval."""
     both, _ = pair_with_sshd
     await wait_for_hosts(both)
     try:
@@ -197,7 +211,9 @@ async def test_path_of_a_run_with_a_link_down_is_not_verified(
     assert run.result is not None and run.result.failure is not None
     proof = run.result.proof
     assert proof is not None and not proof.one_machine
-    assert proof.verdict == "unknown" and proof.sentence.startswith("the test failed while data was in flight: ")
+    assert proof.verdict == "unknown" and proof.sentence.startswith(
+        "the test failed while data was in flight: "
+    )
     assert run.result.bottleneck == ""
 
 
@@ -212,7 +228,10 @@ def restore_link(both: Pair) -> None:
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 async def test_dropped_large_packets_are_an_mtu_black_hole(both: Pair) -> None:
-    hole = "table ip hole { chain out { type filter hook output priority 0; meta length > 1200 drop; }\n}"
+    hole = (
+        "table ip hole { chain out { type filter hook output priority 0; meta length > 1200 "
+        "drop; }\n}"
+    )
     both.client.run(["nft", "-f", "-"], input=hole)
     try:
         with BackgroundRun(both, both.plan(time=60), SHORT_TIMEOUTS) as run:

@@ -1,4 +1,5 @@
-"""Firewalls on the host of the server: the failure names the firewall, and its command opens the port."""
+"""Firewalls on the host of the server: the failure names the firewall, and its command opens the
+port."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ import pytest_asyncio
 
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link
+from nictop.traffic.failures import Kind
 from nictop.traffic.run.events import RunTimeouts
-from nictop.traffic.run.failures import Kind
 from tests.support.probe import wait_until
 from tests.traffic.pair import LIMIT, Pair, missing_requirement
 from tests.traffic.real_runs import complete_run, failed
@@ -68,7 +69,11 @@ async def test_firewall_rules_have_different_failures(both: Pair, rule: str) -> 
     """Over IPv4 and IPv6 at the same time: their ICMP messages give different errors."""
     kind, words = RULES[rule]
     plans = [
-        both.plan(client=both.endpoint("a", address=client), server=both.endpoint("b", address=server), port=port)
+        both.plan(
+            client=both.endpoint("a", address=client),
+            server=both.endpoint("b", address=server),
+            port=port,
+        )
         for (client, server), port in zip(ADDRESSES, (5201, 5301), strict=True)
     ]
     load_rule(both, f"tcp dport {{ 5201, 5301 }} {rule}")
@@ -79,9 +84,13 @@ async def test_firewall_rules_have_different_failures(both: Pair, rule: str) -> 
         assert "possible: the nftables input chain inet fence in on b" in found.sentence
         assert "; excluded: firewall of a (output), route of a (by nictopt), " in found.sentence
         # the packet socket of the path test has seen them before the firewall of b
-        assert ("a firewall between the hosts on the way back" in found.sentence) == (kind == "timeout")
+        assert ("a firewall between the hosts on the way back" in found.sentence) == (
+            kind == "timeout"
+        )
         assert "a firewall between the hosts," not in found.sentence
-        assert re.search(r", a firewall on the way to b \(\d+ packets? arrived there\)", found.sentence)
+        assert re.search(
+            r", a firewall on the way to b \(\d+ packets? arrived there\)", found.sentence
+        )
         (command,) = found.commands
         assert "insert rule inet fence in" in command
         assert f"saddr {plan.client.address} tcp dport {plan.port} accept" in command
@@ -90,7 +99,10 @@ async def test_firewall_rules_have_different_failures(both: Pair, rule: str) -> 
 async def test_dropped_udp_with_a_tcp_control_connection(both: Pair) -> None:
     load_rule(both, "udp dport 5201 drop")
     found = await failed(both, protocol="udp", bitrate=5_000_000, limits=SHORT_TIMEOUTS)
-    assert (found.kind, found.host) == ("start", "b") and "may drop UDP to port 5201" in found.sentence
+    assert (found.kind, found.host) == (
+        "start",
+        "b",
+    ) and "may drop UDP to port 5201" in found.sentence
     assert ["tcp dport" in found.commands[0], "udp dport" in found.commands[1]] == [True, True]
 
 
@@ -111,7 +123,8 @@ async def test_printed_command_opens_the_port_and_closes_it_again(both: Pair) ->
 
 @contextmanager
 def typed_command(both: Pair, command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a root shell on the host of the server; the shell ends with its background processes."""
+    """The command in a root shell on the host of the server; the shell ends with its background
+    processes."""
     inside = ["ip", "netns", "exec", both.server.name, "bash", "-c", f"{command} wait"]
     with subprocess.Popen(inside, start_new_session=True) as shell:
         try:
@@ -142,12 +155,17 @@ def sleep_pids(session: int) -> list[int]:
 
 async def test_prohibit_route_without_a_firewall_of_the_server(both: Pair) -> None:
     """The answer of a router on the path."""
-    both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
+    both.server.run(
+        ["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"]
+    )
     both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
     both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
     found = await failed(both, server=both.endpoint("b", address="198.18.9.2"))
     assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
-    assert "; excluded: firewall of b (input), firewall of a (output), route of a (by nictopt)" in found.sentence
+    assert (
+        "; excluded: firewall of b (input), firewall of a (output), route of a (by nictopt)"
+        in found.sentence
+    )
     assert "possible: a prohibit route of a router" in found.sentence
 
 
@@ -177,11 +195,15 @@ async def test_address_of_both_hosts(both: Pair) -> None:
     name = both.hosts["a"].snapshot.links[link or 0].name
     both.client.run(["ip", "address", "add", "198.18.0.2/32", "dev", name])
     try:
-        assert await wait_for_link(both, "a", lambda one: any(two.address == "198.18.0.2" for two in one.addresses))
+        assert await wait_for_link(
+            both, "a", lambda one: any(two.address == "198.18.0.2" for two in one.addresses)
+        )
         found = await failed(both)
     finally:
         both.client.run(["ip", "address", "del", "198.18.0.2/32", "dev", name])
-    assert await wait_for_link(both, "a", lambda one: all(two.address != "198.18.0.2" for two in one.addresses))
+    assert await wait_for_link(
+        both, "a", lambda one: all(two.address != "198.18.0.2" for two in one.addresses)
+    )
     assert (found.kind, found.commands) == ("duplicate", ())
     assert found.sentence.startswith(f"198.18.0.2 is an address of a, on {name}, and of b: ")
 

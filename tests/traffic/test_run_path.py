@@ -1,4 +1,5 @@
-"""No connection because of a route, a filter or a neighbour: the failure names the cause that the hosts report."""
+"""No connection because of a route, a filter or a neighbour: the failure names the cause that the
+hosts report."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from contextlib import ExitStack
 import pytest
 import pytest_asyncio
 
+from nictop.traffic.failures import Failure
 from nictop.traffic.run.events import RunTimeouts
-from nictop.traffic.run.failures import Failure
 from tests.support.namespaces import Namespace, applied
 from tests.traffic.pair import WIRE, Pair, add_veth, missing_requirement, pair
 from tests.traffic.real_runs import complete_run, failed
@@ -52,18 +53,26 @@ async def failure_between(both: Pair, version: int, generator: str = "iperf3") -
 @pytest.mark.parametrize(
     ("host", "kind", "version", "generator"),
     [
-        *itertools.product("a", ["prohibit", "unreachable", "blackhole"], [4, 6], ["iperf3", "builtin"]),
+        *itertools.product(
+            "a", ["prohibit", "unreachable", "blackhole"], [4, 6], ["iperf3", "builtin"]
+        ),
         ("b", "prohibit", 4, "iperf3"),
         ("b", "blackhole", 6, "builtin"),
     ],
 )
-async def test_discarding_route(both: Pair, host: str, kind: str, version: int, generator: str) -> None:
+async def test_discarding_route(
+    both: Pair, host: str, kind: str, version: int, generator: str
+) -> None:
     """On the way to the server, and on the way back."""
-    namespace, address = {"a": (both.client, SERVER[version]), "b": (both.server, CLIENT[version])}[host]
+    namespace, address = {"a": (both.client, SERVER[version]), "b": (both.server, CLIENT[version])}[
+        host
+    ]
     with applied(namespace, f"ip route add {kind} {address}", f"ip route del {kind} {address}"):
         found = await failure_between(both, version, generator)
     assert (found.kind, found.host) == ("no_route", host), found
-    assert found.sentence.startswith(f"the route of {host} to {address} is of type {kind}: nothing is sent")
+    assert found.sentence.startswith(
+        f"the route of {host} to {address} is of type {kind}: nothing is sent"
+    )
     (command,) = found.commands
     assert command == f"ip -{version} route show table all type {kind}"
 
@@ -71,24 +80,36 @@ async def test_discarding_route(both: Pair, host: str, kind: str, version: int, 
 @pytest.mark.parametrize("version", [4, 6])
 async def test_rule_that_refuses(both: Pair, version: int) -> None:
     rule = f"ip -{version} rule"
-    with applied(both.client, f"{rule} add to {SERVER[version]} unreachable pref 70", f"{rule} del pref 70"):
+    with applied(
+        both.client, f"{rule} add to {SERVER[version]} unreachable pref 70", f"{rule} del pref 70"
+    ):
         found = await failure_between(both, version)
     assert (found.kind, found.host) == ("no_route", "a"), found
-    assert "a routing rule of a refuses packets to " in found.sentence and "(70: from all to " in found.sentence
+    assert (
+        "a routing rule of a refuses packets to " in found.sentence
+        and "(70: from all to " in found.sentence
+    )
     assert found.commands == (f"ip -{version} rule show priority 70",)
 
 
 async def test_silent_gateway(both: Pair) -> None:
     """Not the server, but the gateway has no MAC address."""
-    with applied(both.client, "ip route add 198.18.0.2/32 via 198.18.0.77", "ip route del 198.18.0.2/32"):
+    with applied(
+        both.client, "ip route add 198.18.0.2/32 via 198.18.0.77", "ip route del 198.18.0.2/32"
+    ):
         found = await failure_between(both, 4)
     assert (found.kind, found.host) == ("no_neighbour", "a"), found
-    assert found.sentence.startswith("the gateway 198.18.0.77, by which a sends to 198.18.0.2, does not answer on ")
+    assert found.sentence.startswith(
+        "the gateway 198.18.0.77, by which a sends to 198.18.0.2, does not answer on "
+    )
 
 
 async def test_own_filter(both: Pair) -> None:
     """EPERM of the client's kernel: no firewall between the hosts is named."""
-    rules = "table inet t { chain c { type filter hook output priority 0; ip daddr 198.18.0.2 drop; }; }"
+    rules = (
+        "table inet t { chain c { type filter hook output priority 0; ip daddr 198.18.0.2 "
+        "drop; }; }"
+    )
     both.client.run(["nft", "-f", "-"], input=rules)
     found = await failure_between(both, 4)
     both.client.run(["nft", "flush", "ruleset"])
@@ -98,10 +119,16 @@ async def test_own_filter(both: Pair) -> None:
 
 async def test_no_route_back(both: Pair) -> None:
     with applied(
-        both.server, f"ip route del 198.18.0.0/24 dev {WIRE}", f"ip route add 198.18.0.0/24 dev {WIRE} src 198.18.0.2"
+        both.server,
+        f"ip route del 198.18.0.0/24 dev {WIRE}",
+        f"ip route add 198.18.0.0/24 dev {WIRE} src 198.18.0.2",
     ):
         found = await failure_between(both, 4)
-    assert (found.kind, found.host, found.sentence) == ("no_route", "b", "b has no route to 198.18.0.1")
+    assert (found.kind, found.host, found.sentence) == (
+        "no_route",
+        "b",
+        "b has no route to 198.18.0.1",
+    )
 
 
 async def test_strict_reverse_path_filtering(both: Pair) -> None:
@@ -115,7 +142,8 @@ async def test_strict_reverse_path_filtering(both: Pair) -> None:
         found = await failure_between(both, 4)
         assert (found.kind, found.host) == ("filtered", "b"), found
         assert found.sentence.startswith(
-            f"b drops packets from 198.18.0.1: rp_filter is 1 (strict) on {WIRE}, and the route back uses {VETH2};"
+            f"b drops packets from 198.18.0.1: rp_filter is 1 (strict) on {WIRE}, and the route "
+            f"back uses {VETH2};"
         )
         (command,) = found.commands
         both.server.run(shlex.split(command))
@@ -125,7 +153,8 @@ async def test_strict_reverse_path_filtering(both: Pair) -> None:
 
 @pytest.mark.parametrize("owner", ["a", "b"])
 async def test_mac_address_of_another_nic(both: Pair, owner: str) -> None:
-    """In a stale or static neighbour entry: an address of another host is the cause, one of the server is possible."""
+    """In a stale or static neighbour entry: an address of another host is the cause, one of the
+    server is possible."""
     wrong = second_mac(both.client if owner == "a" else both.server)
     with applied(
         both.client,
@@ -149,7 +178,9 @@ async def test_neighbour_does_not_answer(both: Pair) -> None:
     arp_ignore = f"net.ipv4.conf.{WIRE}.arp_ignore"
     with ExitStack() as settings:
         for host in (both.client, both.server):
-            settings.enter_context(applied(host, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0"))
+            settings.enter_context(
+                applied(host, f"sysctl -qw {arp_ignore}=8", f"sysctl -qw {arp_ignore}=0")
+            )
         found = await failure_between(both, 4)
     assert found.kind == "no_neighbour", found
     assert found.sentence.startswith(f"a gets no MAC address for 198.18.0.2 on {WIRE} (neighbour ")

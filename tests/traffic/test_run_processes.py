@@ -32,22 +32,27 @@ while True:
 
 @pytest.fixture
 def busy_pid() -> Iterator[int]:
-    """PID of a process that fills a CPU, in a session of its own: the scheduler gives each session the same share
-    (sched_autogroup_enabled), however many processes the tests have in theirs."""
+    """PID of a process that fills a CPU, in a session of its own: the scheduler gives each session
+    the same share (sched_autogroup_enabled), however many processes the tests have in theirs."""
     command = [sys.executable, "-c", BUSY_LOOP]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == "+\n"
         yield process.pid
         process.kill()
 
 
 async def test_process_that_fills_the_cpu_of_the_generators_is_named(busy_pid: int) -> None:
-    """As the bottleneck, or as a possible one where the generators needed little of that CPU: other processes of this
-    machine may run there too."""
+    """As the bottleneck, or as a possible one where the generators needed little of that CPU: other
+    processes of this machine may run there too."""
     async with pair(None) as both:
         result, _ = await complete_run(both, time=3, client_cpu=CPU, server_cpu=CPU)
         _check_threads(result, busy_pid)
-    named = rf"CPU {CPU} on (a \(sender\)|b \(receiver\)), .*(shared with other processes: |also running )"
+    named = (
+        rf"CPU {CPU} on (a \(sender\)|b \(receiver\)), .*(shared with other processes: |also "
+        rf"running )"
+    )
     possible = rf"\b[ab] CPU {CPU} at [\d.]+ %, little of it by this test: "
     assert re.search(f"{named}|{possible}", result.bottleneck)
     assert re.search(rf"\bpython3? \(pid {busy_pid}\) ", result.bottleneck)
@@ -57,7 +62,9 @@ def _check_threads(result: Result, busy_pid: int) -> None:
     """The threads of the server's host were read, whatever else runs there."""
     assert result.failure is None and result.goodput
     server = next(load for load in result.hosts if load.host == "b")
-    assert server.threads is not None and any(one.cpu == CPU and one.busy >= 0.95 for one in server.full)
+    assert server.threads is not None and any(
+        one.cpu == CPU and one.busy >= 0.95 for one in server.full
+    )
     busy = next(one for one in server.threads if one.pid == busy_pid)
     assert busy.cpus == (CPU,) and not busy.generator and not busy.other_end
     own = next(one for one in server.threads if one.generator)

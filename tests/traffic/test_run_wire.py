@@ -1,4 +1,5 @@
-"""The ceiling formula compared with real runs over veths whose shaper counts every byte of a frame, also the gap."""
+"""The ceiling formula compared with real runs over veths whose shaper counts every byte of a frame,
+also the gap."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from nictop.model.devices.ceiling import goodput
-from nictop.traffic.analysis.assemble import run_framing
+from nictop.traffic.analysis.framing import run_framing
 from nictop.traffic.plan.plan import RunPlan
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import Pair, add_veth, followed, missing_requirement, namespaces, source
@@ -23,10 +24,11 @@ TOLERANCE = 0.01
 IDLE_TOLERANCE = 0.03
 """Allowed shortfall: a sender that is not scheduled in time leaves the wire idle."""
 BURST_SECONDS = 0.05
-"""Seconds of credit of the shaper (burst): a sender that is late by less catches up. The credit is spent in the omitted
-seconds."""
+"""Seconds of credit of the shaper (burst): a sender that is late by less catches up. The credit is
+spent in the omitted seconds."""
 WINDOW_BYTES = 65536
-"""Bytes in flight: enough to keep the wire busy, and too few to fill its queue, so that nothing is retransmitted."""
+"""Bytes in flight: enough to keep the wire busy, and too few to fill its queue, so that nothing is
+retransmitted."""
 UNCOUNTED_BYTES = 24
 """Bytes of a frame that a netdev does not count: preamble, FCS and gap."""
 
@@ -46,7 +48,9 @@ WIRES: tuple[tuple[str, dict[str, Any]], ...] = (
 def shape_link(namespace: Namespace, wire: str, mtu: int) -> None:
     """Shape a veth: packets are not segmented later, and count as long as on Ethernet."""
     namespace.run(["ip", "link", "set", wire, "gso_max_segs", "1", "mtu", str(mtu)])
-    namespace.run(["tc", "qdisc", "add", "dev", wire, "root", "handle", "1:", "htb", "default", "1"])
+    namespace.run(
+        ["tc", "qdisc", "add", "dev", wire, "root", "handle", "1:", "htb", "default", "1"]
+    )
     options = [
         "rate",
         f"{RATE}bit",
@@ -59,7 +63,9 @@ def shape_link(namespace: Namespace, wire: str, mtu: int) -> None:
     ]
     burst = str(int(RATE / 8 * BURST_SECONDS))
     options += ["burst", burst, "cburst", burst]
-    namespace.run(["tc", "class", "add", "dev", wire, "parent", "1:", "classid", "1:1", "htb", *options])
+    namespace.run(
+        ["tc", "class", "add", "dev", wire, "parent", "1:", "classid", "1:1", "htb", *options]
+    )
     namespace.run(["tc", "qdisc", "add", "dev", wire, "parent", "1:1", "pfifo", "limit", "1000"])
 
 
@@ -70,7 +76,9 @@ def wire_plan(both: Pair, number: int, version: str, options: dict[str, Any]) ->
         if version == "IPv4"
         else (f"fd00:{number}::1", f"fd00:{number}::2")
     )
-    client, server = (both.endpoint(host, wire, one) for host, one in zip("ab", addresses, strict=True))
+    client, server = (
+        both.endpoint(host, wire, one) for host, one in zip("ab", addresses, strict=True)
+    )
     options = {name: value for name, value in options.items() if name != "mtu"}
     if options.get("protocol") == "udp":
         options["bitrate"] = RATE

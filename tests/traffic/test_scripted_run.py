@@ -1,4 +1,5 @@
-"""Whatever probes report, in any order, or not: the run ends, reports the cause, and stops what it started."""
+"""Whatever probes report, in any order, or not: the run ends, reports the cause, and stops what it
+started."""
 
 from __future__ import annotations
 
@@ -20,26 +21,27 @@ from nictop.probe.records import (
     TrafficRequest,
     TrafficTools,
 )
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.stored import stored_path_test
+from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import IntervalMeasured, PathTested, RunEvent, RunFinished, RunTimeouts
-from nictop.traffic.run.host import RunHost
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import PathTested, RunEvent, RunFinished, RunTimeouts
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory
 from tests.support.sources import ScriptedSource, session_of
+from tests.traffic.emitted import Run
 from tests.traffic.plans import PLAN, captured, error_text, tools
 
 SHORT_TIMEOUTS = RunTimeouts(
-    check=0.2, path_test=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05,
-    ports=3,
+    check=0.2, path_test=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2,
+    counters=0.05, ports=3,
 )  # fmt: skip
 """Seconds; these tests exceed the time limits."""
 
 
 class ScriptedProbe(ScriptedSource):
-    """Answers traffic requests with scripted lines: the n-th start request with the n-th script. `path_answers`: action
-    of a path test → its lines; without one it fails."""
+    """Answers traffic requests with scripted lines: the n-th start request with the n-th script.
+    `path_answers`: action of a path test → its lines; without one it fails."""
 
     def __init__(self, name: str, known: TrafficTools | None, *scripts: list[TrafficLine]) -> None:
         super().__init__(name)
@@ -50,7 +52,11 @@ class ScriptedProbe(ScriptedSource):
         self.path_requests: list[TrafficRequest] = []
         self.path_answers: dict[str, list[TrafficLine]] = {}
         self.lost_at_start: SourceState | None = None
-        self.send(Line(hello=replace(HELLO, boot_id=name)), Line(inventory=inventory()), Line(counters=counters(1.0)))
+        self.send(
+            Line(hello=replace(HELLO, boot_id=name)),
+            Line(inventory=inventory()),
+            Line(counters=counters(1.0)),
+        )
 
     async def request(self, request: Request) -> None:
         await super().request(request)
@@ -86,7 +92,9 @@ def line(kind: str, text: str = "", time: float = 2.0, **more: object) -> Traffi
 
 
 def output_lines(version: str, name: str, stream: str = "stdout") -> list[TrafficLine]:
-    texts = captured(version, name) if stream == "stdout" else error_text(version, name).splitlines()
+    texts = (
+        captured(version, name) if stream == "stdout" else error_text(version, name).splitlines()
+    )
     return [line("output", text, 5.0, stream=stream) for text in texts]
 
 
@@ -99,7 +107,9 @@ PORT_IN_USE = [STARTED, *output_lines("3.12", "in_use.server", "stderr"), line("
 """The server cannot bind its port."""
 
 
-async def complete_run(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[RunEvent]]:
+async def complete_run(
+    client: ScriptedProbe, server: ScriptedProbe, **more: object
+) -> tuple[Result, list[RunEvent]]:
     hosts = {one.name: RunHost(session_of(one)) for one in (client, server)}
     async with running(*(host.session for host in hosts.values())):
         run = Run(replace(PLAN, **more), hosts, limits=SHORT_TIMEOUTS, identity="run")  # type: ignore[arg-type]
@@ -122,21 +132,31 @@ async def test_successful_run() -> None:
     assert len([event for event in events if isinstance(event, IntervalMeasured)]) == 8
     assert client.stopped == server.stopped == []
     start = server.traffic[1]
-    assert (start.role, start.port, start.address, start.sockets) == ("server", 5201, "192.0.2.2", True)
+    assert (start.role, start.port, start.address, start.sockets) == (
+        "server",
+        5201,
+        "192.0.2.2",
+        True,
+    )
     # if the connection is lost, the probe ends the generator
     assert PLAN.seconds < start.deadline < PLAN.seconds + 30
     # no counters came after the run
     assert result.proof is not None and result.proof.verdict == "unknown" and result.why_not_ranked
 
 
-# ------------------------------------------------------------------------------------------- the path test before it
+# -------------------------------------------------------------------------- the path test before it
 
 LISTENER = [line("path_listener", path_listener=PathListener(5201))]
-ENDED = [line("path_listener", path_listener=PathListener(5201, ended=True)), line("exit", signal=15)]
+ENDED = [
+    line("path_listener", path_listener=PathListener(5201, ended=True)),
+    line("exit", signal=15),
+]
 
 
 def path_test(largest: int = 1500) -> list[TrafficLine]:
-    path = TrafficPath("192.0.2.2", "192.0.2.1", "unicast", 4, None, "reachable", "52:54:00:00:00:01")
+    path = TrafficPath(
+        "192.0.2.2", "192.0.2.1", "unicast", 4, None, "reachable", "52:54:00:00:00:01"
+    )
     replies = (PathReplies("udp", "", 10, (0.0002,) * 10), PathReplies("tcp", "", 1, (0.0003,)))
     sizes = (PathSize("udp", 1500, largest),)
     test = PathTest("192.0.2.2", "192.0.2.1", 5201, 1500, path=path, replies=replies, sizes=sizes)
@@ -153,12 +173,18 @@ async def test_path_is_tested_before_the_run() -> None:
     result, events = await complete_run(client, server)
     assert [one.action for one in client.path_requests] == ["path_listen", "path_test", "stop"]
     # on the server the port of the run is tested
-    assert [one.port for one in client.path_requests] == [0, 5201, 0] and server.path_requests[0].port == 5201
-    assert all(one.short and one.cookie and 0 < one.deadline < 120 for one in client.path_requests[:2])
+    assert [one.port for one in client.path_requests] == [0, 5201, 0] and server.path_requests[
+        0
+    ].port == 5201
+    assert all(
+        one.short and one.cookie and 0 < one.deadline < 120 for one in client.path_requests[:2]
+    )
     (tested,) = [event for event in events if isinstance(event, PathTested)]
     assert result.path_test == stored_path_test(tested.report) and tested.report.findings == ()
     assert [one.failure for one in tested.report.result.directions] == ["", ""]
-    assert events.index(tested) < next(at for at, one in enumerate(events) if isinstance(one, IntervalMeasured))
+    assert events.index(tested) < next(
+        at for at, one in enumerate(events) if isinstance(one, IntervalMeasured)
+    )
 
 
 async def test_run_whose_path_test_shows_a_black_hole_is_not_ranked() -> None:
@@ -167,7 +193,9 @@ async def test_run_whose_path_test_shows_a_black_hole_is_not_ranked() -> None:
     result, _ = await complete_run(client, server)
     assert result.failure is None and result.path_test is not None
     (finding,) = result.path_test.findings
-    why = "path test: MTU black hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500)"
+    why = (
+        "path test: MTU black hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500)"
+    )
     assert finding.rule == "path_mtu_black_hole" and why in result.why_not_ranked
 
 
@@ -176,7 +204,10 @@ async def test_run_goes_on_without_a_path_test() -> None:
     client, server = probes(CLIENT, SERVER)
     result, events = await complete_run(client, server)
     assert result.failure is None and result.path_test is not None
-    assert [one.failure for one in result.path_test.result.directions] == ["b: no path test", "a: no path test"]
+    assert [one.failure for one in result.path_test.result.directions] == [
+        "b: no path test",
+        "a: no path test",
+    ]
     assert any(isinstance(event, PathTested) for event in events)
     ended = "no answer within 0.2 s, the time limit of nictop, which ended the path test"
     for given, why in (
@@ -187,7 +218,10 @@ async def test_run_goes_on_without_a_path_test() -> None:
         client.path_answers = server.path_answers = given
         result, _ = await complete_run(client, server)
         assert result.failure is None and result.path_test is not None
-        assert [one.failure for one in result.path_test.result.directions] == [f"a: {why}", f"b: {why}"]
+        assert [one.failure for one in result.path_test.result.directions] == [
+            f"a: {why}",
+            f"b: {why}",
+        ]
         assert {one.action for one in client.path_requests} >= {"path_listen", "stop"}
 
 
@@ -195,7 +229,11 @@ async def test_path_test_is_stopped_with_the_run() -> None:
     """The options are refused while it runs."""
     client, server = probes(CLIENT, SERVER)
     client.known = server.known = TrafficTools()
-    client.path_answers = server.path_answers = {"path_listen": LISTENER, "path_test": [], "stop": ENDED}
+    client.path_answers = server.path_answers = {
+        "path_listen": LISTENER,
+        "path_test": [],
+        "stop": ENDED,
+    }
     result, _ = await complete_run(client, server)
     assert result.failure is not None and "iperf3 is not installed" in result.failure.sentence
     for probe in (client, server):
@@ -215,10 +253,17 @@ async def test_next_port_is_used_if_one_is_in_use() -> None:
     client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, SERVER)
     result, _ = await complete_run(client, server)
     assert (result.failure, result.plan.port) == (None, 5203)
-    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [5201, 5202, 5203]
+    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [
+        5201,
+        5202,
+        5203,
+    ]
     client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, PORT_IN_USE)
     result, _ = await complete_run(client, server)
-    assert result.failure is not None and result.failure.sentence == "ports 5201 to 5203 are in use on b"
+    assert (
+        result.failure is not None
+        and result.failure.sentence == "ports 5201 to 5203 are in use on b"
+    )
     assert [traffic.action for traffic in client.traffic] == ["check"]
 
 
@@ -226,7 +271,11 @@ async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
     client, server = probes(CLIENT, PORT_IN_USE, PORT_IN_USE, SERVER)
     result, _ = await complete_run(client, server, port=65534)
     assert (result.failure, result.plan.port) == (None, 65532)
-    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [65534, 65533, 65532]
+    assert [traffic.port for traffic in server.traffic if traffic.action == "start"] == [
+        65534,
+        65533,
+        65532,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -239,11 +288,17 @@ async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
             [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING, DONE],
             "busy",
-            "iperf3's server on b had ended when a connected; possible: another connection had come first",
+            "iperf3's server on b had ended when a connected; possible: another connection had "
+            "come first",
         ),
         (
             [STARTED, *output_lines("3.12", "refused.client", "stderr"), line("exit", status=1)],
-            [STARTED, LISTENING, line("output", "iperf3: interrupt - the server has terminated"), DONE],
+            [
+                STARTED,
+                LISTENING,
+                line("output", "iperf3: interrupt - the server has terminated"),
+                DONE,
+            ],
             "interrupted",
             "interrupted: ",
         ),
@@ -255,12 +310,26 @@ async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
         ),
         (
             CLIENT,
-            [STARTED, line("output", "iperf3: error - Permission denied", stream="stderr"), line("exit", status=1)],
+            [
+                STARTED,
+                line("output", "iperf3: error - Permission denied", stream="stderr"),
+                line("exit", status=1),
+            ],
             "cannot_bind",
             "cannot bind the address or port",
         ),
-        ([STARTED, line("exit", signal=9)], [STARTED, LISTENING], "died", "iperf3 on a ended by signal 9 (SIGKILL)"),
-        ([STARTED, line("exit", status=3)], [STARTED, LISTENING], "other", "a: ended with status 3"),
+        (
+            [STARTED, line("exit", signal=9)],
+            [STARTED, LISTENING],
+            "died",
+            "iperf3 on a ended by signal 9 (SIGKILL)",
+        ),
+        (
+            [STARTED, line("exit", status=3)],
+            [STARTED, LISTENING],
+            "other",
+            "a: ended with status 3",
+        ),
         (
             [STARTED, *CLIENT[:6]],
             [STARTED, LISTENING, DONE],
@@ -279,7 +348,11 @@ async def test_lower_ports_are_used_if_there_are_no_higher_ones() -> None:
         (
             [
                 *CLIENT[:6],
-                line("output", "iperf3: interrupt - the client has terminated by signal", stream="stderr"),
+                line(
+                    "output",
+                    "iperf3: interrupt - the client has terminated by signal",
+                    stream="stderr",
+                ),
                 DONE,
             ],
             SERVER[:10],
@@ -311,7 +384,9 @@ async def test_any_failure_ends_the_run_and_both_child_processes(
 async def test_probe_without_traffic() -> None:
     client, server = ScriptedProbe("a", tools()), ScriptedProbe("b", None)
     result, _ = await complete_run(client, server)
-    assert result.failure is not None and result.failure.sentence.startswith("b: no answer from the probe within")
+    assert result.failure is not None and result.failure.sentence.startswith(
+        "b: no answer from the probe within"
+    )
     assert [traffic.action for traffic in (*client.traffic, *server.traffic)] == ["check", "check"]
 
 

@@ -1,4 +1,5 @@
-"""A program named iperf3 that is not iperf3: the run ends soon, reports a failure, and leaves no process."""
+"""A program named iperf3 that is not iperf3: the run ends soon, reports a failure, and leaves no
+process."""
 
 from __future__ import annotations
 
@@ -23,17 +24,28 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-LONG_TIMEOUTS = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
+LONG_TIMEOUTS = RunTimeouts(
+    check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0
+)
 """For failures that are detected without a time limits sentence."""
 ENDINGS = {
     "reported": (LONG_TIMEOUTS, ("other", "died"), ""),
-    # a machine busy with other work may read it so slowly that it stays within the limit of the probe
+    # a machine busy with other work may read it so slowly that it stays within the limit of the
+    # probe
     "flood": (replace(LONG_TIMEOUTS, listen=10.0), ("other", "start"), ""),
     "listen": (replace(LONG_TIMEOUTS, listen=1.0), ("start",), "server not listening after 1 s"),
-    "first byte": (replace(LONG_TIMEOUTS, first_byte=1.0), ("start",), "no data received between a and b"),
+    "first byte": (
+        replace(LONG_TIMEOUTS, first_byte=1.0),
+        ("start",),
+        "no data received between a and b",
+    ),
 }
-"""What ends the run (the program, or one time limit) → time limits, kinds of the failure, part of its sentence."""
-VERSION = "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit 0;; esac\n"
+"""What ends the run (the program, or one time limit) → time limits, kinds of the failure, part of
+its sentence."""
+VERSION = (
+    "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit "
+    "0;; esac\n"
+)
 LISTENS = """exec python3 -c '
 import socket, sys, time
 listener = socket.socket()
@@ -49,7 +61,11 @@ GARBAGE = 'print("[  5]   0.00-inf  sec  nan GBytes  -1 Kbits/sec " + chr(27) * 
 SCRIPTS = {
     "exits at once": ("exit 0\n", "server", "reported"),
     "fails without a message": ("exit 3\n", "server", "reported"),
-    "fails with a message": ("echo 'iperf3: error - the disk is green' >&2; exit 1\n", "server", "reported"),
+    "fails with a message": (
+        "echo 'iperf3: error - the disk is green' >&2; exit 1\n",
+        "server",
+        "reported",
+    ),
     "kills itself": ("kill -9 $$\n", "server", "reported"),
     "hangs and never listens": ("exec sleep 600\n", "server", "listen"),
     "ignores SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "listen"),
@@ -64,8 +80,11 @@ SCRIPTS = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Pair, dict[str, Path], str]]:
-    """Two hosts, the directory that is first in the PATH of each, and the mark of all processes that they start."""
+async def hosts(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[tuple[Pair, dict[str, Path], str]]:
+    """Two hosts, the directory that is first in the PATH of each, and the mark of all processes
+    that they start."""
     folders = {side: tmp_path_factory.mktemp(side) for side in ("client", "server")}
     mark = uuid.uuid4().hex
     with pytest.MonkeyPatch.context() as environment:
@@ -75,7 +94,9 @@ async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_program_that_is_not_iperf3(hosts: tuple[Pair, dict[str, Path], str], name: str) -> None:
+async def test_program_that_is_not_iperf3(
+    hosts: tuple[Pair, dict[str, Path], str], name: str
+) -> None:
     both, folders, mark = hosts
     script, side, ending = SCRIPTS[name]
     limits, kinds, text = ENDINGS[ending]

@@ -1,5 +1,5 @@
-"""Others than its client come to the server of a run: they are refused and told, or iperf3 serves them and that is
-told."""
+"""Others than its client come to the server of a run: they are refused and told, or iperf3 serves
+them and that is told."""
 
 from __future__ import annotations
 
@@ -13,33 +13,42 @@ import pytest
 
 from nictop.probe.records import RefusedSender
 from nictop.probe.traffic.builtin.handshake import Greeting
+from nictop.traffic.record.strangers import (
+    expected_client,
+    is_stranger,
+    refused_texts,
+    translated_texts,
+)
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import RunEvent, RunFinished, Stage
-from nictop.traffic.run.run import Run
-from nictop.traffic.run.strangers import expected_client, is_stranger, refused_texts, translated_texts
+from nictop.traffic.run.run import run
 from tests.traffic.machines import machine, nic
 from tests.traffic.pair import Pair, missing_requirement, pair
 from tests.traffic.plans import PLAN
 from tests.traffic.real_runs import complete_run
 
 REASON = missing_requirement()
-needs_nat = pytest.mark.skipif(shutil.which("nft") is None, reason="the nft command is not installed")
+needs_nat = pytest.mark.skipif(
+    shutil.which("nft") is None, reason="the nft command is not installed"
+)
 needs_namespaces = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 STRANGER = "198.18.0.77"
 
 
 async def run_with(both: Pair, attack: Any, **more: Any) -> tuple[Result, list[RunEvent]]:
-    """A run during which `attack` is called with its port, when the server listens and the client is not started."""
+    """A run during which `attack` is called with its port, when the server listens and the client
+    is not started."""
     both.client.run(["ip", "address", "add", f"{STRANGER}/24", "dev", "nictopt"])
-    run = Run(both.plan(**more), both.hosts)
     events: list[RunEvent] = []
-    async for event in run.events():
+
+    def emit(event: RunEvent) -> None:
         events.append(event)
         if isinstance(event, Stage) and event.name == "listening":
-            attack(run.plan.port)
-    finished = events[-1]
-    assert isinstance(finished, RunFinished)
-    return finished.result, events
+            attack(int(event.sentence.rpartition(" port ")[2]))
+
+    result = await run(both.plan(**more), both.hosts, emit)
+    assert events[-1] == RunFinished(result)
+    return result, events
 
 
 def greet(both: Pair, port: int, *, udp: bool) -> None:
@@ -47,7 +56,9 @@ def greet(both: Pair, port: int, *, udp: bool) -> None:
 
     def send() -> None:
         for _ in range(3):
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as stranger:
+            with socket.socket(
+                socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+            ) as stranger:
                 stranger.bind((STRANGER, 0))
                 stranger.connect(("198.18.0.2", port))
                 stranger.send(Greeting(bytes(16), 0).packed())
@@ -61,14 +72,17 @@ def greet(both: Pair, port: int, *, udp: bool) -> None:
 @needs_namespaces
 @pytest.mark.parametrize(
     "options",
-    [{}, {"direction": "reverse", "streams": 3}, {"protocol": "udp", "bitrate": 20_000_000}, {"test": "rr"},
+    [{}, {"direction": "reverse", "streams": 3}, {"protocol": "udp", "bitrate": 20_000_000},
+        {"test": "rr"},
      {"test": "crr"}],
     ids=str,
 )  # fmt: skip
 async def test_refused_greetings_are_told_in_the_result(options: dict[str, Any]) -> None:
     async with pair("200mbit") as both:
         udp = options.get("protocol") == "udp"
-        result, _ = await run_with(both, lambda port: greet(both, port, udp=udp), generator="builtin", **options)
+        result, _ = await run_with(
+            both, lambda port: greet(both, port, udp=udp), generator="builtin", **options
+        )
         assert result.failure is None and result.has_carried
         assert [note for note in result.notes if "refused" in note] == [
             f"b: 3 greetings without the run's cookie, from {STRANGER}: refused"
@@ -82,7 +96,18 @@ async def test_a_foreign_client_of_iperf3_is_told(direction: str) -> None:
     foreign: list[subprocess.Popen[bytes]] = []
 
     def connect(port: int) -> None:
-        words = ["iperf3", "-c", "198.18.0.2", "-p", str(port), "-B", STRANGER, "-t", "20", "--forceflush"]
+        words = [
+            "iperf3",
+            "-c",
+            "198.18.0.2",
+            "-p",
+            str(port),
+            "-B",
+            STRANGER,
+            "-t",
+            "20",
+            "--forceflush",
+        ]
         command = ["ip", "netns", "exec", both.client.name, *words]
         foreign.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         assert foreign[0].stdout is not None
@@ -108,7 +133,11 @@ async def test_a_foreign_connection_that_says_nothing_is_told() -> None:
     silent: list[socket.socket] = []
 
     def connect(port: int) -> None:
-        silent.append(both.client.call(lambda: socket.create_connection(("198.18.0.2", port), 5, (STRANGER, 0))))
+        silent.append(
+            both.client.call(
+                lambda: socket.create_connection(("198.18.0.2", port), 5, (STRANGER, 0))
+            )
+        )
 
     async with pair("200mbit") as both:
         try:
@@ -148,7 +177,9 @@ def translate(both: Pair, source: str, to: str) -> None:
 
 @needs_namespaces
 @needs_nat
-@pytest.mark.parametrize("options", [{}, {"test": "rr"}, {"protocol": "udp", "bitrate": 20_000_000}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"test": "rr"}, {"protocol": "udp", "bitrate": 20_000_000}], ids=str
+)
 async def test_a_translated_client_is_served_and_told(options: dict[str, Any]) -> None:
     """The server cannot know under which address a router shows the client: the cookie decides."""
     async with pair("200mbit") as both:
@@ -171,8 +202,8 @@ async def test_another_address_of_the_same_subnet_is_refused_and_told() -> None:
         result, _ = await complete_run(both, generator="builtin")
         assert result.failure is not None and not result.has_carried
         assert (
-            f"b: 1 greeting with the run's cookie, but from another address than the client's, from {STRANGER}: refused"
-            in result.notes
+            f"b: 1 greeting with the run's cookie, but from another address than the client's, "
+            f"from {STRANGER}: refused" in result.notes
         )
 
 
@@ -192,11 +223,13 @@ def test_texts_of_refused_senders() -> None:
     assert texts[0].endswith(" and others: refused") and "\x1b" not in texts[0]
     assert texts[1:] == (
         "vm2: 1 connection without a greeting, from 192.0.2.7: refused",
-        "vm2: 1 greeting with the run's cookie, but from another address than the client's, from 198.51.100.1: refused",
+        "vm2: 1 greeting with the run's cookie, but from another address than the client's, from "
+        "198.51.100.1: refused",
     )
     many = [RefusedSender("cookie", f"192.0.2.{number}", 1) for number in range(8)]
     assert refused_texts("b", many) == (
-        "b: 8 greetings without the run's cookie, from 192.0.2.0, 192.0.2.1, 192.0.2.2, 192.0.2.3 and others: refused",
+        "b: 8 greetings without the run's cookie, from 192.0.2.0, 192.0.2.1, 192.0.2.2, 192.0.2.3 "
+        "and others: refused",
     )
     assert refused_texts("b", [RefusedSender("cookie", "", 1)]) == (
         "b: 1 greeting without the run's cookie, from others: refused",
@@ -205,7 +238,9 @@ def test_texts_of_refused_senders() -> None:
 
 def test_strangers_and_translated_addresses() -> None:
     assert not is_stranger("", "192.0.2.1") and not is_stranger("192.0.2.7", "")
-    assert not is_stranger("::ffff:192.0.2.1", "192.0.2.1") and not is_stranger("fe80::1%a", "fe80:0::1%b")
+    assert not is_stranger("::ffff:192.0.2.1", "192.0.2.1") and not is_stranger(
+        "fe80::1%a", "fe80:0::1%b"
+    )
     assert is_stranger("192.0.2.7", "192.0.2.1") and is_stranger("no address", "192.0.2.1")
     address = PLAN.client.address
     assert translated_texts(PLAN, address) == ()

@@ -15,24 +15,28 @@ import pytest
 
 from nictop.probe.records import LINK_COUNTERS, Counters, TrafficSocket
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, windows
+from nictop.traffic.analysis.socket_samples import CONTROL_BYTES
 from nictop.traffic.experiment.experiment import COUNTER_INTERVAL_SECONDS
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.live.flow_view import MIN_SOCKET_INTERVAL
-from nictop.traffic.live.host_view import MIN_SHIFT_SECONDS
-from nictop.traffic.live.run_view import LiveRun, RunView, result_view, run_totals, sample_at
-from nictop.traffic.results.result import Result
+from nictop.traffic.live.flow_so_far import MIN_SOCKET_INTERVAL
+from nictop.traffic.live.run_view import LiveRun, RunView, result_view
+from nictop.traffic.live.samples import run_totals, sample_at
+from nictop.traffic.live.series import PLACE_SECONDS
+from nictop.traffic.record.log import IntervalMeasured, RunLog, axis_start
+from nictop.traffic.results.result import Flow, IntervalPoint, Result, is_sender_state
 from nictop.traffic.results.store import StoredRun, encode_run, parse_run
-from nictop.traffic.run.endpoint import CONTROL_BYTES
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, RunFinished, SocketSample
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import RunBegan, RunEvent, RunFinished
+from nictop.tui.widgets.traffic.legend import direction_text
+from tests.traffic.emitted import Run
 from tests.traffic.pair import WIRE, missing_requirement, pair
 
 REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 RATE, LINK_BITS_PER_SECOND = "20mbit", 19.12e6
-"""Payload bits per second of 20 Mb/s of frames, as tc counts them (without preamble, FCS and gap)."""
+"""Payload bits per second of 20 Mb/s of frames, as tc counts them (without preamble, FCS and
+gap)."""
 INTERVAL = 0.2
 """Seconds, as in the plans of the pair."""
 
@@ -67,8 +71,7 @@ class WatchedRun:
 
     events: list[RunEvent]
     """All events but the result."""
-    axis: float
-    """Start of the axis according to the earliest event, seconds of this machine's CLOCK_MONOTONIC."""
+    log: RunLog
     ended: float
     """Time of the result, on the same clock."""
     records: dict[str, tuple[Counters, ...]]
@@ -83,33 +86,59 @@ class WatchedRun:
     """The view of the stored result."""
 
     @property
+    def axis(self) -> float:
+        """Start of the axis, seconds of this machine's CLOCK_MONOTONIC."""
+        axis = axis_start(self.log)
+        assert axis is not None
+        return axis
+
+    @property
     def result(self) -> Result:
-        assert self.final_view.result is not None and self.final_view.result.failure is None, self.final_view.result
+        assert self.final_view.result is not None and self.final_view.result.failure is None, (
+            self.final_view.result
+        )
         return self.final_view.result
 
     def intervals(self, side: Side, *, sends: bool) -> list[Interval]:
         """Intervals of one direction that one end reported."""
-        reported = [event for event in self.events if isinstance(event, IntervalMeasured) and event.side == side]
+        reported = [
+            event
+            for event in self.events
+            if isinstance(event, IntervalMeasured) and event.side == side
+        ]
         return [event.interval for event in reported if event.interval.sends == sends]
 
     def samples(self, side: Side) -> dict[float, TrafficSocket]:
-        """Time on the axis → sample of the connection by which an end sends, in order; without those before the axis is
-        known."""
-        samples = self._samples(side)
-        found = {sample.time: _sending(sample) for sample in samples if sample.time is not None}
+        """Time on the axis → sample of the connection by which an end sends, in order."""
+        origin = self.axis + self.offsets[self.log.ends[side].host]
+        found = {time - origin: sending for time, sending in self._samples(side)}
         # at the end only the connection may be left that controls the run
         return {time: one for time, one in found.items() if (one.bytes_acked or 0) > CONTROL_BYTES}
 
     def round_trips(self, side: Side) -> set[int | None]:
         """Round trips in µs of all samples of the connection by which an end sends."""
-        return {_sending(sample).rtt for sample in self._samples(side)}
+        return {sending.rtt for _, sending in self._samples(side)}
 
-    def _samples(self, side: Side) -> list[SocketSample]:
-        return [one for one in self.events if isinstance(one, SocketSample) and one.side == side and one.sockets]
+    def _samples(self, side: Side) -> list[tuple[float, TrafficSocket]]:
+        samples = self.log.ends[side].sockets
+        return [(time, _sending(sockets)) for time, sockets in samples if sockets]
+
+    def flows(self, view: RunView) -> list[tuple[Side, Flow]]:
+        """With their sending ends."""
+        return list(zip(self.result.plan.sending, view.flows, strict=True))
 
 
-def _sending(sample: SocketSample) -> TrafficSocket:
-    return max(sample.sockets, key=lambda one: one.bytes_acked or 0)
+def _sending(sockets: Sequence[TrafficSocket]) -> TrafficSocket:
+    return max(sockets, key=lambda one: one.bytes_acked or 0)
+
+
+def rates(flow: Flow) -> list[float]:
+    return [one.interval.bits_per_second for one in flow.points]
+
+
+def states(flow: Flow) -> list[IntervalPoint]:
+    """What the sender reported of its connections."""
+    return [one for one in flow.reports_of_sender if is_sender_state(one.interval)]
 
 
 async def watch_run(options: dict[str, Any], *, short_queue: bool) -> WatchedRun:
@@ -122,7 +151,6 @@ async def watch_run(options: dict[str, Any], *, short_queue: bool) -> WatchedRun
             await host.session.join_run(COUNTER_INTERVAL_SECONDS, both.endpoint(name).ifindex)
         run, live_run = Run(plan, both.hosts), LiveRun(plan, both.hosts)
         seen: list[RunEvent] = []
-        axis = math.inf
         async with aclosing(run.events()) as events:
             async for event in events:
                 now = time.monotonic()
@@ -133,11 +161,13 @@ async def watch_run(options: dict[str, Any], *, short_queue: bool) -> WatchedRun
                     offsets = {name: host.offset.seconds for name, host in both.hosts.items()}
                 else:
                     seen.append(event)
-                if isinstance(event, (IntervalMeasured, SocketSample)) and event.time is not None:
-                    axis = min(axis, now - event.time)
-                live_run.process(event, now)
+                if isinstance(event, RunBegan):
+                    log = event.log
+                live_run.process(event)
                 live_run.view(now)
-        return WatchedRun(seen, axis, now, records, offsets, live, live_run.view(now), result_view(stored.result))
+        return WatchedRun(
+            seen, log, now, records, offsets, live, live_run.view(now), result_view(stored.result)
+        )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +176,10 @@ def runs() -> dict[str, WatchedRun]:
 
     async def every() -> list[WatchedRun]:
         return await asyncio.gather(
-            *(watch_run(options, short_queue=name == "with losses") for name, options in RUNS.items())
+            *(
+                watch_run(options, short_queue=name == "with losses")
+                for name, options in RUNS.items()
+            )
         )
 
     return dict(zip(RUNS, asyncio.run(every()), strict=True))
@@ -166,62 +199,89 @@ def test_live_view_equals_the_final_view(runs: dict[str, WatchedRun]) -> None:
     one = runs["forward"]
     (flow,), (final,) = one.live.flows, one.final_view.flows
     reported = one.intervals("server", sends=False)
-    assert [arrival.time for arrival in flow.arrivals] == [interval.end for interval in reported]
-    assert flow.arrivals[0].time >= INTERVAL and flow.arrivals[-1].time > 3 - INTERVAL
-    assert [one.bits_per_second for one in flow.arrivals] == [one.bits_per_second for one in final.arrivals]
-    # the file knows when the server began on the client's axis, and a watcher of its lines does not
-    later = shift([one.time for one in flow.arrivals], [one.time for one in final.arrivals])
+    # when the server began on the axis of the client
+    later = shift([interval.end for interval in reported], [point.time for point in flow.points])
     assert abs(later) < INTERVAL / 2
+    assert flow.points[-1].time > 3 - INTERVAL
+    assert rates(flow) == rates(final)
+    later = shift([one.time for one in flow.points], [one.time for one in final.points])
+    assert abs(later) <= PLACE_SECONDS
     assert one.live.seconds == one.ended - one.axis >= 3
-    counted = [one.retransmits for one in final.sender_states if one.retransmits is not None]
-    assert len(counted) == len(final.sender_states) and sum(counted) == one.result.flows[0].retransmits
+    sent = [point.interval.retransmits for point in states(final)]
+    counted = [count for count in sent if count is not None]
+    assert len(counted) == len(sent) and sum(counted) == one.result.flows[0].retransmits
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_stored_flows_equal_the_live_ones(runs: dict[str, WatchedRun], name: str) -> None:
     one = runs[name]
     assert one.result.failure is None
-    for live, stored in zip(one.live.flows, one.stored.flows, strict=True):
-        assert (live.label, live.side) == (stored.label, stored.side)
-        assert [one.bits_per_second for one in live.arrivals] == [one.bits_per_second for one in stored.arrivals]
-        reported = one.intervals(live.side, sends=True)
-        assert [one.retransmits for one in stored.sender_states] == [one.retransmits for one in reported]
-        assert stored.sender_states and None not in [one.retransmits for one in reported]
+    for (side, live), stored in zip(one.flows(one.live), one.stored.flows, strict=True):
+        assert direction_text(live) == direction_text(stored)
+        assert rates(live) == rates(stored)
+        reported = one.intervals(side, sends=True)
+        sent = [point.interval for point in states(stored)]
+        assert [one.retransmits for one in sent] == [one.retransmits for one in reported]
+        assert sent and None not in [one.retransmits for one in reported]
         # an interval without a socket sample nearby has no round trip
-        known = {one.rtt for one in stored.sender_states if one.rtt is not None}
-        assert known and known <= one.round_trips(live.side)
-        pairs = zip(reported, stored.sender_states, strict=True)
+        known = {one.rtt for one in sent if one.rtt is not None}
+        assert known and known <= one.round_trips(side)
+        pairs = zip(reported, sent, strict=True)
         assert all(one.congestion_window in (None, drawn.congestion_window) for one, drawn in pairs)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_live_view_has_every_socket_sample(runs: dict[str, WatchedRun], name: str) -> None:
     one = runs[name]
-    for live in one.live.flows:
-        samples = one.samples(live.side)
-        steps = [time for before, time in pairwise(samples) if time - before >= MIN_SOCKET_INTERVAL]
-        assert [one.time for one in live.sender_states] == steps
-        for sending in live.sender_states:
-            sample, before = samples[sending.time], samples[sending.time - sending.seconds]
+    for side, live in one.flows(one.live):
+        samples = list(one.samples(side).items())
+        first, last = samples[0][0] + PLACE_SECONDS, samples[-1][0] + PLACE_SECONDS
+        drawn = [point for point in states(live) if first < point.time < last]
+        steps = [
+            (time, sample, before)
+            for (since, before), (time, sample) in pairwise(samples)
+            if time - since >= MIN_SOCKET_INTERVAL
+        ]
+        times = [time for time, _, _ in steps]
+        assert [point.time for point in drawn] == pytest.approx(times, abs=PLACE_SECONDS)
+        for point, (_, sample, before) in zip(drawn, steps, strict=True):
+            sending = point.interval
             assert sending.retransmits == sample.retransmits - before.retransmits
-            assert (sending.rtt, sending.congestion_window) == (sample.rtt, sample.congestion_window * sample.snd_mss)
+            assert (sending.rtt, sending.congestion_window) == (
+                sample.rtt,
+                sample.congestion_window * sample.snd_mss,
+            )
 
 
 @pytest.mark.parametrize("name", ["forward", "with losses", "bidirectional"])
-def test_generator_and_sockets_count_the_same_retransmits(runs: dict[str, WatchedRun], name: str) -> None:
-    """Both read one kernel counter, which only grows, at different times: each value lies between two of the other."""
+def test_generator_and_sockets_count_the_same_retransmits(
+    runs: dict[str, WatchedRun], name: str
+) -> None:
+    """Both read one kernel counter, which only grows, at different times: each value lies between
+    two of the other."""
     one = runs[name]
-    for stored in one.stored.flows:
-        samples = one.samples(stored.side)
+    for side, stored in one.flows(one.stored):
+        samples = one.samples(side)
         late = shift(
-            [one.end for one in one.intervals(stored.side, sends=True)], [one.time for one in stored.sender_states]
+            [one.end for one in one.intervals(side, sends=True)],
+            [one.time for one in states(stored)],
         )
         bound = 0
         for sending, total in zip(
-            stored.sender_states, accumulate(one.retransmits or 0 for one in stored.sender_states), strict=True
+            states(stored),
+            accumulate(one.interval.retransmits or 0 for one in states(stored)),
+            strict=True,
         ):
-            before = [sample.retransmits for time, sample in samples.items() if time <= sending.time - late - INTERVAL]
-            after = [sample.retransmits for time, sample in samples.items() if time >= sending.time - late + INTERVAL]
+            before = [
+                sample.retransmits
+                for time, sample in samples.items()
+                if time <= sending.time - late - INTERVAL
+            ]
+            after = [
+                sample.retransmits
+                for time, sample in samples.items()
+                if time >= sending.time - late + INTERVAL
+            ]
             assert max(before, default=0) <= total <= min(after, default=math.inf)
             bound += bool(before and after)
         assert bound >= 3
@@ -233,19 +293,26 @@ def test_generator_and_sockets_count_the_same_retransmits(runs: dict[str, Watche
 def test_stored_hosts_equal_the_live_ones(runs: dict[str, WatchedRun], name: str) -> None:
     one = runs[name]
     for live, stored in zip(one.live.hosts, one.stored.hosts, strict=True):
-        assert (live.role, live.host, live.nic) == (stored.role, stored.host, WIRE)
-        ends = [after.time - one.offsets[live.host] - one.axis for _, after in windows(one.records[live.host])]
-        assert [at.time for at in live.packets] == pytest.approx(ends, abs=MIN_SHIFT_SECONDS)
-        # both know the start of the axis from the lines until then: on a busy machine within half a second
+        assert (live.role, live.host) == (stored.role, stored.host)
+        assert one.live.nic_of(live) == one.stored.nic_of(stored) == WIRE
+        ends = [
+            after.time - one.offsets[live.host] - one.axis
+            for _, after in windows(one.records[live.host])
+        ]
+        assert [at.time for at in live.packets] == pytest.approx(ends, abs=PLACE_SECONDS)
         later = shift([at.time for at in live.packets], [at.time for at in stored.packets])
-        assert abs(later) < MIN_CPU_WINDOW_SECONDS
+        assert abs(later) <= PLACE_SECONDS
         for seen, reported in (
             (live.series, stored.series),
             (live.packets, stored.packets),
             (live.carrying, stored.carrying),
         ):
-            assert [replace(at, time=0.0) for at in seen] == [replace(at, time=0.0) for at in reported]
-            assert shift([at.time for at in seen], [at.time for at in reported]) == pytest.approx(later, abs=1e-9)
+            assert [replace(at, time=0.0) for at in seen] == [
+                replace(at, time=0.0) for at in reported
+            ]
+            assert shift([at.time for at in seen], [at.time for at in reported]) == pytest.approx(
+                later, abs=1e-9
+            )
 
 
 def test_host_series_have_windows_of_a_second(runs: dict[str, WatchedRun]) -> None:
@@ -254,14 +321,19 @@ def test_host_series_have_windows_of_a_second(runs: dict[str, WatchedRun]) -> No
         assert all(0 < one.total <= one.cores + 1e-9 for one in host.series)
         packets = stored_view.packets
         assert all(one.seconds >= MIN_CPU_WINDOW_SECONDS for one in packets)
-        # a record before the first byte opens the first window; one after the last byte closes the last
-        # window or is less than a window later
-        assert packets[0].time - packets[0].seconds <= 0 and packets[-1].time > 3 - MIN_CPU_WINDOW_SECONDS
+        # a record before the first byte opens the first window; one after the last byte closes the
+        # last window or is less than a window later
+        assert (
+            packets[0].time - packets[0].seconds <= 0
+            and packets[-1].time > 3 - MIN_CPU_WINDOW_SECONDS
+        )
         plan = one.result.plan
         received, sent = counted(
             one.records[host.host], (plan.client if host.role == "client" else plan.server).ifindex
         )
-        assert sum((one.received or 0.0) * one.seconds for one in packets) == pytest.approx(received)
+        assert sum((one.received or 0.0) * one.seconds for one in packets) == pytest.approx(
+            received
+        )
         assert sum((one.sent or 0.0) * one.seconds for one in packets) == pytest.approx(sent)
         assert received > 100 and sent > 100
     for view in (one.final_view, one.stored):
@@ -284,20 +356,25 @@ def counted(records: Sequence[Counters], ifindex: int | None) -> tuple[int, int]
 
 
 @pytest.mark.parametrize("name", ["reverse", "reverse builtin"])
-def test_omitted_seconds_of_a_reverse_run_are_before_zero(runs: dict[str, WatchedRun], name: str) -> None:
+def test_omitted_seconds_of_a_reverse_run_are_before_zero(
+    runs: dict[str, WatchedRun], name: str
+) -> None:
     one = runs[name]
     (flow,) = one.live.flows
-    assert (flow.sender, flow.receiver, flow.side) == ("b", "a", "server")
+    assert (flow.sender, flow.receiver, one.result.plan.sending) == ("b", "a", ("server",))
     reported = one.intervals("client", sends=False)
-    assert [one.time for one in flow.arrivals] == sorted(one.end - one.omitted for one in reported)
-    assert -1 + INTERVAL <= flow.arrivals[0].time < 0 and flow.arrivals[-1].time > 2 - INTERVAL
-    assert flow.sender_states, "the server's sockets were looked at"
+    ends = sorted(one.end - one.omitted for one in reported)
+    assert [one.time for one in flow.points] == pytest.approx(ends, abs=1e-9)
+    assert -1 + INTERVAL <= ends[0] < 0 and flow.points[-1].time > 2 - INTERVAL
+    assert states(flow), "the server's sockets were looked at"
 
 
 def test_bidirectional_flows(runs: dict[str, WatchedRun]) -> None:
     one = runs["bidirectional"]
-    assert [flow.label for flow in one.live.flows] == ["a → b", "b → a"]
+    assert [direction_text(flow) for flow in one.live.flows] == ["a → b", "b → a"]
     for stored_view, flow in zip(one.live.flows, one.result.flows, strict=True):
         assert flow.goodput is not None
-        size = sum(one.bits_per_second * one.seconds for one in stored_view.arrivals)
-        assert size / sum(one.seconds for one in stored_view.arrivals) == pytest.approx(flow.goodput, rel=0.03)
+        size = sum(one.interval.bits_per_second * one.seconds for one in stored_view.points)
+        assert size / sum(one.seconds for one in stored_view.points) == pytest.approx(
+            flow.goodput, rel=0.03
+        )

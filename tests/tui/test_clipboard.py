@@ -59,7 +59,11 @@ def test_what_is_sent_to_a_terminal_is_in_a_file_too(tmp_path: Path) -> None:
 def test_without_a_clipboard_the_file_has_it(tmp_path: Path) -> None:
     terminal, path = Terminal(), tmp_path / "copied.txt"
     placed = terminal.clipboard("file", path).put(TWO_LINES)
-    assert (placed.title, placed.is_in_reach, placed.notes[-1]) == ("Saved 2 lines", False, f"saved in {path}")
+    assert (placed.title, placed.is_in_reach, placed.notes[-1]) == (
+        "Saved 2 lines",
+        False,
+        f"saved in {path}",
+    )
     assert not terminal.sent and path.read_text() == TWO_LINES.text + "\n"
 
 
@@ -78,7 +82,9 @@ class Tmux:
         self.run("new-session", "-d", "sleep 600")
 
     def run(self, *arguments: str) -> str:
-        return subprocess.run([*self._command, *arguments], check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            [*self._command, *arguments], check=True, capture_output=True, text=True
+        ).stdout
 
 
 @pytest.fixture
@@ -89,29 +95,43 @@ def tmux(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tmux]:
     monkeypatch.delenv("TMUX", raising=False)
     server = Tmux()
     try:
-        monkeypatch.setenv("TMUX", server.run("display-message", "-p", "#{socket_path},#{pid},0").strip())
+        monkeypatch.setenv(
+            "TMUX", server.run("display-message", "-p", "#{socket_path},#{pid},0").strip()
+        )
         yield server
     finally:
         server.run("kill-server")
 
 
 @pytest.mark.parametrize("setting", ["external", "off", "on"])
-async def test_in_tmux_its_buffer_has_it_whatever_its_settings(setting: str, tmux: Tmux, tmp_path: Path) -> None:
+async def test_in_tmux_its_buffer_has_it_whatever_its_settings(
+    setting: str, tmux: Tmux, tmp_path: Path
+) -> None:
     tmux.run("set-option", "-s", "set-clipboard", setting)
     terminal, path = Terminal(), tmp_path / "copied.txt"
     placed = await terminal.clipboard("tmux", path).put_into_tmux(TWO_LINES)
-    assert placed.title == "Copied 2 lines" and placed.notes == ("into tmux's buffer: prefix ] pastes it",)
+    assert placed.title == "Copied 2 lines" and placed.notes == (
+        "into tmux's buffer: prefix ] pastes it",
+    )
     assert tmux.run("show-buffer") == TWO_LINES.text
     assert not terminal.sent and not path.exists()
 
 
-async def test_a_tmux_that_has_ended_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_tmux_that_has_ended_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("TMUX", f"{tmp_path}/nothing,1,0")
     placed = await Terminal().clipboard("tmux", tmp_path / "copied.txt").put_into_tmux(TWO_LINES)
-    assert placed.title == "Saved 2 lines" and placed.notes[0] == "tmux did not take it" and not placed.is_in_reach
+    assert (
+        placed.title == "Saved 2 lines"
+        and placed.notes[0] == "tmux did not take it"
+        and not placed.is_in_reach
+    )
 
 
-async def test_a_tmux_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_tmux_that_hangs_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "tmux").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "tmux").chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")

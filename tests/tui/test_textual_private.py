@@ -1,4 +1,5 @@
-"""What is used of Textual, Rich and asyncssh beyond their public interface: all of it in two modules, each listed."""
+"""What is used of Textual, Rich and asyncssh beyond their public interface: all of it in two
+modules, each listed."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ from nictop.tui import textual_private
 from nictop.tui.widgets.base import whole_frames
 
 ROOT = Path(nictop.__file__).parent
-PRIVATE_MODULES = {module.__name__: Path(str(module.__file__)) for module in (textual_private, whole_frames)}
+PRIVATE_MODULES = {
+    module.__name__: Path(str(module.__file__)) for module in (textual_private, whole_frames)
+}
 """The second one has the order in which Textual lays out and draws a frame."""
 LIBRARIES = ("textual", "rich", "asyncssh")
 OWN = ("self", "cls", "super()")
@@ -78,7 +81,13 @@ USED: dict[type, set[str]] = {
         "_refresh_layout",
         "_screen_resized",
     },
-    Widget: {"_bindings", "_clear_arrangement_cache", "_layout_required", "_layout_updates", "_size"},
+    Widget: {
+        "_bindings",
+        "_clear_arrangement_cache",
+        "_layout_required",
+        "_layout_updates",
+        "_size",
+    },
     DOMNode: {"_attach"},
     ScrollView: {"_scroll_update"},
 }
@@ -159,9 +168,21 @@ def private_attributes(tree: ast.AST) -> Iterator[str]:
 
 def own_names(tree: ast.AST) -> set[str]:
     """Private names that a class body uses of itself and of its bases, and that it defines."""
-    found = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and ast.unparse(node.value) in OWN}
-    found |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-    found |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in OWN
+    }
+    found |= {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    found |= {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     return set(filter(is_private, found))
 
 
@@ -171,7 +192,9 @@ def modules_on_the_libraries() -> list[str]:
     for one in pkgutil.walk_packages([str(ROOT)], "nictop."):
         path = ROOT.parent.joinpath(*one.name.split("."))
         path = path / "__init__.py" if one.ispkg else path.with_suffix(".py")
-        if one.name != "nictop.__main__" and any(name in path.read_text("utf-8") for name in LIBRARIES):
+        if one.name != "nictop.__main__" and any(
+            name in path.read_text("utf-8") for name in LIBRARIES
+        ):
             importlib.import_module(one.name)
             found.append(one.name)
     return found
@@ -181,7 +204,12 @@ MODULES = modules_on_the_libraries()
 
 
 def test_the_modules_on_the_libraries_are_looked_at() -> None:
-    assert {"nictop.tui.app", "nictop.tui.driver", "nictop.tui.palette", "nictop.wire.ssh.connection"} <= set(MODULES)
+    assert {
+        "nictop.tui.app",
+        "nictop.tui.driver",
+        "nictop.tui.palette",
+        "nictop.wire.ssh.connection",
+    } <= set(MODULES)
 
 
 @pytest.mark.parametrize("module", [one for one in MODULES if one not in PRIVATE_MODULES])
@@ -214,13 +242,17 @@ def test_names_that_are_defined_here_are_not_those_of_textual() -> None:
     assert not DEFINED & library_names(Screen)
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in USED.items() for name in sorted(names)])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in USED.items() for name in sorted(names)]
+)
 def test_this_version_has_each_private_name(kind: type, name: str) -> None:
     assert name in library_names(kind)
 
 
 def test_the_version_is_bounded_and_this_one_is_allowed() -> None:
-    declared = re.findall(r'^ +"(textual[^"]*)"', (ROOT.parent / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    declared = re.findall(
+        r'^ +"(textual[^"]*)"', (ROOT.parent / "pyproject.toml").read_text("utf-8"), re.MULTILINE
+    )
     (textual,) = [Requirement(one) for one in declared if one[7:8] in "<>="]
     bounds = {one.operator for one in textual.specifier}
     assert bounds == {">=", "<"}

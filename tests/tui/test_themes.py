@@ -1,9 +1,10 @@
-"""Themes: text can be read on all of them, severities are told apart without colours and with each kind of colour
-blindness, and a chosen theme is there the next time.
+"""Themes: text can be read on all of them, severities are told apart without colours and with each
+kind of colour blindness, and a chosen theme is there the next time.
 
-The simulation of colour blindness is that of G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A Physiologically-based
-Model for Simulation of Color Vision Deficiency, IEEE Transactions on Visualization and Computer Graphics 15 (2009), its
-matrices for severity 1.0, on linear RGB. Distances are Euclidean in CIE L*a*b* (CIE76), where about 2 can just be seen.
+The simulation of colour blindness is that of G. M. Machado, M. M. Oliveira, L. A. F. Fernandes: A
+Physiologically-based Model for Simulation of Color Vision Deficiency, IEEE Transactions on
+Visualization and Computer Graphics 15 (2009), its matrices for severity 1.0, on linear RGB.
+Distances are Euclidean in CIE L*a*b* (CIE76), where about 2 can just be seen.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from nictop.tui.themes import (
     terminal_colours,
     theme_names,
 )
+from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.wire.ssh.authentication import Ask
 from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import finding
@@ -55,9 +57,21 @@ TEXTS = (*SEVERITY_TEXTS, "text-success", "text-muted", "text-primary", "text-se
 
 NORMAL_VISION = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 COLOUR_BLINDNESS = {
-    "protan": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-    "deutan": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
-    "tritan": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    "protan": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "deutan": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "tritan": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
 }
 VISIONS = {"normal": NORMAL_VISION, **COLOUR_BLINDNESS}
 MIN_DISTANCE = {2**24: 15.0, 256: 12.0}
@@ -88,14 +102,18 @@ DECORATION = frozenset("─│╭╮╰╯├┤┼━╋┄┊·▁▂▃▄▅
 Matrix = tuple[tuple[float, float, float], ...]
 
 
-# ------------------------------------------------------------------------------------------------------------ contrast
+# ----------------------------------------------------------------------------------------- contrast
 
 
 def variables(theme: Theme, colours: int = 2**24) -> dict[str, Color]:
-    """The colours of texts and backgrounds on the screen, as a terminal with so many colours draws them."""
+    """The colours of texts and backgrounds on the screen, as a terminal with so many colours draws
+    them."""
     found = {**theme.to_color_system().generate(), **theme.variables}
     system = ColorSystem.TRUECOLOR if colours > 256 else ColorSystem.EIGHT_BIT
-    return {name: Color(*drawn_colour(Color.parse(found[name]), system)) for name in (*TEXTS, *BACKGROUNDS)}
+    return {
+        name: Color(*drawn_colour(Color.parse(found[name]), system))
+        for name in (*TEXTS, *BACKGROUNDS)
+    }
 
 
 def drawn_colour(colour: Color, system: ColorSystem) -> ColorTriplet:
@@ -106,7 +124,11 @@ def test_contrast_is_that_of_the_guideline() -> None:
     """Known values: #767676 is the lightest grey that passes on white, #777777 fails."""
     white = Color.parse("#ffffff")
     assert contrast(white, Color.parse("#000000")) == pytest.approx(21)
-    assert contrast(Color.parse("#767676"), white) >= MIN_CONTRAST > contrast(Color.parse("#777777"), white)
+    assert (
+        contrast(Color.parse("#767676"), white)
+        >= MIN_CONTRAST
+        > contrast(Color.parse("#777777"), white)
+    )
 
 
 def test_the_themes_of_textual_are_offered() -> None:
@@ -139,7 +161,8 @@ def test_most_themes_of_textual_are_not_readable_as_they_are() -> None:
         for theme in BUILTIN_THEMES.values()
         if not theme.ansi
         and any(
-            contrast(Color.parse(theme.to_color_system().generate()[text]), background) < MIN_CONTRAST
+            contrast(Color.parse(theme.to_color_system().generate()[text]), background)
+            < MIN_CONTRAST
             for text in ("text-error", "text-warning")
             for background in [variables(readable_theme(theme.name))["primary-muted"]]
         )
@@ -147,15 +170,24 @@ def test_most_themes_of_textual_are_not_readable_as_they_are() -> None:
     assert len(unreadable) >= 5
 
 
-@pytest.mark.parametrize(("name", "background"), [("ansi-dark", "black"), ("ansi-light", "bright_white")])
+@pytest.mark.parametrize(
+    ("name", "background"), [("ansi-dark", "black"), ("ansi-light", "bright_white")]
+)
 @pytest.mark.parametrize("palette", [LINUX_CONSOLE, XTERM], ids=["console", "xterm"])
 def test_sixteen_colours_can_be_read(name: str, background: str, palette: dict[str, str]) -> None:
     """The foreground is that of the terminal."""
     theme = readable_theme(name)
-    chosen = {key: value for key, value in theme.variables.items() if key in TEXTS and value != "ansi_default"}
+    chosen = {
+        key: value
+        for key, value in theme.variables.items()
+        if key in TEXTS and value != "ansi_default"
+    }
     assert {"text-error", "text-warning", "text-success", "text-primary"} <= set(chosen)
     back = Color.parse(palette[background])
-    ratios = {key: contrast(Color.parse(palette[value.removeprefix("ansi_")]), back) for key, value in chosen.items()}
+    ratios = {
+        key: contrast(Color.parse(palette[value.removeprefix("ansi_")]), back)
+        for key, value in chosen.items()
+    }
     assert {key for key, ratio in ratios.items() if ratio < MIN_CONTRAST} == set()
 
 
@@ -166,7 +198,11 @@ class DrawnText(NamedTuple):
 
 def drawn_texts(screen: Screen, widget: str = "Screen") -> Iterator[DrawnText]:
     """Segments of the screen, or of a widget in it, that have text."""
-    region = screen.app.screen.query_one(widget).region if widget != "Screen" else screen.app.screen.region
+    region = (
+        screen.app.screen.query_one(widget).region
+        if widget != "Screen"
+        else screen.app.screen.region
+    )
     for row in screen.app.screen._compositor.render_strips()[region.y : region.bottom]:
         for segment in Strip(row).crop(region.x, region.right):
             text = "".join(one for one in segment.text if one not in DECORATION).strip()
@@ -189,10 +225,13 @@ async def test_what_is_drawn_can_be_read_on_every_theme() -> None:
                 await screen.settle()
                 texts = list(drawn_texts(screen, widget))
                 assert len(texts) > 20, (name, key)
-                assert [one for one in texts if drawn_contrast(one.style) < MIN_CONTRAST] == [], (name, key)
+                assert [one for one in texts if drawn_contrast(one.style) < MIN_CONTRAST] == [], (
+                    name,
+                    key,
+                )
 
 
-# ---------------------------------------------------------------------------------------------------- colour blindness
+# --------------------------------------------------------------------------------- colour blindness
 
 
 def linear(colour: Color) -> list[float]:
@@ -214,7 +253,9 @@ def lab(light: list[float]) -> tuple[float, float, float]:
         0.2126 * red + 0.7152 * green + 0.0722 * blue,
         (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.0890,
     )
-    fx, fy, fz = (one ** (1 / 3) if one > 216 / 24389 else (24389 / 27 * one + 16) / 116 for one in (x, y, z))
+    fx, fy, fz = (
+        one ** (1 / 3) if one > 216 / 24389 else (24389 / 27 * one + 16) / 116 for one in (x, y, z)
+    )
     return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
 
 
@@ -240,13 +281,15 @@ def test_the_default_is_safe_for_colour_blind_people(vision: str) -> None:
 def test_severities_are_apart_on_every_theme(name: str, vision: str, number: int) -> None:
     colours = variables(readable_theme(name, number), number)
     distances = [
-        distance(colours[one], colours[other], VISIONS[vision]) for one, other in combinations(SEVERITY_TEXTS, 2)
+        distance(colours[one], colours[other], VISIONS[vision])
+        for one, other in combinations(SEVERITY_TEXTS, 2)
     ]
     assert min(distances) >= MIN_DISTANCE[number]
 
 
 def test_colours_that_look_alike_are_noticed() -> None:
-    """Error and dim text of textual-dark; red and green of the same lightness; and every vision keeps greys."""
+    """Error and dim text of textual-dark; red and green of the same lightness; and every vision
+    keeps greys."""
     error, dim = Color.parse("#d17e92"), Color.parse("#a0a0a0")
     assert distance(error, dim, NORMAL_VISION) > 30
     assert distance(error, dim, COLOUR_BLINDNESS["deutan"]) < 10
@@ -257,14 +300,20 @@ def test_colours_that_look_alike_are_noticed() -> None:
         assert seen(dim, matrix) == pytest.approx(linear(dim), abs=1e-3)
 
 
-# ------------------------------------------------------------------------------------------ severities without colours
+# ----------------------------------------------------------------------- severities without colours
 
 
-async def rows_with(severity: Severity, view: str, size: tuple[int, int], glyphs: Glyphs) -> list[list[DrawnText]]:
+async def rows_with(
+    severity: Severity, view: str, size: tuple[int, int], glyphs: Glyphs
+) -> list[list[DrawnText]]:
     """A view of a host with one finding: each row, with its styles."""
     async with live_screen(size, glyphs=glyphs) as screen:
-        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")))
-        await screen.show_diagnosis(Diagnosis((finding(severity=severity, host=screen.nictop.hosts.chosen),), ()))
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
+        )
+        await screen.show_diagnosis(
+            Diagnosis((finding(severity=severity, host=screen.nictop.hosts.chosen),), ())
+        )
         await screen.press(view)
         await screen.settle()
         rows = screen.app.screen._compositor.render_strips()
@@ -274,7 +323,9 @@ async def rows_with(severity: Severity, view: str, size: tuple[int, int], glyphs
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("view", ["1", "4", "5"])
-async def test_severities_never_differ_by_colour_alone(view: str, size: tuple[int, int], glyphs: Glyphs) -> None:
+async def test_severities_never_differ_by_colour_alone(
+    view: str, size: tuple[int, int], glyphs: Glyphs
+) -> None:
     severities: tuple[Severity, ...] = ("critical", "warning", "info")
     drawn = [await rows_with(severity, view, size, glyphs) for severity in severities]
     compared = 0
@@ -286,7 +337,7 @@ async def test_severities_never_differ_by_colour_alone(view: str, size: tuple[in
     assert compared >= 3
 
 
-# --------------------------------------------------------------------------------------------------- choosing a theme
+# --------------------------------------------------------------------------------- choosing a theme
 
 
 @pytest.mark.parametrize(
@@ -300,7 +351,9 @@ async def test_severities_never_differ_by_colour_alone(view: str, size: tuple[in
         ({"TERM": "xterm", "COLORTERM": "truecolor"}, 2**24),
     ],
 )
-def test_colours_of_a_terminal(environment: dict[str, str], colours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_of_a_terminal(
+    environment: dict[str, str], colours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("TERM", "COLORTERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -311,7 +364,9 @@ def test_colours_of_a_terminal(environment: dict[str, str], colours: int, monkey
 @pytest.mark.parametrize("colours", [16, 256, 2**24])
 @pytest.mark.parametrize("chosen", ["", "nord", "ansi-light"])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_a_terminal_gets_a_theme_that_it_can_show(chosen: str, colours: int, glyphs: Glyphs) -> None:
+def test_a_terminal_gets_a_theme_that_it_can_show(
+    chosen: str, colours: int, glyphs: Glyphs
+) -> None:
     started = NictopApp(_no_source, theme=chosen, glyphs=glyphs, colours=colours)
     on_console = {"": "ansi-dark", "nord": "ansi-dark", "ansi-light": "ansi-light"}
     wanted = on_console[chosen] if colours == 16 or glyphs.is_ascii else chosen
@@ -345,7 +400,9 @@ async def test_a_theme_is_chosen_in_the_palette_and_kept(configuration: Path) ->
         await screen.settle()
         assert screen.app.theme == "nord"
         assert "Kept in" in "\n".join(screen.drawn())
-        backgrounds = {one.style.bgcolor.name for one in drawn_texts(screen) if one.style.bgcolor is not None}
+        backgrounds = {
+            one.style.bgcolor.name for one in drawn_texts(screen) if one.style.bgcolor is not None
+        }
         assert "#2e3440" in backgrounds
     assert read_configuration(str(configuration)).theme == "nord"
     assert tui_run._keys_and_theme()[1] == "nord"
@@ -355,12 +412,21 @@ async def test_a_theme_is_chosen_in_the_palette_and_kept(configuration: Path) ->
 async def test_themes_are_chosen_one_after_the_other(configuration: Path) -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
-        for name in ("solarized-light", "ansi-dark", "dracula", "ansi-light", "textual-light", DEFAULT_THEME):
+        for name in (
+            "solarized-light",
+            "ansi-dark",
+            "dracula",
+            "ansi-light",
+            "textual-light",
+            DEFAULT_THEME,
+        ):
             await choose(screen, name)
             assert (screen.app.theme, read_configuration(str(configuration)).theme) == (name, name)
             if name in RGB_THEMES:
                 wanted = variables(readable_theme(name))["background"].hex.lower()
-                assert wanted in {one.style.bgcolor.name for one in drawn_texts(screen) if one.style.bgcolor}
+                assert wanted in {
+                    one.style.bgcolor.name for one in drawn_texts(screen) if one.style.bgcolor
+                }
 
 
 async def test_a_console_with_16_colours_is_offered_its_own_themes(configuration: Path) -> None:
@@ -390,7 +456,9 @@ def test_a_theme_that_does_not_exist_is_an_error(configuration: Path) -> None:
 
 
 @pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
-async def test_without_colours_a_theme_of_the_terminal_writes_none(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_a_theme_of_the_terminal_writes_none(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of them were black on black: on a console with NO_COLOR nothing could be read."""
     monkeypatch.setenv("NO_COLOR", "1")
     async with live_screen(NARROW) as screen:
@@ -403,7 +471,9 @@ async def test_without_colours_a_theme_of_the_terminal_writes_none(theme: str, m
 
 
 @pytest.mark.parametrize("theme", ["", "nord", "solarized-light"])
-async def test_without_colours_nothing_is_coloured(theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_nothing_is_coloured(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
@@ -414,6 +484,34 @@ async def test_without_colours_nothing_is_coloured(theme: str, monkeypatch: pyte
             await screen.settle()
         texts = list(drawn_texts(screen))
         assert any(UNICODE.critical in one.text for one in texts)
-        colours = {one for text in texts for one in (text.style.color, text.style.bgcolor) if one is not None}
+        colours = {
+            one
+            for text in texts
+            for one in (text.style.color, text.style.bgcolor)
+            if one is not None
+        }
         coloured = [one for one in colours if one.triplet is not None and len(set(one.triplet)) > 1]
         assert coloured == []
+
+
+@pytest.mark.parametrize("theme", ["nictop", "nord", "solarized-light", "ansi-dark", "ansi-light"])
+async def test_without_colours_a_warning_stands_out_and_a_critical_one_no_less(
+    theme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A figure with a yellow hue alone was as any other one, and red was a darker grey."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with live_screen(NARROW) as screen:
+        screen.app.register_theme(readable_theme(theme))
+        screen.app.theme = theme
+        await screen.settle()
+        view = screen.app.screen.query_one(DeviceTable)
+        plain, warning, critical = map(view._style, ("", "warn", "bad"))
+        assert warning.bold and not plain.bold
+        assert critical == warning
+
+
+async def test_a_terminal_with_few_colours_has_warnings_in_bold() -> None:
+    async with live_screen(NARROW, glyphs=ASCII) as screen:
+        view = screen.app.screen.query_one(DeviceTable)
+        assert all(view._style(name).bold for name in ("warn", "bad"))
+        assert not view._style("").bold

@@ -1,4 +1,5 @@
-"""A line is decoded into records of the right types, or rejected with an error that names the field."""
+"""A line is decoded into records of the right types, or rejected with an error that names the
+field."""
 
 from __future__ import annotations
 
@@ -12,7 +13,16 @@ from hypothesis import strategies as st
 from nictop.errors import NictopError
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.requests import parse_request
-from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
+from nictop.probe.records import (
+    MAX_LINE_BYTES,
+    PROTOCOL,
+    Counters,
+    Hello,
+    Line,
+    Request,
+    Trouble,
+    Unreadable,
+)
 from nictop.wire import codec
 from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
 
@@ -40,13 +50,17 @@ def test_hello_of_this_probe() -> None:
     decoded = decode(line_of("hello", hello(1.0))).hello
     assert decoded is not None and decoded.protocol == PROTOCOL
     check_protocol(decoded)
-    with pytest.raises(ProtocolMismatch, match=f"protocol version {PROTOCOL + 1} of the probe") as caught:
+    with pytest.raises(
+        ProtocolMismatch, match=f"protocol version {PROTOCOL + 1} of the probe"
+    ) as caught:
         check_protocol(dataclasses.replace(decoded, protocol=PROTOCOL + 1))
     assert caught.value.hint
 
 
 def test_unknown_fields_and_records_are_ignored() -> None:
-    assert decode(b'{"trouble": {"time": 1, "message": "m", "later": [1]}}') == Line(trouble=Trouble(1.0, "m"))
+    assert decode(b'{"trouble": {"time": 1, "message": "m", "later": [1]}}') == Line(
+        trouble=Trouble(1.0, "m")
+    )
     assert decode(b'{"later": {}}') == Line()
 
 
@@ -59,10 +73,14 @@ def test_unknown_fields_and_records_are_ignored() -> None:
         (b'{"counters": {"time": 1.0}}', "links"),
         (b'{"counters": {"time": "1", "links": {}, "cpus": {}}}', "$.counters.time"),
         (b'{"counters": {"time": 1, "links": {"x": []}, "cpus": {}}}', "$.counters.links"),
-        (b'{"counters": {"time": 1, "links": {"1": [1.5]}, "cpus": {}}}', "$.counters.links[...][0]"),
+        (
+            b'{"counters": {"time": 1, "links": {"1": [1.5]}, "cpus": {}}}',
+            "$.counters.links[...][0]",
+        ),
         (b'{"link_change": {"time": 1, "ifindex": true}}', "$.link_change.ifindex"),
         (
-            b'{"trouble": {"time": 1, "message": "a"}, "counters": {"time": 1, "links": {}, "cpus": {}}}',
+            b'{"trouble": {"time": 1, "message": "a"}, "counters": {"time": 1, "links": {}, '
+            b'"cpus": {}}}',
             "more than one",
         ),
         (b'{"trouble": {"time": 1, "message": "\xff"}}', "invalid line from the probe"),
@@ -81,11 +99,14 @@ def test_invalid_lines_are_rejected_with_the_reason(line: bytes, expected: str) 
     [
         b'{"counters": {"time": 1, "links": {"1": [%s]}, "cpus": {}}}',
         b'{"counters": {"time": 1, "links": {"%s": []}, "cpus": {}}}',
-        b'{"counters": {"time": 1, "links": {}, "cpus": {}, "channels": {"1": {"2": [0, null, %s]}}}}',
+        b'{"counters": {"time": 1, "links": {}, "cpus": {}, "channels": {"1": {"2": [0, null, '
+        b"%s]}}}}",
         b'{"counters": {"time": 1, "links": {}, "cpus": {"0": [1, %s]}}}',
     ],
 )
-@pytest.mark.parametrize("number", [b"%d" % (2**64), b"-%d" % (2**63 + 1), b"1" + b"0" * 400, b"-1" + b"0" * 5000])
+@pytest.mark.parametrize(
+    "number", [b"%d" % (2**64), b"-%d" % (2**63 + 1), b"1" + b"0" * 400, b"-1" + b"0" * 5000]
+)
 def test_numbers_of_more_than_64_bits_are_rejected(line: bytes, number: bytes) -> None:
     """No kernel counter is wider; Python's division would raise OverflowError from 10^309 on."""
     with pytest.raises(LineError, match=r"64 bits|out of range"):
@@ -94,7 +115,8 @@ def test_numbers_of_more_than_64_bits_are_rejected(line: bytes, number: bytes) -
 
 @pytest.mark.parametrize("time", [b"1e308", b"-1E+99", b"1.5e20", b"-1" + b"0" * 20 + b".5"])
 def test_times_of_more_than_64_bits_are_rejected(time: bytes) -> None:
-    """CLOCK_MONOTONIC is 64 bits of nanoseconds; the time axis of a chart would be infinitely long."""
+    """CLOCK_MONOTONIC is 64 bits of nanoseconds; the time axis of a chart would be infinitely
+    long."""
     with pytest.raises(LineError, match="64 bits"):
         decode(b'{"counters": {"time": %s, "links": {}, "cpus": {}}}' % time)
 
@@ -105,9 +127,16 @@ def test_small_times_are_accepted() -> None:
 
 
 def test_long_numbers_in_a_text_are_accepted() -> None:
-    decoded = decode(b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}')
+    decoded = decode(
+        b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}'
+    )
     assert decoded.trouble is not None and decoded.trouble.message.endswith("7890")
-    assert decode(b'{"counters": {"time": 1, "links": {"1": [%d]}, "cpus": {}}}' % (2**64 - 1)).counters is not None
+    assert (
+        decode(
+            b'{"counters": {"time": 1, "links": {"1": [%d]}, "cpus": {}}}' % (2**64 - 1)
+        ).counters
+        is not None
+    )
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,10 +164,15 @@ def test_any_bytes_are_a_line_or_rejected(line: bytes) -> None:
 
 
 @given(st.floats(0.1, 60.0), st.lists(st.integers(1, 2**31 - 1), max_size=64), st.booleans())
-def test_the_probe_parses_encoded_requests(interval: float, watch: list[int], inventory: bool) -> None:
+def test_the_probe_parses_encoded_requests(
+    interval: float, watch: list[int], inventory: bool
+) -> None:
     line = encode_request(Request(interval=interval, watch=tuple(watch), inventory=inventory))
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
-    assert parse_request(line) == ({"interval": interval, "watch": watch, "inventory": inventory}, "")
+    assert parse_request(line) == (
+        {"interval": interval, "watch": watch, "inventory": inventory},
+        "",
+    )
 
 
 def test_fields_that_are_none_are_not_sent() -> None:

@@ -1,5 +1,5 @@
-"""Every text and every collection that a line can hold has a limit: by the types of the records, so that a new one is
-included without a change here.
+"""Every text and every collection that a line can hold has a limit: by the types of the records, so
+that a new one is included without a change here.
 """
 
 from __future__ import annotations
@@ -50,13 +50,17 @@ def smallest(hint: Any) -> Any:
 
 def record(kind: Any, /, **other: Any) -> dict[str, Any]:
     hints = typing.get_type_hints(kind)
-    needed = [one.name for one in dataclasses.fields(kind)
-              if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING]  # fmt: skip
+    needed = [
+        one.name
+        for one in dataclasses.fields(kind)
+        if one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING
+    ]
     return {**{name: smallest(hints[name]) for name in needed}, **other}
 
 
 def with_long_text(hint: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """(record and field, value in which this text is long), for every text in values of this type."""
+    """(record and field, value in which this text is long), for every text in values of this
+    type."""
     kind, members = without_none(hint), typing.get_args(without_none(hint))
     origin = typing.get_origin(kind)
     if kind is str:
@@ -66,7 +70,14 @@ def with_long_text(hint: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif origin is tuple:
         for number, member in enumerate(members):
             for where, value in with_long_text(member, path):
-                yield where, [*map(smallest, members[:number]), value, *map(smallest, members[number + 1 :])]
+                yield (
+                    where,
+                    [
+                        *map(smallest, members[:number]),
+                        value,
+                        *map(smallest, members[number + 1 :]),
+                    ],
+                )
     elif origin is dict:
         if members[0] is str:
             yield path, {LONG: smallest(members[1])}
@@ -79,18 +90,25 @@ def with_long_text(hint: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def long_collections(hint: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """(record and field, value with too many entries), for the collections that the fields of a record hold."""
+    """(record and field, value with too many entries), for the collections that the fields of a
+    record hold."""
     kind, members = without_none(hint), typing.get_args(without_none(hint))
     origin = typing.get_origin(kind)
     many = limits.MAX_ENTRIES.get(path, limits.MAX_OTHER_ENTRIES) + 1
     if origin is tuple and members[-1] is ...:
         yield path, [smallest(members[0])] * many
-        yield from ((where, [value]) for where, value in long_collections(members[0], path) if where != path)
+        yield from (
+            (where, [value]) for where, value in long_collections(members[0], path) if where != path
+        )
     elif origin is dict:
         keys = map(str, range(many))
         yield path, dict.fromkeys(keys, smallest(members[1]))
         key = smallest(members[0])
-        yield from ((where, {key: value}) for where, value in long_collections(members[1], path) if where != path)
+        yield from (
+            (where, {key: value})
+            for where, value in long_collections(members[1], path)
+            if where != path
+        )
     elif dataclasses.is_dataclass(kind):
         for name, one in typing.get_type_hints(kind).items():
             for where, value in long_collections(one, f"{kind.__name__}.{name}"):  # type: ignore[union-attr]
@@ -109,7 +127,9 @@ def longest(value: Any) -> tuple[int, int]:
     else:
         return 0, 0
     found = list(map(longest, inner))
-    return max((text for text, _ in found), default=0), max((number for _, number in found), default=0) or size
+    return max((text for text, _ in found), default=0), max(
+        (number for _, number in found), default=0
+    ) or size
 
 
 def decoded(name: str, value: Any) -> Any:

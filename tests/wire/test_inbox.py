@@ -59,7 +59,11 @@ async def test_full_and_room_depend_on_queued_bytes(stack: ExitStack) -> None:
         await inbox.next()
         taken += 1
     assert not is_full(inbox)
-    assert len(rooms) == 1 and RESUME_QUEUED_BYTES - len(line) < rooms[0] <= RESUME_QUEUED_BYTES and taken > 5
+    assert (
+        len(rooms) == 1
+        and RESUME_QUEUED_BYTES - len(line) < rooms[0] <= RESUME_QUEUED_BYTES
+        and taken > 5
+    )
 
 
 async def test_small_parts_count_a_minimum_size(stack: ExitStack) -> None:
@@ -227,7 +231,9 @@ async def test_the_pause_after_work_is_as_long_as_the_work_took(
     assert budget.host_scheduler().quiet_until == pytest.approx(10.2)
 
 
-async def test_the_share_is_divided_among_hosts(monkeypatch: pytest.MonkeyPatch, stack: ExitStack) -> None:
+async def test_the_share_is_divided_among_hosts(
+    monkeypatch: pytest.MonkeyPatch, stack: ExitStack
+) -> None:
     now = 0.0
     monkeypatch.setattr(budget, "time", SimpleNamespace(monotonic=lambda: now))
     shares = [stack.enter_context(HostBudget()) for _ in range(10)]
@@ -246,7 +252,8 @@ async def test_the_share_is_divided_among_hosts(monkeypatch: pytest.MonkeyPatch,
 async def test_all_hosts_together_work_shortly_before_a_key_is_handled(
     count: int, most: float, stack: ExitStack
 ) -> None:
-    """CPU seconds of small lines that `count` hosts may use before each of them has to wait for its turn."""
+    """CPU seconds of small lines that `count` hosts may use before each of them has to wait for its
+    turn."""
     budgets = [stack.enter_context(HostBudget()) for _ in range(count)]
     used = 0.0
     for one in budgets:
@@ -261,7 +268,8 @@ async def test_all_hosts_together_work_shortly_before_a_key_is_handled(
 async def test_overloaded_hosts_take_turns_and_do_not_delay_another(
     monkeypatch: pytest.MonkeyPatch, stack: ExitStack
 ) -> None:
-    """Measured by the items delivered between the arrival of a line and the time at which it is taken."""
+    """Measured by the items delivered between the arrival of a line and the time at which it is
+    taken."""
     monkeypatch.setattr(budget, "TOTAL_BURST_SECONDS", 0.0)
     monkeypatch.setattr(budget, "MIN_BURST_SECONDS", 0.0)
     floods = [Inbox(stack.enter_context(HostBudget()), ignore) for _ in range(64)]

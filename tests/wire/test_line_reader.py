@@ -38,9 +38,16 @@ def test_any_bytes_give_items_or_an_error(parts: list[bytes]) -> None:
 @given(st.integers(1, 200))
 def test_items_do_not_depend_on_how_bytes_are_split(size: int) -> None:
     reader, stream = LineReader(), HELLO + TROUBLE * 3
-    items = [item for at in range(0, len(stream), size) for item in reader.feed(stream[at : at + size])]
+    items = [
+        item for at in range(0, len(stream), size) for item in reader.feed(stream[at : at + size])
+    ]
     assert items[0] == SourceState("live")
-    assert [item.trouble is not None for item in items[1:] if isinstance(item, Line)] == [False, True, True, True]
+    assert [item.trouble is not None for item in items[1:] if isinstance(item, Line)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
 
 
 def test_an_endless_line_is_rejected_without_storing_it() -> None:
@@ -85,7 +92,11 @@ def test_terminal_control_sequences_are_removed() -> None:
 )
 def test_every_connection_error_has_a_message_and_a_hint(error: OSError, text: str) -> None:
     found = unreachable_error(error, "h")
-    assert text in found.message and found.hint and error_text(found) == f"{found.message}; {found.hint}"
+    assert (
+        text in found.message
+        and found.hint
+        and error_text(found) == f"{found.message}; {found.hint}"
+    )
 
 
 def test_the_ping_with_the_shortest_round_trip_counts() -> None:
@@ -96,15 +107,23 @@ def test_the_ping_with_the_shortest_round_trip_counts() -> None:
         assert estimate is not None and abs(estimate.offset - offset) <= estimate.uncertainty
         now += 2
     assert clock.estimate is not None
-    assert clock.estimate.uncertainty == pytest.approx(0.003) and clock.estimate.offset == pytest.approx(999.999)
+    assert clock.estimate.uncertainty == pytest.approx(
+        0.003
+    ) and clock.estimate.offset == pytest.approx(999.999)
     for _ in range(FILTER_PINGS):  # old pings leave the filter: clocks drift
         number = clock.ping(now)
         clock.pong(Pong(number, now + 0.05 + 2000), now + 0.1)
         now += 2
-    assert clock.estimate.offset == pytest.approx(2000) and clock.estimate.uncertainty == pytest.approx(0.05)
+    assert clock.estimate.offset == pytest.approx(
+        2000
+    ) and clock.estimate.uncertainty == pytest.approx(0.05)
 
 
-@given(st.lists(st.tuples(st.integers(-2, 5), st.floats(allow_nan=False, allow_infinity=False)), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(-2, 5), st.floats(allow_nan=False, allow_infinity=False)), max_size=30
+    )
+)
 def test_pongs_without_a_ping_are_ignored(pongs: list[tuple[int, float]]) -> None:
     clock = PingClock()
     expected = clock.ping(0.0)

@@ -1,4 +1,5 @@
-"""The probe as a child of the program: told how it is, restarted when it fails, and never left behind."""
+"""The probe as a child of the program: told how it is, restarted when it fails, and never left
+behind."""
 
 from __future__ import annotations
 
@@ -69,13 +70,18 @@ async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch)
         assert received[:2] == [SourceState("connecting"), SourceState("live")]
         assert isinstance(received[2], Line) and received[2].hello is not None
         # the clock of this machine is one with ours
-        clock = next(item.clock for item in received if isinstance(item, Line) and item.clock is not None)
+        clock = next(
+            item.clock for item in received if isinstance(item, Line) and item.clock is not None
+        )
         assert (clock.offset, clock.uncertainty) == (0.0, 0.0)
         pid = received[2].hello.pid
         assert source.pids == (pid,)
         assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it
         await source.request(Request(watch=(2**30,)))
-        await items_until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
+        await items_until(
+            items,
+            lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable,
+        )
         await source.close()
         assert gone(pid)
         await source.close()
@@ -88,7 +94,11 @@ async def test_another_python(python: str) -> None:
     greeting = next(item.hello for item in received if isinstance(item, Line) and item.hello)
     assert os.path.basename(python) == "python" + greeting.python.rpartition(".")[0]
     inventory = received[-1]
-    assert isinstance(inventory, Line) and inventory.inventory is not None and inventory.inventory.links
+    assert (
+        isinstance(inventory, Line)
+        and inventory.inventory is not None
+        and inventory.inventory.links
+    )
 
 
 async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> None:
@@ -101,12 +111,19 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
         received = await items_until(items, is_state("lost"))
         lost = received[-1]
         assert isinstance(lost, SourceState)
-        assert "SIGKILL" in lost.message and lost.retry_in is not None and 0 < lost.retry_in <= QUICK[1]
+        assert (
+            "SIGKILL" in lost.message
+            and lost.retry_in is not None
+            and 0 < lost.retry_in <= QUICK[1]
+        )
         again = await items_until(items, has_record("hello"))
         assert isinstance(again[-1], Line) and again[-1].hello is not None
         assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
         await items_until(
-            items, lambda item: isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
+            items,
+            lambda item: (
+                isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
+            ),
         )
 
 
@@ -117,15 +134,23 @@ async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> N
         ("raise RuntimeError('broken')", "status 1: RuntimeError: broken"),
         ("for _ in range(9): say('garbage')", "too many invalid lines"),
         ("for _ in range(9): say('{}')", "the first line is not a hello"),
-        ("greet(); [say('\\x00\\xff') for _ in range(9)]; time.sleep(60)", "too many invalid lines"),
-        ("greet(); say('{\"counters\": 1}')\nfor _ in range(5): say('{\"counters\": 1}')", "$.counters"),
+        (
+            "greet(); [say('\\x00\\xff') for _ in range(9)]; time.sleep(60)",
+            "too many invalid lines",
+        ),
+        (
+            "greet(); say('{\"counters\": 1}')\nfor _ in range(5): say('{\"counters\": 1}')",
+            "$.counters",
+        ),
         ("os.write(1, b'\\xff' * 1000)", "ended with status 0"),
         ("sys.stderr.write('y' * 10**6 + '\\nlast words\\n'); sys.exit(1)", "status 1: last words"),
         ("\nwhile True: os.write(1, b'x' * 65536)", "line of more than"),
         ("os.kill(os.getpid(), 6)", "SIGABRT"),
     ],
 )
-async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, sentence: str) -> None:
+async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(
+    code: str, sentence: str
+) -> None:
     async with following(source := LocalSource(0.1, command=program(code), retry=QUICK)) as items:
         received = await items_until(items, is_state("lost"))
         assert isinstance(received[-1], SourceState)
@@ -135,15 +160,22 @@ async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, 
         await items_until(items, is_state("connecting"))
 
 
-@pytest.mark.parametrize("code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"])
+@pytest.mark.parametrize(
+    "code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"]
+)
 async def test_a_child_that_hangs_is_ended(code: str) -> None:
-    async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence_timeout=0.5)) as items:
+    async with following(
+        LocalSource(0.1, command=program(code), retry=QUICK, silence_timeout=0.5)
+    ) as items:
         received = await items_until(items, is_state("lost"))
         assert isinstance(received[-1], SourceState) and received[-1].message
 
 
 async def test_a_child_that_ignores_every_friendly_end() -> None:
-    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); greet()\nwhile True: time.sleep(1)"
+    code = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); greet()\nwhile True: "
+        "time.sleep(1)"
+    )
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:
         await items_until(items, has_record("hello"))
@@ -154,9 +186,13 @@ async def test_a_child_that_ignores_every_friendly_end() -> None:
 
 
 async def test_another_protocol_is_not_tried_again() -> None:
-    async with following(LocalSource(0.1, command=program("greet(protocol=99); time.sleep(60)"), retry=QUICK)) as items:
+    async with following(
+        LocalSource(0.1, command=program("greet(protocol=99); time.sleep(60)"), retry=QUICK)
+    ) as items:
         received = await items_until(items, is_state("failed"))
-        assert isinstance(received[-1], SourceState) and "protocol version 99" in received[-1].message
+        assert (
+            isinstance(received[-1], SourceState) and "protocol version 99" in received[-1].message
+        )
         with pytest.raises(StopAsyncIteration):
             await anext(items)
 
@@ -168,7 +204,10 @@ async def test_a_python_that_is_not_there() -> None:
 
 
 async def test_a_bad_line_now_and_then_is_said_and_survived() -> None:
-    code = "greet()\nfor n in range(30): say('bad'); say(json.dumps({'trouble': {'time': n, 'message': 'm'}}))\n"
+    code = (
+        "greet()\nfor n in range(30): say('bad'); say(json.dumps({'trouble': {'time': n, "
+        "'message': 'm'}}))\n"
+    )
     async with following(LocalSource(0.1, command=program(code + "time.sleep(60)"))) as items:
         received = await items_until(
             items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == 29
@@ -218,9 +257,13 @@ async def test_a_cancelled_consumer_leaves_no_process() -> None:
 
 
 async def test_closing_while_no_items_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines wait in an inbox with an end; a reader that is held up by it does not hold up the end."""
+    """Lines wait in an inbox with an end; a reader that is held up by it does not hold up the
+    end."""
     monkeypatch.setattr(inbox, "MAX_QUEUED_BYTES", 3000)
-    code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"
+    code = (
+        "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' "
+        "* 999}}))"
+    )
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:
         await items_until(items, has_record("trouble"))
@@ -261,7 +304,10 @@ def test_libraries_are_found_without_being_imported() -> None:
     places = library_directories()
     assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records", "__init__.py"))
     assert any(os.path.isdir(os.path.join(place, "jeepney")) for place in places)
-    code = f"import sys; sys.path += {places!r}; from nictop.wire.local import library_directories as found; found(); "
+    code = (
+        f"import sys; sys.path += {places!r}; from nictop.wire.local import "
+        f"library_directories as found; found(); "
+    )
     code += "print('jeepney' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

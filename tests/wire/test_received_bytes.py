@@ -1,4 +1,5 @@
-"""Every receiver of a stream takes one byte at a time in the same time, however much it has received before."""
+"""Every receiver of a stream takes one byte at a time in the same time, however much it has
+received before."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ import pytest
 from nictop.probe.protocol.requests import RequestLines
 from nictop.probe.traffic.child import TrafficChild
 from nictop.wire.budget import HostBudget
+from nictop.wire.channel import STDERR_DATATYPE
 from nictop.wire.esxi.shell import EsxiShell
 from nictop.wire.inbox import Inbox
 from nictop.wire.line_reader import LineReader
 from nictop.wire.ssh import remote_probe
 from nictop.wire.ssh.authentication import Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
-from nictop.wire.ssh.channel import STDERR_DATATYPE
 from nictop.wire.ssh.remote_probe import RemoteProbe
 from tests.support.growing import growing_bytes, growing_in
 
@@ -49,7 +50,9 @@ def take_all(inbox: Inbox) -> None:
 
 def probe() -> RemoteProbe:
     bundle: Any = None
-    return RemoteProbe(RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "h", Credentials(None), HostBudget())
+    return RemoteProbe(
+        RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "h", Credentials(None), HostBudget()
+    )
 
 
 @contextmanager
@@ -59,7 +62,11 @@ def noise() -> Iterator[Feed]:
         patch.setattr(remote_probe, "MAX_NOISE_BYTES", 2 * TOTAL_BYTES)
         one = probe()
         yield lambda byte: one.receive(byte, None)
-        assert one.error is None and one._noise is not None and len(one._noise) > TOTAL_BYTES - 2 * BIG_BYTES
+        assert (
+            one.error is None
+            and one._noise is not None
+            and len(one._noise) > TOTAL_BYTES - 2 * BIG_BYTES
+        )
 
 
 @contextmanager
@@ -146,14 +153,24 @@ GROWING = {
 """Place in the source where bytes are added to those before → the receiver that feeds it."""
 BOUNDED = {
     "wire.local._Run._stderr": "the last 2000 bytes",
+    "recording.segments.read data": "what was asked for, from one file after the other",
     "wire.ssh.receive_limit.ReceiveLimit._waiting": "the socket is not read while something waits",
+    "wire.guests.tunnel.Tunnel._stderr": "the last 2000 bytes",
     "probe.traffic.builtin.connections.read_exactly data": "a greeting",
     "probe.traffic.builtin.server.PendingConnection.received": "a greeting",
-    "probe.traffic.child.TrafficChild._status": "written by a child of our own before it runs another program",
+    "probe.traffic.child.TrafficChild._status": "written by a child of our own before it runs "
+    "another program",
     "probe.traffic.drops.monitor.read_line received": "4096 bytes",
     "probe.changes.undo_guard.Guard._received": "commands of our own process",
+    "probe.reach.agent_bridge.Bridge._for_output": "64 KiB, and one record of the guest",
+    "probe.reach.agent_client.SocketTransport._received": "what is new is searched once",
+    "probe.reach.agent_client.VirshTransport._received": "the same",
+    "probe.reach.agent_guardian.watch told": "handles that our own process has opened",
+    "probe.reach.guest_relay.Relay._for_agent": "64 KiB, and what was read at once",
+    "probe.reach.guest_relay.Relay._for_child": "64 KiB",
     "probe.inventory.child.InventoryChild._output": "written by a child of our own, in large parts",
-    "probe.kernel.dbus_calls.BusConnection._buffer": "a message of the bus of this host has its length in front",
+    "probe.kernel.dbus_calls.BusConnection._buffer": "a message of the bus of this host has its "
+    "length in front",
     "probe.kernel.dbus_calls.each data": "sent",
     "probe.events.networkmanager.NetworkManagerSignals._buffer": "the same as for dbus_calls",
     "probe.inventory.lldp.networkd._ask answers": "of networkd, for 5 s",
@@ -178,8 +195,16 @@ def test_every_place_where_bytes_grow_is_known() -> None:
     [
         ("class A:\n def __init__(self): self._x = b''\n def f(self, d): self._x += d", ["A._x"]),
         ("class A:\n _x: bytes = b''\n def f(self, d): self._x = (self._x + d)[-9:]", ["A._x"]),
-        ("class A:\n def __init__(self): self._x = bytearray()\n def f(self, d):\n  x = self._x\n  x += d", ["A._x"]),
-        ("class A:\n def __init__(self): self._x = bytearray()\n def f(self, d): self._x.extend(d)", ["A._x"]),
+        (
+            "class A:\n def __init__(self): self._x = bytearray()\n def f(self, d):\n  x = "
+            "self._x\n  x += d",
+            ["A._x"],
+        ),
+        (
+            "class A:\n def __init__(self): self._x = bytearray()\n def f(self, d): "
+            "self._x.extend(d)",
+            ["A._x"],
+        ),
         ("def f(r):\n a, b = b'', 0\n while True: a += r()", ["f a"]),
         ("def f(a: bytearray, d): a += d", ["f a"]),
         ("def f(d):\n a = ''\n a += d", []),

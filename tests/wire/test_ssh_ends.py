@@ -1,4 +1,5 @@
-"""Every way a connection can end: nothing is left on the host, and the client reconnects or reports why not."""
+"""Every way a connection can end: nothing is left on the host, and the client reconnects or reports
+why not."""
 
 from __future__ import annotations
 
@@ -87,7 +88,9 @@ def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> No
 
 
 @kill_matrix(("watching",))
-async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
+async def test_sshd_session_killed(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int
+) -> None:
     monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT_SECONDS", NEVER_SECONDS)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await items_until(items, has_record("counters"))
@@ -111,7 +114,9 @@ async def test_probe_killed(sshd: Sshd, stage: str, kill: int) -> None:
 
 
 @kill_matrix(("watching",))
-async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
+async def test_probe_stopped(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int
+) -> None:
     """SIGSTOP: the probe cannot notice that it should end, so the client sends SIGCONT."""
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
@@ -125,8 +130,8 @@ async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage:
 
 
 def test_client_stopped(sshd: Sshd) -> None:
-    """As with a suspended laptop: its heartbeat stops and the probes end; after resuming it reports that and
-    reconnects."""
+    """As with a suspended laptop: its heartbeat stops and the probes end; after resuming it reports
+    that and reconnects."""
     with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=2.0, PING=0.3) as follower:
         follower.wait_until(lambda: len(follower.sources_with("hello")) == CONNECTIONS)
         follower.process.send_signal(signal.SIGSTOP)
@@ -134,20 +139,41 @@ def test_client_stopped(sshd: Sshd) -> None:
         before = len(pids(follower))
         follower.process.send_signal(signal.SIGCONT)
         follower.wait_until(
-            lambda: len(follower.sources_with("lost")) == CONNECTIONS and len(pids(follower)) >= before + CONNECTIONS
+            lambda: (
+                len(follower.sources_with("lost")) == CONNECTIONS
+                and len(pids(follower)) >= before + CONNECTIONS
+            )
         )
 
 
 def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
-    """Connections on a link without any packets or errors. Both sides notice by the heartbeat, and reconnect when the
-    link is up again."""
+    """Connections on a link without any packets or errors. Both sides notice by the heartbeat, and
+    reconnect when the link is up again."""
     skip_without_sshd()
     here = Namespace()
     try:
         namespace.disable_ipv6()
         here.disable_ipv6()
-        here.run(["ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far", "netns", namespace.name])
-        for place, link, address in ((here, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
+        here.run(
+            [
+                "ip",
+                "link",
+                "add",
+                "name",
+                "near",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "far",
+                "netns",
+                namespace.name,
+            ]
+        )
+        for place, link, address in (
+            (here, "near", "192.0.2.1/24"),
+            (namespace, "far", "192.0.2.2/24"),
+        ):
             place.run(["ip", "address", "add", address, "dev", link])
             place.run(["ip", "link", "set", "dev", link, "up"])
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
@@ -161,7 +187,9 @@ def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
 
 
 def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
-    with Follower(server.target(), CONNECTIONS, namespace=here, HEARTBEAT=2.0, PING=0.5) as follower:
+    with Follower(
+        server.target(), CONNECTIONS, namespace=here, HEARTBEAT=2.0, PING=0.5
+    ) as follower:
         follower.wait_until(lambda: len(follower.sources_with("hello")) == CONNECTIONS)
         # the other end: with this end down there would be no route, which is an error at once
         there.run(["ip", "link", "set", "dev", "far", "down"])
@@ -175,8 +203,8 @@ def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
 
 
 async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that is alive but sends nothing (its event loop hangs): the probe ends although the connection is
-    open."""
+    """A client that is alive but sends nothing (its event loop hangs): the probe ends although the
+    connection is open."""
     target: SshTarget = sshd.target()
     monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT_SECONDS", 0.6)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", NEVER_SECONDS)

@@ -1,4 +1,5 @@
-"""Waiting with a time limit or until an event: results, time-outs, and that a cancellation is never lost."""
+"""Waiting with a time limit or until an event: results, time-outs, and that a cancellation is never
+lost."""
 
 from __future__ import annotations
 
@@ -89,9 +90,12 @@ async def test_what_waited_ends_with_who_waited() -> None:
 
 
 async def test_what_came_while_this_process_stood_still_is_given() -> None:
-    """As with a probe whose line waits in the pipe when a stopped program is resumed: it has not been silent."""
+    """As with a probe whose line waits in the pipe when a stopped program is resumed: it has not
+    been silent."""
     loop = asyncio.get_running_loop()
-    child = await asyncio.create_subprocess_exec("sh", "-c", "read go; echo line; read end", stdin=PIPE, stdout=PIPE)
+    child = await asyncio.create_subprocess_exec(
+        "sh", "-c", "read go; echo line; read end", stdin=PIPE, stdout=PIPE
+    )
     assert child.stdin is not None and child.stdout is not None
     output = child._transport.get_pipe_transport(1).get_extra_info("pipe")  # type: ignore[attr-defined]
     child.stdin.write(b"go\n")
@@ -127,7 +131,9 @@ async def test_the_result_is_returned_unless_the_event_is_set() -> None:
 
 
 @pytest.mark.parametrize("end", ["event", "cancellation"])
-async def test_the_work_has_ended_when_the_event_is_set_or_the_caller_is_cancelled(end: str) -> None:
+async def test_the_work_has_ended_when_the_event_is_set_or_the_caller_is_cancelled(
+    end: str,
+) -> None:
     event, started, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def work() -> None:

@@ -1,10 +1,12 @@
-"""Set the address of a NIC in NetworkManager: the profile, its properties, and their rollback. Pure."""
+"""Set the address of a NIC in NetworkManager: the profile, its properties, and their rollback.
+Pure."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from nictop.errors import NictopError
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_generated_default
@@ -13,7 +15,15 @@ from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, SEVERAL_DEVICES, free_name, quoted_name
+from nictop.rules.fixes.profiles import (
+    AUTOCONNECT_PRIORITY,
+    SEVERAL_DEVICES,
+    free_name,
+    quoted_name,
+)
+
+Address = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
 
 
 @dataclass(frozen=True)
@@ -33,98 +43,145 @@ class AddressRequest:
 def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, str]:
     """(The commands, the name of the profile). The host runs NetworkManager. Raises NictopError."""
     family, settings = _settings(request)
-    profile = None if request.new_profile else own_profile(host, link)
-    if profile is None:
+    profile = own_profile(host, link)
+    if profile is None or request.new_profile:
         return _new(host, link, family, settings)
     which = ("uuid", profile.uuid)
-    name = profile.id if not is_generated_default(profile) and is_clean(profile.id) else free_name(host, link)
+    keeps_name = is_clean(profile.id) and not is_generated_default(profile)
+    name = profile.id if keeps_name else free_name(host, link)
     bound, before = _bound(link, profile, name)
-    old = _old(family, profile.ipv6 if family == "ipv6" else profile.ipv4)
+    now = {"ipv4": profile.ipv4, "ipv6": profile.ipv6}
+    old = _old(family, now[family])
     lines = (
         command("nmcli", "con", "mod", *which, *bound, *settings),
         command("nmcli", "con", "up", *which, "ifname", link.name),
     )
-    undo = (command("nmcli", "con", "mod", *which, *before, *old), command("nmcli", "con", "up", *which))
+    undo = (
+        command("nmcli", "con", "mod", *which, *before, *old),
+        command("nmcli", "con", "up", *which),
+    )
     note = _note(link, profile, name, bound)
     return Fix("here", "Set it in the active profile", lines, True, undo, note=note), name
 
 
 def own_profile(host: HostFacts, link: Link) -> Profile | None:
-    """The profile of this NIC alone: the active one, or the one that would be activated. None: there is none."""
+    """The profile of this NIC alone: the active one, or the one that would be activated. None:
+    there is none."""
     active = host.profiles.active(link)
-    candidates = [active] if active is not None else []
-    candidates += [one.profile for one in host.profiles.fitting(link)]
-    for one in candidates:
-        elsewhere = set(host.profiles.active_on.get(one.uuid, ())) - {link.name}
-        is_its_own = one.interface_name == link.name or is_generated_default(one) or one is active
-        if (
-            is_its_own
-            and not one.external
-            and not elsewhere
-            and one.type == ETHERNET
-            and one.multi_connect not in SEVERAL_DEVICES
-        ):
-            return one
+    if active is not None and _is_of_one_nic(host, link, active):
+        return active
+    for fit in host.profiles.fitting(link):
+        profile = fit.profile
+        is_its_own = profile.interface_name == link.name or is_generated_default(profile)
+        if is_its_own and _is_of_one_nic(host, link, profile):
+            return profile
     return None
+
+
+def _is_of_one_nic(host: HostFacts, link: Link, profile: Profile) -> bool:
+    """A stored profile of an Ethernet NIC that is active nowhere else and can be active only
+    once."""
+    elsewhere = set(host.profiles.active_on.get(profile.uuid, ())) - {link.name}
+    if elsewhere or profile.external:
+        return False
+    return profile.type == ETHERNET and profile.multi_connect not in SEVERAL_DEVICES
 
 
 def check_address(host: HostFacts, link: Link, request: AddressRequest) -> None:
     """Raises NictopError if the NIC cannot have an address, or not this one."""
     name = clean(link.name)
-    manager = host.inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
-    if manager is not None and (device is None or not device.managed):
-        raise NictopError(f"NetworkManager does not manage {name}", f"nmcli device set {name} managed yes")
+    if _is_unmanaged(host, link):
+        raise NictopError(
+            f"NetworkManager does not manage {name}", f"nmcli device set {name} managed yes"
+        )
     if link.type != ARPHRD_ETHER:
         raise NictopError(f"{name} is not an Ethernet interface")
     if link.master is not None:
-        raise NictopError(f"{name} is a port of another interface", "set the address on that interface")
+        raise NictopError(
+            f"{name} is a port of another interface", "set the address on that interface"
+        )
+    check_request(request)
+
+
+def check_request(request: AddressRequest) -> None:
+    """Raises NictopError if it is wrong for any NIC."""
     _settings(request)
+
+
+def _is_unmanaged(host: HostFacts, link: Link) -> bool:
+    """NetworkManager runs and leaves the NIC alone."""
+    manager = host.inventory.networkmanager
+    if manager is None:
+        return False
+    device = manager.devices.get(link.ifindex)
+    return device is None or not device.managed
 
 
 def _settings(request: AddressRequest) -> tuple[str, list[str]]:
     """(Family, properties with their values)."""
-    never = ["no" if request.default_route else "yes"]
     if request.address is None:
         if request.gateway:
             raise NictopError("DHCP provides the gateway", "omit the gateway")
-        values = ["ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""]
-        return "ipv4", [*values, "ipv4.never-default", *never]
-    try:
-        interface = ipaddress.ip_interface(request.address)
-        gateway = ipaddress.ip_address(request.gateway) if request.gateway else None
-    except ValueError as error:
-        raise NictopError(clean(str(error)), "for example 192.0.2.10/24, gateway 192.0.2.1") from None
-    if "/" not in request.address or "%" in request.address + request.gateway:
-        raise NictopError(f"{clean(request.address)} has no prefix length", "for example 192.0.2.10/24")
-    network = interface.network
-    ends = (network.network_address, network.broadcast_address)
-    if interface.version == 4 and network.prefixlen < 31 and interface.ip in ends:
-        raise NictopError(f"{clean(request.address)} is a network or broadcast address, not a host address")
+        return "ipv4", _properties("ipv4", "auto", "", request)
+    interface, gateway = _parsed(request.address, request.gateway)
+    _check_is_host_address(interface, request.address)
     if gateway is not None and not request.default_route:
-        raise NictopError("a gateway needs a default route", "set a default route, or omit the gateway")
-    if gateway is not None and gateway not in network:
-        raise NictopError(f"gateway {gateway} is not in {network}")
+        hint = "set a default route, or omit the gateway"
+        raise NictopError("a gateway needs a default route", hint)
+    if gateway is not None and gateway not in interface.network:
+        raise NictopError(f"gateway {gateway} is not in {interface.network}")
     family = f"ipv{interface.version}"
-    values = [f"{family}.method", "manual", f"{family}.addresses", request.address]
-    return family, [*values, f"{family}.gateway", request.gateway, f"{family}.never-default", *never]
+    return family, _properties(family, "manual", request.address, request)
+
+
+def _properties(family: str, method: str, address: str, request: AddressRequest) -> list[str]:
+    never_default = _yes_or_no(not request.default_route)
+    return [
+        *(f"{family}.method", method, f"{family}.addresses", address),
+        *(f"{family}.gateway", request.gateway, f"{family}.never-default", never_default),
+    ]
+
+
+def _yes_or_no(flag: bool) -> str:
+    return "yes" if flag else "no"
+
+
+def _parsed(address: str, gateway: str) -> tuple[Interface, Address | None]:
+    """Raises NictopError if one of them is not valid."""
+    try:
+        interface = ipaddress.ip_interface(address)
+        parsed_gateway = ipaddress.ip_address(gateway) if gateway else None
+    except ValueError as error:
+        hint = "for example 192.0.2.10/24, gateway 192.0.2.1"
+        raise NictopError(clean(str(error)), hint) from None
+    if "/" not in address or "%" in address + gateway:
+        raise NictopError(f"{clean(address)} has no prefix length", "for example 192.0.2.10/24")
+    return interface, parsed_gateway
+
+
+def _check_is_host_address(interface: Interface, text: str) -> None:
+    """Raises NictopError for the first and the last address of an IPv4 network, except in those of
+    two addresses or one."""
+    network = interface.network
+    has_broadcast = interface.version == 4 and network.prefixlen < 31
+    if has_broadcast and interface.ip in (network.network_address, network.broadcast_address):
+        raise NictopError(f"{clean(text)} is a network or broadcast address, not a host address")
 
 
 def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str]]:
-    """(Properties that set name and interface of a profile, the same properties with their current values)."""
-    now: list[str] = []
-    before: list[str] = []
-    for key, new, old in (
+    """(Properties that set name and interface of a profile, the same properties with their current
+    values)."""
+    properties = [
         ("connection.id", name, profile.id),
         ("connection.interface-name", link.name, profile.interface_name or ""),
-        ("connection.autoconnect", "yes", "yes" if profile.autoconnect else "no"),
-        (
-            AUTOCONNECT_PRIORITY,
-            "0" if profile.autoconnect_priority == GENERATED_PRIORITY else None,
-            str(GENERATED_PRIORITY),
-        ),
-    ):
-        if new is not None and new != old:
+        ("connection.autoconnect", "yes", _yes_or_no(profile.autoconnect)),
+    ]
+    if profile.autoconnect_priority == GENERATED_PRIORITY:
+        properties.append((AUTOCONNECT_PRIORITY, "0", str(GENERATED_PRIORITY)))
+    now: list[str] = []
+    before: list[str] = []
+    for key, new, old in properties:
+        if new != old:
             now += [key, new]
             before += [key, old]
     return now, before
@@ -135,7 +192,8 @@ def _note(link: Link, profile: Profile, name: str, bound: Sequence[str]) -> str:
     sentences = []
     if is_generated_default(profile):
         sentences.append(
-            f"Profile {quoted_name(profile.id)} was generated by NetworkManager: it is saved under the name {name}, "
+            f"Profile {quoted_name(profile.id)} was generated by NetworkManager: it is saved "
+            f"under the name {name}, "
             "with the default autoconnect priority 0."
         )
     elif "connection.id" in bound:
@@ -148,7 +206,7 @@ def _note(link: Link, profile: Profile, name: str, bound: Sequence[str]) -> str:
 
 
 def _old(family: str, settings: IpSettings) -> Sequence[str]:
-    never = "yes" if settings.never_default else "no"
+    never = _yes_or_no(settings.never_default)
     return (
         *(f"{family}.method", settings.method, f"{family}.addresses", ",".join(settings.addresses)),
         *(f"{family}.gateway", settings.gateway or "", f"{family}.never-default", never),
@@ -158,9 +216,11 @@ def _old(family: str, settings: IpSettings) -> Sequence[str]:
 def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
     name = free_name(host, link)
     which = ("id", name)
-    other = ["ipv4.method", "disabled"] if family == "ipv6" else []
+    words = ["type", "ethernet", "ifname", link.name, "con-name", name]
+    if family == "ipv6":
+        words += ["ipv4.method", "disabled"]
     lines = (
-        command("nmcli", "con", "add", "type", "ethernet", "ifname", link.name, "con-name", name, *other, *settings),
+        command("nmcli", "con", "add", *words, *settings),
         command("nmcli", "con", "up", *which),
     )
     undo = [command("nmcli", "con", "delete", *which)]

@@ -1,6 +1,6 @@
-"""Set the address of a NIC on a host without NetworkManager: temporarily with ``ip``, permanently in the file of the
-network manager that configures the host. Pure. Sources: ip-address(8), systemd.network(5), netplan(5), netplan-set(8),
-interfaces(5).
+"""Set the address of a NIC on a host without NetworkManager: temporarily with ``ip``, permanently
+in the file of the network manager that configures the host. Pure. Sources: ip-address(8),
+systemd.network(5), netplan(5), netplan-set(8), interfaces(5).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 
 from nictop.changes.guided.address import AddressRequest
-from nictop.probe.records import Link
+from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import Command, command, print_lines
 from nictop.rules.fixes.persistence import SAFE_NAME
@@ -22,7 +22,9 @@ def address_now(link: Link, request: AddressRequest) -> Fix:
         return Fix("here", "Temporary: request an address by DHCP", (ask,), False, (release,))
     lines = [command("ip", "address", "add", request.address, "dev", link.name)]
     if request.gateway:
-        lines.append(command("ip", "route", "add", "default", "via", request.gateway, "dev", link.name))
+        lines.append(
+            command("ip", "route", "add", "default", "via", request.gateway, "dev", link.name)
+        )
     undo = command("ip", "address", "del", request.address, "dev", link.name)
     return Fix("here", "Temporary: set the address", tuple(lines), False, (undo,))
 
@@ -43,7 +45,7 @@ def address_files(host: HostFacts, link: Link, request: AddressRequest) -> tuple
 def _owner(host: HostFacts) -> str:
     """The network manager that configures the host; "": none of these."""
     inventory = host.inventory
-    owners = {one.owner for one in inventory.configuration}
+    owners = {setting.owner for setting in inventory.configuration}
     if "netplan" in owners:
         return "netplan"
     if inventory.networkd or inventory.services.networkd is not None:
@@ -54,38 +56,72 @@ def _owner(host: HostFacts) -> str:
 def _networkd(link: Link, request: AddressRequest) -> Fix:
     lines = ["[Match]", f"Name={link.name}", "[Network]"]
     if request.address is None:
-        lines += ["DHCP=yes"] if request.default_route else ["DHCP=yes", "[DHCPv4]", "UseGateway=no"]
+        lines.append("DHCP=yes")
+        if not request.default_route:
+            lines += ["[DHCPv4]", "UseGateway=no"]
     else:
-        lines += [f"Address={request.address}", *([f"Gateway={request.gateway}"] if request.gateway else [])]
+        lines.append(f"Address={request.address}")
+        if request.gateway:
+            lines.append(f"Gateway={request.gateway}")
     file = f"/etc/systemd/network/10-{link.name}.network"
     reload = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
     undo = (command("rm", file), *reload)
-    return Fix("here", "Permanent: systemd-networkd", (print_lines(lines, file), *reload), True, undo)
+    return Fix(
+        "here", "Permanent: systemd-networkd", (print_lines(lines, file), *reload), True, undo
+    )
 
 
 def _netplan(link: Link, request: AddressRequest) -> Fix:
     key = f"ethernets.{link.name.replace('.', chr(92) + '.')}"
     values = []
     if request.address is None:
-        values += ["dhcp4=true"] if request.default_route else ["dhcp4=true", "dhcp4-overrides.use-routes=false"]
+        values.append("dhcp4=true")
+        if not request.default_route:
+            values.append("dhcp4-overrides.use-routes=false")
     else:
         values += ["dhcp4=false", f"addresses=[{request.address}]"]
-        values += [f'routes=[{{"to":"default","via":"{request.gateway}"}}]'] if request.gateway else []
+        if request.gateway:
+            values.append(f'routes=[{{"to":"default","via":"{request.gateway}"}}]')
     commands: Sequence[Command] = [command("netplan", "set", f"{key}.{value}") for value in values]
     note = "netplan get shows the current settings."
-    return Fix("here", "Permanent: netplan", (*commands, command("netplan", "apply")), True, (), note)
+    return Fix(
+        "here", "Permanent: netplan", (*commands, command("netplan", "apply")), True, (), note
+    )
 
 
 def _ifupdown(host: HostFacts, link: Link, request: AddressRequest) -> Fix:
     if request.address is None:
         lines = [f"auto {link.name}", f"iface {link.name} inet dhcp"]
-        lines += [] if request.default_route else [f"    post-up ip route del default dev {link.name} || true"]
+        if not request.default_route:
+            lines.append(f"    post-up ip route del default dev {link.name} || true")
     else:
         family = "inet6" if ipaddress.ip_interface(request.address).version == 6 else "inet"
-        lines = [f"auto {link.name}", f"iface {link.name} {family} static", f"    address {request.address}"]
-        lines += [f"    gateway {request.gateway}"] if request.gateway else []
+        lines = [
+            f"auto {link.name}",
+            f"iface {link.name} {family} static",
+            f"    address {request.address}",
+        ]
+        if request.gateway:
+            lines.append(f"    gateway {request.gateway}")
     file = f"/etc/network/interfaces.d/{link.name}"
-    stanzas = [one for one in host.inventory.configuration if one.owner == "ifupdown" and link.name in one.names]
-    note = f"{stanzas[0].file} already has a stanza for this interface: remove it first." if stanzas else ""
+    note = ""
+    stanza = _first_stanza(host, link)
+    if stanza is not None:
+        note = f"{stanza.file} already has a stanza for this interface: remove it first."
     commands = (print_lines(lines, file), command("ifup", link.name))
-    return Fix("here", "Permanent: ifupdown", commands, True, (command("ifdown", link.name), command("rm", file)), note)
+    return Fix(
+        "here",
+        "Permanent: ifupdown",
+        commands,
+        True,
+        (command("ifdown", link.name), command("rm", file)),
+        note,
+    )
+
+
+def _first_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
+    """What the files of ifupdown already say about an interface."""
+    for setting in host.inventory.configuration:
+        if setting.owner == "ifupdown" and link.name in setting.names:
+            return setting
+    return None

@@ -1,11 +1,13 @@
-"""Set the MTU of a link: what the link accepts, which links must follow, and what else does not fit. Pure.
+"""Set the MTU of a link: what the link accepts, which links must follow, and what else does not
+fit. Pure.
 
-A VLAN or MACVLAN cannot have a larger MTU than the link below it: the kernel lowers it with that link, and does not
-raise it again; so it is lowered first, by a command that has a rollback. A bond sets the MTU of its ports. Sources:
-kernel net/8021q/vlan_dev.c (vlan_dev_change_mtu), net/8021q/vlan.c (vlan_device_event), drivers/net/macvlan.c
-(macvlan_change_mtu, macvlan_device_event), drivers/net/bonding/bond_main.c (bond_change_mtu), drivers/net/team
-(team_change_mtu, team_device_event), drivers/net/hyperv/netvsc_drv.c (netvsc_change_mtu), net/bridge/br_if.c
-(br_mtu_auto_adjust).
+A VLAN or MACVLAN cannot have a larger MTU than the link below it: the kernel lowers it with that
+link, and does not raise it again; so it is lowered first, by a command that has a rollback. A bond
+sets the MTU of its ports. Sources: kernel net/8021q/vlan_dev.c (vlan_dev_change_mtu),
+net/8021q/vlan.c (vlan_device_event), drivers/net/macvlan.c (macvlan_change_mtu,
+macvlan_device_event), drivers/net/bonding/bond_main.c (bond_change_mtu), drivers/net/team
+(team_change_mtu, team_device_event), drivers/net/hyperv/netvsc_drv.c (netvsc_change_mtu),
+net/bridge/br_if.c (br_mtu_auto_adjust).
 """
 
 from __future__ import annotations
@@ -58,17 +60,24 @@ class MtuRange:
 
     def text(self) -> str:
         """``576 to 9000``, ``576 or more``: the driver does not report its maximum."""
-        is_known = self.largest_reason != NOT_REPORTED
-        return f"{self.smallest} to {self.largest}" if is_known else f"{self.smallest} or more"
+        if self.largest_reason == NOT_REPORTED:
+            return f"{self.smallest} or more"
+        return f"{self.smallest} to {self.largest}"
 
 
 def mtu_range(host: HostFacts, link: Link) -> MtuRange:
-    """By the driver, IP, and the links below it; a value in it may still be refused by the driver."""
+    """By the driver, IP, and the links below it; a value in it may still be refused by the
+    driver."""
     devices = (link, *_bond_ports(host, link))
-    has_ipv6 = any(one.family == "ipv6" for part in (*devices, *links_above(host, link)) for one in part.addresses)
-    lower_bounds = [(smallest_mtu(is_ipv6=has_ipv6), "IPv6 needs it" if has_ipv6 else "each IPv4 host accepts it")]
-    lower_bounds += [(one.min_mtu, f"minimum of {one.name}") for one in devices if one.min_mtu]
-    upper_bounds = [(one.max_mtu, f"maximum of {one.name}") for one in devices if one.max_mtu]
+    has_ipv6 = any(map(_has_ipv6, (*devices, *links_above(host, link))))
+    lower_reason = "IPv6 needs it" if has_ipv6 else "each IPv4 host accepts it"
+    lower_bounds = [(smallest_mtu(is_ipv6=has_ipv6), lower_reason)]
+    upper_bounds = []
+    for device in devices:
+        if device.min_mtu:
+            lower_bounds.append((device.min_mtu, f"minimum of {device.name}"))
+        if device.max_mtu:
+            upper_bounds.append((device.max_mtu, f"maximum of {device.name}"))
     below = _limiting_link(host, link)
     if below is not None and below.mtu:
         upper_bounds.append((below.mtu, f"MTU of {below.name} below it"))
@@ -78,10 +87,21 @@ def mtu_range(host: HostFacts, link: Link) -> MtuRange:
     return MtuRange(smallest, smallest_reason, largest, largest_reason)
 
 
+def _has_ipv6(link: Link) -> bool:
+    return any(address.family == "ipv6" for address in link.addresses)
+
+
+def _master(host: HostFacts, link: Link) -> Link | None:
+    """The bridge, bond or team that it is a port of."""
+    if link.master is None:
+        return None
+    return host.snapshot.links.get(link.master)
+
+
 def check_mtu(host: HostFacts, link: Link, mtu: int) -> None:
     """Raises NictopError if the link cannot have this MTU, or has it already."""
     name = clean(link.name)
-    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    master = _master(host, link)
     if master is not None and master.kind not in FREE_PORT_MASTERS:
         why = f"{name} is a port of {clean(master.name)}, which sets the MTU of its ports"
         raise NictopError(why, f"set it on {clean(master.name)}")
@@ -89,31 +109,37 @@ def check_mtu(host: HostFacts, link: Link, mtu: int) -> None:
         raise NictopError(f"{name} already has MTU {mtu}")
     allowed = mtu_range(host, link)
     if mtu < allowed.smallest:
-        raise NictopError(f"{name} supports an MTU of {allowed.text()}", _reason(allowed.smallest_reason))
+        raise _refused(name, allowed, allowed.smallest_reason)
     if mtu > allowed.largest:
-        raise NictopError(f"{name} supports an MTU of {allowed.text()}", _reason(allowed.largest_reason))
+        raise _refused(name, allowed, allowed.largest_reason)
     following = _following(host, link, mtu)
     if len(following) > MAX_FOLLOWING:
-        raise NictopError(f"{len(following)} links above {name} would have to be lowered, too; at most {MAX_FOLLOWING}")
+        raise NictopError(
+            f"{len(following)} links above {name} would have to be lowered, too; at most "
+            f"{MAX_FOLLOWING}"
+        )
 
 
-def _reason(text: str) -> str:
-    return f"limit: {clean(text)}"
+def _refused(name: str, allowed: MtuRange, reason: str) -> NictopError:
+    return NictopError(f"{name} supports an MTU of {allowed.text()}", f"limit: {clean(reason)}")
 
 
 def mtu_change(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, tuple[Fix, ...]]:
-    """(Set it now, with the links that must follow; the fixes that make it persistent). Checked by `check_mtu`."""
-    changed = (*_following(host, link, mtu), link)
+    """(Set it now, with the links that must follow; the fixes that make it persistent). Checked by
+    `check_mtu`."""
+    following = _following(host, link, mtu)
+    changed = (*following, link)
     now = Fix(
         where="here",
         title=f"Set MTU {mtu} now",
-        commands=tuple(_set_mtu(one, mtu) for one in changed),
+        commands=tuple(_set_mtu(member, mtu) for member in changed),
         persistent=False,
-        undo=tuple(_set_mtu(one, one.mtu) for one in reversed(changed)),
+        undo=tuple(_set_mtu(member, member.mtu) for member in reversed(changed)),
     )
     lasting = list(mtu_fixes(host, link, mtu)[1:])
-    for one in changed[:-1]:
-        lasting += (replace(fix, title=f"{fix.title}: {one.name}") for fix in mtu_fixes(host, one, mtu)[1:])
+    for follower in following:
+        for fix in mtu_fixes(host, follower, mtu)[1:]:
+            lasting.append(replace(fix, title=f"{fix.title}: {follower.name}"))
     return now, tuple(lasting)
 
 
@@ -124,26 +150,26 @@ def _set_mtu(link: Link, mtu: int) -> Step:
 def mtu_of_all(host: HostFacts, link: Link, mtu: int) -> dict[int, int]:
     """ifindex → MTU of each link that the change sets."""
     changed = (*_following(host, link, mtu), link, *_bond_ports(host, link))
-    return {one.ifindex: mtu for one in changed}
+    return {member.ifindex: mtu for member in changed}
 
 
-# ------------------------------------------------------------------------------------------ links above and below it
+# ------------------------------------------------------------------------- links above and below it
 
 
 def links_above(host: HostFacts, link: Link) -> tuple[Link, ...]:
     """VLANs and MACVLANs of this namespace above a link, the uppermost first."""
     by_lower: dict[int | None, list[Link]] = {}
-    for one in host.links:
-        if _is_limited(one):
-            by_lower.setdefault(one.lower, []).append(one)
-    found: dict[int, Link] = {}
+    for candidate in host.links:
+        if _is_limited(candidate):
+            by_lower.setdefault(candidate.lower, []).append(candidate)
+    above: dict[int, Link] = {}
     pending = [link.ifindex]
     while pending:
-        for one in by_lower.pop(pending.pop(), ()):
-            if one is not link:
-                found[one.ifindex] = one
-                pending.append(one.ifindex)
-    return tuple(sorted(found.values(), key=lambda one: -_height(host, one)))
+        for upper in by_lower.pop(pending.pop(), ()):
+            if upper is not link:
+                above[upper.ifindex] = upper
+                pending.append(upper.ifindex)
+    return tuple(sorted(above.values(), key=lambda upper: -_height(host, upper)))
 
 
 def _height(host: HostFacts, link: Link) -> int:
@@ -165,42 +191,56 @@ def _limiting_link(host: HostFacts, link: Link) -> Link | None:
     return host.snapshot.links.get(link.lower)
 
 
+def _ports(host: HostFacts, master: Link) -> Iterator[Link]:
+    return (port for port in host.links if port.master == master.ifindex)
+
+
 def _bond_ports(host: HostFacts, link: Link) -> tuple[Link, ...]:
     """Ports whose MTU a bond or team sets."""
     if link.kind not in ("bond", "team"):
         return ()
-    return tuple(one for one in host.links if one.master == link.ifindex)
+    return tuple(_ports(host, link))
 
 
 def _following(host: HostFacts, link: Link, mtu: int) -> tuple[Link, ...]:
-    """Links that are set before it: those above with a larger MTU, and ports of a bond whose MTU is not that of the
-    bond, so that the rollback gives them their own again."""
-    above = [one for one in links_above(host, link) if one.mtu > mtu]
-    ports = [one for one in _bond_ports(host, link) if link.kind == "bond" and one.mtu not in (link.mtu, mtu)]
-    return (*above, *ports)
+    """Links that are set before it: those above with a larger MTU, and ports of a bond whose MTU is
+    not that of the bond, so that the rollback gives them their own again."""
+    following = [upper for upper in links_above(host, link) if upper.mtu > mtu]
+    if link.kind == "bond":
+        ports = _bond_ports(host, link)
+        following += [port for port in ports if port.mtu not in (link.mtu, mtu)]
+    return tuple(following)
 
 
-# ------------------------------------------------------------------------------------------------- what else must fit
+# ------------------------------------------------------------------------------- what else must fit
 
 
-def mtu_warnings(host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts] = ()) -> tuple[str, ...]:
-    """Sentences on the links and hosts that must fit, without a full stop. `others`: the other watched hosts."""
-    return (*_local_warnings(host, link, mtu), *_expected_findings(host, link, mtu, others), _path_warning(mtu))
+def mtu_warnings(
+    host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts] = ()
+) -> tuple[str, ...]:
+    """Sentences on the links and hosts that must fit, without a full stop. `others`: the other
+    watched hosts."""
+    return (
+        *_local_warnings(host, link, mtu),
+        *_expected_findings(host, link, mtu, others),
+        _path_warning(mtu),
+    )
 
 
 def _path_warning(mtu: int) -> str:
     return (
-        f"every other host in its subnets needs MTU {mtu} too, and every switch on the path must pass it; "
+        f"every other host in its subnets needs MTU {mtu} too, and every switch on the path must "
+        f"pass it; "
         "nictop path measures what the path passes"
     )
 
 
 def _local_warnings(host: HostFacts, link: Link, mtu: int) -> Iterator[str]:
     above = links_above(host, link)
-    lowered = [one for one in above if one.mtu > mtu]
+    lowered = [upper for upper in above if upper.mtu > mtu]
     if lowered:
         yield f"{_names(lowered)} above {link.name} cannot keep a larger MTU: set to {mtu}, too"
-    kept = [one for one in above if one.mtu < mtu]
+    kept = [upper for upper in above if upper.mtu < mtu]
     if kept:
         yield f"{_names_with_mtu(kept)} above {link.name}: not changed"
     ports = _bond_ports(host, link)
@@ -210,27 +250,43 @@ def _local_warnings(host: HostFacts, link: Link, mtu: int) -> Iterator[str]:
 
 
 def _bridge_warnings(host: HostFacts, link: Link, mtu: int) -> Iterator[str]:
-    master = host.snapshot.links.get(link.master) if link.master is not None else None
+    master = _master(host, link)
     if master is not None and master.kind == "bridge":
-        others = [one for one in host.links if one.master == master.ifindex and one is not link and one.mtu != mtu]
-        yield f"its bridge {master.name} has MTU {master.mtu}: it follows its smallest port unless it was set itself"
-        if others:
-            yield f"other ports of {master.name} have another MTU and drop what is larger: {_names_with_mtu(others)}"
+        yield from _warnings_of_its_bridge(host, master, link, mtu)
     if link.kind == "bridge":
-        yield f"{link.name} keeps an MTU that was set: it does not follow its ports any more, also after a rollback"
-        small = [one for one in host.links if one.master == link.ifindex and one.mtu < mtu]
+        yield (
+            f"{link.name} keeps an MTU that was set: it does not follow its ports any more, "
+            f"also after a rollback"
+        )
+        small = [port for port in _ports(host, link) if port.mtu < mtu]
         if small:
-            yield f"ports of {link.name} with a smaller MTU drop what is larger: {_names_with_mtu(small)}"
+            names = _names_with_mtu(small)
+            yield f"ports of {link.name} with a smaller MTU drop what is larger: {names}"
 
 
-def _expected_findings(host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts]) -> Iterator[str]:
+def _warnings_of_its_bridge(host: HostFacts, bridge: Link, link: Link, mtu: int) -> Iterator[str]:
+    """Of a port."""
+    yield (
+        f"its bridge {bridge.name} has MTU {bridge.mtu}: it follows its smallest port "
+        f"unless it was set itself"
+    )
+    ports = (port for port in _ports(host, bridge) if port is not link)
+    others = [port for port in ports if port.mtu != mtu]
+    if others:
+        names = _names_with_mtu(others)
+        yield f"other ports of {bridge.name} have another MTU and drop what is larger: {names}"
+
+
+def _expected_findings(
+    host: HostFacts, link: Link, mtu: int, others: Sequence[HostFacts]
+) -> Iterator[str]:
     """What the rules would find with the new MTU, and do not find now."""
     rules = [RULES[name] for name in MTU_RULES]
-    before = {_identity(one) for one in diagnose([host, *others], rules).findings}
+    before = {_identity(finding) for finding in diagnose([host, *others], rules).findings}
     found = diagnose([with_mtu(host, link, mtu), *others], rules).findings
-    new = [one for one in found if _identity(one) not in before]
-    for one in new[:MAX_FINDINGS]:
-        yield f"expected finding: {headline(one, several_hosts=bool(others))}"
+    new = [finding for finding in found if _identity(finding) not in before]
+    for finding in new[:MAX_FINDINGS]:
+        yield f"expected finding: {headline(finding, several_hosts=bool(others))}"
     if len(new) > MAX_FINDINGS:
         yield f"and {count_noun(len(new) - MAX_FINDINGS, 'more finding', 'more findings')}"
 
@@ -248,14 +304,15 @@ def with_mtu(host: HostFacts, link: Link, mtu: int) -> HostFacts:
 
 
 def _names(links: Iterable[Link]) -> str:
-    return _listed([one.name for one in links])
+    return _listed([link.name for link in links])
 
 
 def _names_with_mtu(links: Iterable[Link]) -> str:
-    return _listed([f"{one.name} (MTU {one.mtu})" for one in links])
+    return _listed([f"{link.name} (MTU {link.mtu})" for link in links])
 
 
 def _listed(words: Sequence[str]) -> str:
-    more = len(words) - MAX_NAMES
     shown = ", ".join(words[:MAX_NAMES])
-    return f"{shown} and {more} more" if more > 0 else shown
+    if len(words) > MAX_NAMES:
+        shown += f" and {len(words) - MAX_NAMES} more"
+    return shown

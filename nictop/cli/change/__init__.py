@@ -1,1 +1,2 @@
-"""``nictop fix`` and ``nictop setup``: options, questions, and the change itself without a screen."""
+"""``nictop fix`` and ``nictop setup``: options, questions, and the change itself without a
+screen."""

@@ -1,8 +1,9 @@
-"""One change of ``nictop fix`` or ``nictop setup`` on a terminal: shown, asked about, kept or undone.
+"""One change of ``nictop fix`` or ``nictop setup`` on a terminal: shown, asked about, kept or
+undone.
 
-The plan goes to stdout, questions and what happens to stderr, answers come from stdin. A signal that ends programs
-(SIGINT, SIGTERM, SIGHUP) undoes what is not kept, and waits for that; a second one does not wait, and the host undoes
-it by itself.
+The plan goes to stdout, questions and what happens to stderr, answers come from stdin. A signal
+that ends programs (SIGINT, SIGTERM, SIGHUP) undoes what is not kept, and waits for that; a second
+one does not wait, and the host undoes it by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ EXIT_CODES: dict[Outcome, int] = {
 }
 KEEP_QUESTION = "Keep this change?"
 VERDICT_WAIT_SHARE = 0.5
-"""Share of the time to keep it that --yes waits for the verdict of the rule, or for the proof of a guided job."""
+"""Share of the time to keep it that --yes waits for the verdict of the rule, or for the proof of a
+guided job."""
 
 
 class ChangeDialog:
@@ -103,10 +105,18 @@ class ChangeDialog:
             if note:
                 lines.append(clean(note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
-        elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
+        elif not self._is_end_of_dry_run(event):
             output.print_status(event_text(event, time.monotonic()))
-        if isinstance(event, ChangeEnded) and event.outcome == "kept" and job.lasting:
-            output.print_status("temporary: lost on reboot; --script prints how to make it persistent")
+        is_kept = isinstance(event, ChangeEnded) and event.outcome == "kept"
+        if is_kept and job.lasting:
+            output.print_status(
+                "temporary: lost on reboot; --script prints how to make it persistent"
+            )
+
+    def _is_end_of_dry_run(self, event: Event) -> bool:
+        """It was cancelled because only the plan was asked for."""
+        is_cancelled = isinstance(event, ChangeEnded) and event.outcome == "cancelled"
+        return bool(self._options.dry_run) and is_cancelled
 
     def _ask(self, event: Event, people: Prompts) -> None:
         """Ask the question that an event leads to, or end the one that is open."""
@@ -120,12 +130,20 @@ class ChangeDialog:
         elif isinstance(event, ReadBack):
             self._read_back.set()
         elif isinstance(event, (Verdict, GoalCheck)):
-            if event.proven if isinstance(event, GoalCheck) else event.gone or event.text:
-                self._judged.set()
-            if self._question is not None and not self._options.yes:
-                output.print_status(f"{KEEP_QUESTION} [yes/no] {self._rollback_text()}".rstrip())
+            self._take_judgement(event)
         elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._end_question()
+
+    def _take_judgement(self, event: Verdict | GoalCheck) -> None:
+        """The line about it stands below the question, which is printed again."""
+        if isinstance(event, GoalCheck):
+            is_final = event.proven
+        else:
+            is_final = event.gone or bool(event.text)
+        if is_final:
+            self._judged.set()
+        if self._question is not None and not self._options.yes:
+            output.print_status(f"{KEEP_QUESTION} [yes/no] {self._rollback_text()}".rstrip())
 
     def _start(self, question: Awaitable[None]) -> None:
         self._end_question()
@@ -142,12 +160,15 @@ class ChangeDialog:
         if sure and event.needs_second_yes and confirmations < 2:
             if confirmations:
                 output.print_status(
-                    "not applied: the change affects the link of an SSH connection or default route; "
+                    "not applied: the change affects the link of an SSH connection or default "
+                    "route; "
                     "give --yes twice to apply it"
                 )
                 sure = False
             else:
-                question = "This may disconnect the host; it would roll back automatically. Continue?"
+                question = (
+                    "This may disconnect the host; it would roll back automatically. Continue?"
+                )
                 sure = await people.confirm(question)
         if sure:
             self._change.apply(twice=event.needs_second_yes)
@@ -167,18 +188,24 @@ class ChangeDialog:
             self._change.undo()
 
     def _rollback_text(self) -> str:
-        """When the host rolls back; "" if that is not known. A time of day, as the line stays while the time passes."""
+        """When the host rolls back; "" if that is not known. A time of day, as the line stays while
+        the time passes."""
         deadline = self._change.progress.deadline
         if deadline is None:
             return ""
         return f"rolls back at {wall_clock_text(time.time() + deadline - time.monotonic())}"
 
     async def _is_good(self) -> bool:
-        """Wait until the host is read again, and for a verdict; whether a guided job has reached its goal."""
+        """Wait until the host is read again, and for a verdict; whether a guided job has reached
+        its goal."""
         await self._read_back.wait()
         job = self._job
         if job.finding is not None or job.proof is not None:
             with contextlib.suppress(asyncio.TimeoutError):
-                await with_timeout(self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait())
+                await with_timeout(
+                    self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait()
+                )
+        if job.proof is None:
+            return True
         proof = self._change.progress.proof
-        return job.proof is None or (proof is not None and proof.proven)
+        return proof is not None and proof.proven

@@ -1,4 +1,5 @@
-"""The host that ``nictop fix`` or ``nictop setup`` changes: connected to, read, and judged by the rules."""
+"""The host that ``nictop fix`` or ``nictop setup`` changes: connected to, read, and judged by the
+rules."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import Host
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Inventory
-from nictop.rules import RULES, Finding, HostFacts, diagnose
+from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
 
 RATES_SECONDS = 3.0
 """Of rates that are waited for, as in ``nictop check``."""
@@ -36,7 +37,8 @@ def always(_: HostFacts) -> bool:
 
 
 def without_rates(rule: str) -> Enough:
-    """Enough if the result of a rule, and of those that take precedence over it, does not depend on rates."""
+    """Enough if the result of a rule, and of those that take precedence over it, does not depend on
+    rates."""
     rules = [RULES[name] for name in (rule, *RULES[rule].yields_to)]
 
     def enough(host: HostFacts) -> bool:
@@ -45,36 +47,46 @@ def without_rates(rule: str) -> Enough:
     return enough
 
 
-def one_finding(host: HostSession, beside: Iterable[HostSession], rule: str, subject: str | None) -> Finding:
-    """The finding of a rule about a host. NictopError if there is none, or several with other subjects."""
-    diagnosis = diagnose([host.facts, *(one.facts for one in beside)])
-    of_rule = [one for one in diagnosis.findings if (one.rule, one.host) == (rule, host.name)]
-    found = [one for one in of_rule if subject in (None, one.subject)]
-    if len(found) == 1:
-        return found[0]
+def one_finding(
+    host: HostSession, beside: Iterable[HostSession], rule: str, subject: str | None
+) -> Finding:
+    """The finding of a rule about a host. NictopError if there is none, or several with other
+    subjects."""
+    diagnosis = diagnose([host.facts, *(session.facts for session in beside)])
+    of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
+    of_rule = [finding for finding in of_host if finding.rule == rule]
+    chosen = [finding for finding in of_rule if subject in (None, finding.subject)]
+    if len(chosen) == 1:
+        return chosen[0]
     name = clean(host.name)
-    if of_rule:
-        subjects = ", ".join(clean(one.subject) or "the host itself" for one in of_rule)
-        if subject is not None and not found:
-            raise NictopError(f"{rule} has no finding about {clean(subject)} on {name}, but about {subjects}")
-        raise NictopError(f"{rule} has several findings on {name}: {subjects}", "give one of them as SUBJECT")
-    skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
-    if skipped:
-        raise NictopError(f"{rule} was skipped on {name}: {clean(skipped)}")
-    hint = (
-        "this rule compares hosts: add others with --with HOST"
-        if RULES[rule].compares_hosts
-        else f"see nictop check {name}"
-    )
-    raise NictopError(f"{rule} has no finding on {name}", hint)
+    if not of_rule:
+        raise _no_finding(diagnosis, rule, name)
+    subjects = ", ".join(clean(finding.subject) or "the host itself" for finding in of_rule)
+    if subject is not None and not chosen:
+        about = f"about {clean(subject)} on {name}, but about {subjects}"
+        raise NictopError(f"{rule} has no finding {about}")
+    why = f"{rule} has several findings on {name}: {subjects}"
+    raise NictopError(why, "give one of them as SUBJECT")
+
+
+def _no_finding(diagnosis: Diagnosis, rule: str, name: str) -> NictopError:
+    """Why a rule has no finding on a host."""
+    for skipped in diagnosis.skipped:
+        if skipped.rule == rule and skipped.reason:
+            return NictopError(f"{rule} was skipped on {name}: {clean(skipped.reason)}")
+    hint = f"see nictop check {name}"
+    if RULES[rule].compares_hosts:
+        hint = "this rule compares hosts: add others with --with HOST"
+    return NictopError(f"{rule} has no finding on {name}", hint)
 
 
 @asynccontextmanager
 async def connected_host(
     options: argparse.Namespace, host: Host, *, allow_changes: bool, enough: Enough = never
 ) -> AsyncGenerator[HostSession, None]:
-    """The session of a host with inventory and rates, or with an inventory that is `enough`; closed afterwards. Raises
-    HostUnreachable. `allow_changes`: False also overrides the configuration of the host."""
+    """The session of a host with inventory and rates, or with an inventory that is `enough`; closed
+    afterwards. Raises HostUnreachable. `allow_changes`: False also overrides the configuration of
+    the host."""
     host = replace(host, allow_changes=allow_changes)
     source = connect(
         host,
@@ -91,13 +103,15 @@ async def connected_host(
 
 
 async def wait_until_read(session: HostSession, enough: Enough) -> None:
-    """Wait for inventory and rates, or for an inventory that is `enough`. Raises HostUnreachable."""
+    """Wait for inventory and rates, or for an inventory that is `enough`. Raises
+    HostUnreachable."""
     judged: Inventory | None = None
 
     def is_read() -> bool:
         nonlocal judged
         snapshot = session.snapshot
-        if snapshot.inventory is not None and session.window.seconds >= RATES_SECONDS * INTERVAL_TOLERANCE:
+        has_rates = session.window.seconds >= RATES_SECONDS * INTERVAL_TOLERANCE
+        if has_rates and snapshot.inventory is not None:
             return True
         if snapshot.state != "live" or snapshot.inventory is judged:
             return False

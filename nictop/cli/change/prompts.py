@@ -15,7 +15,8 @@ MAX_ANSWER_BYTES = 4096
 
 
 class Prompts:
-    """Lines of stdin as they are typed. `lines` has None at its end, or from the start if stdin cannot be read."""
+    """Lines of stdin as they are typed. `lines` has None at its end, or from the start if stdin
+    cannot be read."""
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[str | None] = asyncio.Queue()
@@ -43,7 +44,8 @@ class Prompts:
             self.lines.put_nowait(None)
 
     async def confirm(self, question: str, note: str = "") -> bool:
-        """Ask a question; every answer but `YES_ANSWERS` is a no. `note`: what is written behind it."""
+        """Ask a question; every answer but `YES_ANSWERS` is a no. `note`: what is written behind
+        it."""
         self.discard()
         print_status(f"{question} [yes/no] {note}".rstrip())
         answer = await self.lines.get()

@@ -1,5 +1,5 @@
-"""``nictop fix`` and ``nictop setup``: observe the host, determine the actions, run them in a `ChangeSession` that
-a `ChangeDialog` controls."""
+"""``nictop fix`` and ``nictop setup``: observe the host, determine the actions, run them in a
+`ChangeSession` that a `ChangeDialog` controls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided.address import AddressRequest
-from nictop.changes.guided.set_up import blink_led, give_address, make_vfs, set_mtu, spread_interrupts, use_queues
+from nictop.changes.guided.set_up import (
+    blink_led,
+    give_address,
+    make_vfs,
+    require_read,
+    set_mtu,
+    spread_interrupts,
+    use_queues,
+)
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
@@ -32,18 +40,23 @@ from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.wording import headline
 
 
-def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
-    """The whole command; its exit code. `beside`: hosts that are observed for rules that compare."""
+def run_fix(
+    options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool
+) -> int:
+    """The whole command; its exit code. `beside`: hosts that are observed for rules that
+    compare."""
     return asyncio.run(_run_fix(options, host, beside, allowed))
 
 
-async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
-    output.print_status(f"reading {', '.join(clean(one.label) for one in (host, *beside))}")
+async def _run_fix(
+    options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool
+) -> int:
+    output.print_status(f"reading {', '.join(clean(read.label) for read in (host, *beside))}")
     async with AsyncExitStack() as stack:
         enough = never if beside else without_rates(options.rule)
         entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
-        entering += [connected_host(options, one, allow_changes=False) for one in beside]
-        session, *others = [await stack.enter_async_context(one) for one in entering]
+        entering += [connected_host(options, other, allow_changes=False) for other in beside]
+        session, *others = [await stack.enter_async_context(context) for context in entering]
         finding = one_finding(session, others, options.rule, options.subject)
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
         if options.script:
@@ -62,7 +75,9 @@ async def _run_change(
 ) -> int:
     log_path(os.environ)  # raises NictopError before the host is asked for anything
     if options.dry_run and is_root(session.snapshot) is False:
-        output.print_status(f"{clean(session.name)}: the plan is read without root; applying it needs root (--sudo)")
+        output.print_status(
+            f"{clean(session.name)}: the plan is read without root; applying it needs root (--sudo)"
+        )
     change = ChangeSession(session, job.spec(actions, options.keep_within), others=lambda: others)
     return await ChangeDialog(options, job, change).run()
 
@@ -80,94 +95,130 @@ class SelectedFix:
 def _fix_script(chosen: SelectedFix) -> str:
     finding, fix = chosen.finding, chosen.fix
     about = f"{headline(finding, several_hosts=False)} ({finding.rule})"
-    commands = chosen.actions.commands if chosen.actions is not None else None
+    commands = None if chosen.actions is None else chosen.actions.commands
     return script(finding.host, about, fix, commands=commands, lasting=lasting_fixes(finding, fix))
 
 
-def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_hand: bool) -> SelectedFix:
-    """The requested fix; without a number the first that can be carried out. One that is typed by hand only if
-    `by_hand`. Raises NictopError."""
-    if number is not None and number > len(finding.fixes):
-        raise NictopError(
-            f"fix {number} does not exist: this finding has {count_noun(len(finding.fixes), 'fix', 'fixes')}",
-            "nictop check prints them",
-        )
-    fixes = finding.fixes if number is None else finding.fixes[number - 1 : number]
-    found = [(fix, actions_of(fix)) for fix in fixes]
-    done = next(((fix, actions) for fix, actions in found if isinstance(actions, Actions)), None)
-    if done is not None:
-        actions = fill(done[1], values)
-        if actions.blanks:
-            missing = actions.blanks[0]
-            raise NictopError(f"value of <{missing}> missing", f"add --fill {missing}=VALUE")
-        return SelectedFix(finding, done[0], actions)
-    typed = next((fix for fix, _ in found if fix.commands and fix.where == "here"), None)
-    if by_hand and typed is not None and not values:
-        return SelectedFix(finding, typed, None)
-    why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ManualOnly)]
-    raise NictopError(
-        "nictop cannot apply this fix: " + ("; ".join(why) or "the finding has no fix"), "see nictop check"
-    )
+def choose(
+    finding: Finding, number: int | None, values: dict[str, str], *, by_hand: bool
+) -> SelectedFix:
+    """The requested fix; without a number the first that can be carried out. One that is typed by
+    hand only if `by_hand`. Raises NictopError."""
+    why = []
+    typed_by_hand = []
+    for fix in _requested_fixes(finding, number):
+        actions = actions_of(fix)
+        if isinstance(actions, Actions):
+            return SelectedFix(finding, fix, _filled(actions, values))
+        why.append(f"{clean(fix.title)}: {clean(actions.why)}")
+        if fix.commands and fix.where == "here":
+            typed_by_hand.append(SelectedFix(finding, fix, None))
+    if by_hand and typed_by_hand and not values:
+        return typed_by_hand[0]
+    reasons = "; ".join(why) or "the finding has no fix"
+    raise NictopError(f"nictop cannot apply this fix: {reasons}", "see nictop check")
 
 
-def run_setup(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
+def _requested_fixes(finding: Finding, number: int | None) -> Sequence[Fix]:
+    """That with this number, from 1; None: all of them."""
+    if number is None:
+        return finding.fixes
+    if number > len(finding.fixes):
+        fixes = count_noun(len(finding.fixes), "fix", "fixes")
+        why = f"fix {number} does not exist: this finding has {fixes}"
+        raise NictopError(why, "nictop check prints them")
+    return finding.fixes[number - 1 : number]
+
+
+def _filled(actions: Actions, values: dict[str, str]) -> Actions:
+    """With nothing left to be filled in. Raises NictopError."""
+    filled = fill(actions, values)
+    if filled.blanks:
+        names = ", ".join(f"<{blank}>" for blank in filled.blanks)
+        fillings = " ".join(f"--fill {blank}=VALUE" for blank in filled.blanks)
+        raise NictopError(f"value of {names} missing", f"add {fillings}")
+    return filled
+
+
+def run_setup(
+    options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool
+) -> int:
     """The whole command; its exit code. `beside`: hosts that are observed for what must fit."""
     return asyncio.run(_run_setup(options, host, beside, allowed))
 
 
-async def _run_setup(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
-    output.print_status(f"reading {', '.join(clean(one.label) for one in (host, *beside))}")
+async def _run_setup(
+    options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool
+) -> int:
+    output.print_status(f"reading {', '.join(clean(read.label) for read in (host, *beside))}")
     async with AsyncExitStack() as stack:
         entering = [connected_host(options, host, allow_changes=allowed, enough=always)]
-        entering += [connected_host(options, one, allow_changes=False, enough=always) for one in beside]
-        session, *others = [await stack.enter_async_context(one) for one in entering]
-        job = job_of(options, session.facts, [one.facts for one in others])
+        entering += [
+            connected_host(options, other, allow_changes=False, enough=always) for other in beside
+        ]
+        session, *others = [await stack.enter_async_context(context) for context in entering]
+        job = job_of(options, session.facts, [other.facts for other in others])
         actions = actions_of(job.fix)
         if options.script:
             return output.write(_setup_script(job, actions))
         if isinstance(actions, ManualOnly):
-            raise NictopError(f"nictop cannot apply this: {clean(actions.why)}", "--script prints the commands")
+            raise NictopError(
+                f"nictop cannot apply this: {clean(actions.why)}", "--script prints the commands"
+            )
         return await _run_change(options, session, job, actions.actions)
 
 
 def _setup_script(job: ChangeJob, actions: Actions | ManualOnly) -> str:
     commands = actions.commands if isinstance(actions, Actions) else None
-    return script(job.host, job.title, job.fix, commands=commands, lasting=job.lasting, warnings=job.warnings)
+    return script(
+        job.host, job.title, job.fix, commands=commands, lasting=job.lasting, warnings=job.warnings
+    )
 
 
-def job_of(options: argparse.Namespace, host: HostFacts, others: Sequence[HostFacts] = ()) -> ChangeJob:
-    """The change that the options request of this host. Raises NictopError if it is not possible."""
+def job_of(
+    options: argparse.Namespace, host: HostFacts, others: Sequence[HostFacts] = ()
+) -> ChangeJob:
+    """The change that the options request of this host. Raises NictopError if it is not
+    possible."""
     if options.job == "vfs":
         return make_vfs(host, _function(host, options.nic), options.number)
     link = _link(host, options.nic)
     if options.job == "address":
-        address = None if options.dhcp else options.static
-        return give_address(
-            host, link, AddressRequest(address, options.gateway, options.default_route, options.new_profile)
-        )
+        return give_address(host, link, address_request(options))
     if options.job == "mtu":
         return set_mtu(host, link, options.number, others)
     if options.job == "queues":
         return use_queues(host, link, options.number)
     if options.job == "led":
         return blink_led(host, link, options.seconds)
-    return spread_interrupts(host, link, options.cpus or parse_cpu_list(host.inventory.platform.online_cpus) or ())
+    cpus = options.cpus or parse_cpu_list(host.inventory.platform.online_cpus)
+    return spread_interrupts(host, link, cpus or ())
+
+
+def address_request(options: argparse.Namespace) -> AddressRequest:
+    address = None if options.dhcp else options.static
+    return AddressRequest(address, options.gateway, options.default_route, options.new_profile)
 
 
 def _link(host: HostFacts, name: str) -> Link:
     link = host.links_by_name.get(name)
     if link is None:
-        raise NictopError(f"{clean(host.name)} has no interface {clean(name)}", "nictop show lists them")
+        raise NictopError(
+            f"{clean(host.name)} has no interface {clean(name)}", "nictop show lists them"
+        )
     return link
 
 
 def _function(host: HostFacts, name: str) -> PciFunction:
     """By PCI address, or by the name of an interface on it."""
     link = host.links_by_name.get(name)
+    if link is not None:
+        require_read(host, link)
     address = name if link is None else link.pci_address or ""
     if link is None and name not in host.functions:
         raise NictopError(
-            f"{clean(host.name)} has no interface or PCI function {clean(name)}", "nictop show lists them"
+            f"{clean(host.name)} has no interface or PCI function {clean(name)}",
+            "nictop show lists them",
         )
     if address not in host.functions:
         raise NictopError(f"{clean(name)} is not a PCI function: it cannot have VFs")

@@ -6,15 +6,25 @@ import argparse
 import os
 
 from nictop.cli import output
+from nictop.cli.arguments import (
+    add_format_option,
+    whole_number,
+)
+
+MAX_CHANGES = 10**9 - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Print the log of changes, newest first: time, host, user, commands, previous and new values, result. The "
-        "log is $XDG_STATE_HOME/nictop/changes.jsonl (default: ~/.local/state/nictop/changes.jsonl)."
+        "Print the log of changes, newest first: time, host, user, commands, previous and new "
+        "values, result. The "
+        "log is $XDG_STATE_HOME/nictop/changes.jsonl (default: "
+        "~/.local/state/nictop/changes.jsonl)."
     )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="only changes of the host with this label")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument(
+        "host", nargs="?", metavar="HOST", help="only changes of the host with this label"
+    )
+    add_format_option(parser, "text", "json")
     parser.add_argument("--last", type=_number, metavar="N", help="only the newest N changes")
 
 
@@ -26,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.model.text.terminal import clean
 
     log = read_log(log_path(os.environ))
-    found = tuple(one for one in log.changes if options.host in (None, one.host))
+    found = tuple(change for change in log.changes if options.host in (None, change.host))
     if options.last is not None:
         found = found[-options.last :]
     if options.format == "json":
@@ -34,17 +44,16 @@ def run(options: argparse.Namespace) -> int:
 
         import msgspec
 
-        return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: it contains text of hosts
+        return output.write(
+            json.dumps(msgspec.to_builtins(found), indent=2) + "\n"
+        )  # ASCII: it contains text of hosts
     if not found and not log.unreadable:
         of_host = f" of {clean(options.host)}" if options.host is not None else ""
         output.print_status(f"no changes{of_host} in the log")
         return 0
-    return output.write_text(
-        "".join(f"{line}\n" for line in log_lines(replace(log, changes=found), output.terminal_columns())), options
-    )
+    lines = log_lines(replace(log, changes=found), output.terminal_columns())
+    return output.write_text("".join(f"{line}\n" for line in lines), options)
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:9]) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of changes")
-    return int(text)
+    return whole_number(text, MAX_CHANGES, "a number of changes")

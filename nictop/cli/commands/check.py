@@ -5,7 +5,14 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli import output
-from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_hosts, watch_seconds
+from nictop.cli.arguments import (
+    MAX_WATCH_SECONDS,
+    MIN_WATCH_SECONDS,
+    add_format_option,
+    add_hosts,
+    add_schema_option,
+    watch_seconds,
+)
 from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
 from nictop.cli.progress_line import telling
 from nictop.errors import HostUnreachable
@@ -17,15 +24,20 @@ CHECK_WATCH_SECONDS = 3.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Run all checks once. Prints findings with the commands that fix them. Changes nothing."
+    parser.description = (
+        "Run all checks once. Prints findings with the commands that fix them. Changes nothing."
+    )
     parser.epilog = (
-        "Exit codes: 0 no findings at or above the threshold (--fail-on), 1 findings, 2 usage error, 3 a host is "
-        "unreachable, 4 no such findings, but checks were skipped because a source on a host did not answer (with "
+        "Exit codes: 0 no findings at or above the threshold (--fail-on), 1 findings, 2 usage "
+        "error, 3 a host is "
+        "unreachable (--exec: all have failed), 4 no such findings, but checks were skipped "
+        "because a source on a host did "
+        "not answer (with "
         "--strict: for any reason)."
     )
     add_hosts(parser)
     add_time_option(parser)
-    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
+    add_format_option(parser, "text", "json", "markdown")
     parser.add_argument(
         "--fail-on",
         choices=("critical", "warning", "info"),
@@ -33,8 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lowest severity that sets exit code 1 (default: %(default)s)",
     )
     parser.add_argument(
+        "--exec",
+        metavar="COMMAND",
+        help="watch until Ctrl-C, and run COMMAND when a finding (--fail-on and above) appears, "
+        "and when it goes: without a shell, with NICTOP_EVENT, _HOST, _RULE, _SEVERITY, _SUBJECT "
+        "and _TITLE in its environment and the finding as JSON on its standard input",
+    )
+    parser.add_argument(
         "--watch",
         type=watch_seconds,
+        nargs="?",
+        const=CHECK_WATCH_SECONDS,
         default=CHECK_WATCH_SECONDS,
         metavar="SECONDS",
         help=(
@@ -43,11 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     add_lldp_option(parser)
-    parser.add_argument("--skipped", action="store_true", help="list skipped checks with the reason")
+    parser.add_argument(
+        "--skipped", action="store_true", help="list skipped checks with the reason"
+    )
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="exit code 4 also for checks skipped because they need root or data that a recording does not have",
+        help="exit code 4 also for checks skipped because they need root or data that a recording "
+        "does not have",
     )
     parser.add_argument(
         "--explain",
@@ -56,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RULE",
         help="print what a rule checks, how, and its sources; without RULE: list all rules",
     )
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    add_schema_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,22 +89,19 @@ def run(options: argparse.Namespace) -> int:
 
         return output.write(check.check_schema())
     if options.explain is not None:
-        from nictop.report.findings import rule_pages
+        return _explain(options)
+    if options.exec is not None:
+        from nictop.cli.check_follow import run as follow
 
-        rule = rule_pages.rule_named(options.explain) if options.explain else None
-        page = (
-            rule_pages.rule_list(output.terminal_columns())
-            if rule is None
-            else rule_pages.rule_page(rule, output.terminal_columns())
-        )
-        return output.write_text(page, options)
+        return follow(options)
     found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.report.findings import check
     from nictop.rules import RULES, HostFacts, diagnose
 
     hosts = tuple(
-        HostFacts(snapshot, window.parts) for snapshot, window in reached_hosts(found, require_all=not options.hosts)
+        HostFacts(snapshot, window.parts)
+        for snapshot, window in reached_hosts(found, require_all=not options.hosts)
     )
     unreachable = unreachable_hosts(found)
     with telling(f"running {len(RULES)} checks"):
@@ -94,11 +115,32 @@ def run(options: argparse.Namespace) -> int:
     else:
         glyphs, width = output.glyphs_for(options), output.terminal_columns()
         text = check.check_text(
-            hosts, diagnosis, width, unreachable, skipped=options.skipped, glyphs=glyphs, paint=output.painter()
+            hosts,
+            diagnosis,
+            width,
+            unreachable,
+            skipped=options.skipped,
+            glyphs=glyphs,
+            paint=output.painter(),
         )
         output.write_text(text, options)
     if unreachable:
         return HostUnreachable.exit_code
     if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS
-    return EXIT_SKIPPED if any(options.strict or one.cause == "no_answer" for one in diagnosis.skipped) else 0
+    for skipped in diagnosis.skipped:
+        if options.strict or skipped.cause == "no_answer":
+            return EXIT_SKIPPED
+    return 0
+
+
+def _explain(options: argparse.Namespace) -> int:
+    """Print the page of a rule, or the list of all."""
+    from nictop.report.findings import rule_pages
+
+    columns = output.terminal_columns()
+    if options.explain:
+        page = rule_pages.rule_page(rule_pages.rule_named(options.explain), columns)
+    else:
+        page = rule_pages.rule_list(columns)
+    return output.write_text(page, options)

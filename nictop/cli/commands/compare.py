@@ -6,6 +6,7 @@ import argparse
 import os
 
 from nictop.cli import output
+from nictop.cli.arguments import add_format_option, add_schema_option
 
 EPILOG = """\
 RESULT is a saved result: its id (the first characters are enough), its file or
@@ -26,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "nictop compare [OPTIONS] RESULT ..."
     parser.description = "Compare two saved results of nictop traffic, A and B."
     parser.epilog = EPILOG
-    parser.add_argument("results", nargs="*", metavar="RESULT", help="result to compare; the first is A")
-    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    parser.add_argument(
+        "results", nargs="*", metavar="RESULT", help="result to compare; the first is A"
+    )
+    add_format_option(parser, "text", "json", "markdown")
+    add_schema_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,4 +52,6 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "markdown":
         return output.write(run_markdown.comparison_markdown(comparison, names))
     glyphs, width = output.glyphs_for(options), output.terminal_columns()
-    return output.write_text(comparison_text.comparison_text(comparison, names, width, glyphs), options)
+    return output.write_text(
+        comparison_text.comparison_text(comparison, names, width, glyphs), options
+    )

@@ -28,7 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print the completion script for a shell."
     parser.epilog = EPILOG
     parser.add_argument(
-        "what", choices=("bash", "zsh", "fish", "hosts", "results"), metavar="SHELL", help="bash, zsh or fish"
+        "what",
+        choices=("bash", "zsh", "fish", "hosts", "results"),
+        metavar="SHELL",
+        help="bash, zsh or fish",
     )
 
 
@@ -53,7 +56,8 @@ def completion_script(shell: str) -> str:
 
 
 def _hosts() -> Iterator[str]:
-    """Names that mean a host, each once. A configuration that is not valid has none: a shell shows no message."""
+    """Names that mean a host, each once. A configuration that is not valid has none: a shell shows
+    no message."""
     from nictop.cli.hosts import ssh_host_names
     from nictop.hosts.specification import BARE_HOST, LOCAL, configuration_path, read_configuration
 
@@ -74,4 +78,6 @@ def _results() -> Iterator[str]:
 
     state = state_directory(os.environ)
     if state:
-        yield from (name for name in result_names(os.path.join(state, "runs")) if name.isprintable())
+        yield from (
+            name for name in result_names(os.path.join(state, "runs")) if name.isprintable()
+        )

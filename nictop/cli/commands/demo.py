@@ -18,24 +18,38 @@ DEMO_START_SECONDS = 10.0
 DEMO_NIC = "ens256"
 """Interface of both hosts that carries the traffic tests."""
 DEMO_NOTICE = (
-    "A recording of two QEMU guests, in a loop. Findings and counters are real, NICs are emulated. Key 6: the test."
+    "A recording of two QEMU guests, in a loop. Findings and counters are real, NICs "
+    "are emulated. Traffic has the test."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Open a recording of two guests that comes with nictop. Connects to no host."
-    parser.epilog = "Keys: 6 Traffic, 2 Queues, 3 CPUs, 4 Findings, n next finding or test, ? help of the view."
+    parser.description = (
+        "Open a recording of two guests that comes with nictop. Connects to no host."
+    )
+    parser.epilog = "It begins in a traffic test. The help on the screen lists the keys."
 
 
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.reader import Recording
 
     require_terminal("nictop demo needs a terminal")
-    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path, Recording.open(str(path)) as recording:
+    with (
+        as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path,
+        Recording.open(str(path)) as recording,
+    ):
         from nictop.tui.run import show
 
         start = recording.begin + DEMO_START_SECONDS
         glyphs = screen_glyphs(options)
         return run_screen(
-            partial(show, recording, start=start, glyphs=glyphs, loop=True, nic=DEMO_NIC, notice=DEMO_NOTICE)
+            partial(
+                show,
+                recording,
+                start=start,
+                glyphs=glyphs,
+                loop=True,
+                nic=DEMO_NIC,
+                notice=DEMO_NOTICE,
+            )
         )

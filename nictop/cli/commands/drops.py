@@ -6,7 +6,12 @@ import argparse
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import add_hosts, watch_seconds
+from nictop.cli.arguments import (
+    add_format_option,
+    add_hosts,
+    add_schema_option,
+    watch_seconds,
+)
 from nictop.cli.hosts import wanted_hosts
 from nictop.errors import HostUnreachable
 
@@ -46,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="duration, 1 to 60 (default: %(default)g)",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    add_format_option(parser, "text", "json")
+    add_schema_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,9 +67,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         glyphs = output.glyphs_for(options)
         output.write_text(drops.drops_text(results, output.terminal_columns(), glyphs), options)
-    if any(isinstance(one, UnreachableHost) for one in results):
+    if any(isinstance(result, UnreachableHost) for result in results):
         return HostUnreachable.exit_code
-    unmonitored = [one for one in results if one.report.state in drops.STATE_TEXTS]  # type: ignore[union-attr]
+    unmonitored = [result for result in results if result.report.state in drops.STATE_TEXTS]  # type: ignore[union-attr]
     return EXIT_NOT_MONITORED if unmonitored else 0
 
 
@@ -83,13 +88,18 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
 
     async def monitor(session: HostSession, line: ProgressLine) -> HostDrops:
         try:
-            return await DropsSession(session, options.seconds, timeout=HOSTS_TIMEOUT).run(line.finish, line.log)
+            return await DropsSession(session, options.seconds, timeout=HOSTS_TIMEOUT).run(
+                line.finish, line.log
+            )
         except NictopError as error:
             return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
 
     async def monitor_all() -> Sequence[HostDrops]:
         access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}
-        sessions = [HostSession(host, connect(host, options.interval, **access), watch_devices=True) for host in hosts]
+        sessions = [
+            HostSession(host, connect(host, options.interval, **access), watch_devices=True)
+            for host in hosts
+        ]
         async with running(*sessions), waiting_line(sessions, None) as line:
             return await asyncio.gather(*(monitor(session, line) for session in sessions))
 

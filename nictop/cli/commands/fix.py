@@ -1,20 +1,33 @@
 """``nictop fix``: applies a fix of a finding, and rolls it back unless it is confirmed.
 
-The plan is written to stdout, questions and progress to stderr; answers are read from stdin. Exit codes: 0 kept (or the
-plan or script was printed), 1 undone or not confirmed, 2 usage or refused, 3 the host was not reached, or not again, 4
-it failed and changes may remain.
+The plan is written to stdout, questions and progress to stderr; answers are read from stdin. Exit
+codes: 0 kept (or the plan or script was printed), 1 undone or not confirmed, 2 usage or refused, 3
+the host was not reached, or not again, 4 it failed and changes may remain.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
-from nictop.cli.change.options import EXIT_CODES, add_change_options, allowed_by, hosts_of, set_change_defaults
+from nictop.cli.arguments import whole_number
+from nictop.cli.change.options import (
+    EXIT_CODES,
+    add_change_options,
+    allowed_by,
+    hosts_of,
+    set_change_defaults,
+)
+from nictop.errors import NictopError
+from nictop.model.text.terminal import clean
+
+MAX_FIXES = 999
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Apply a fix of a finding on one host. The plan is shown first. The host rolls the change back "
+        "Apply a fix of a finding on one host. The plan is shown first. The host rolls the change "
+        "back "
         "automatically if it is not confirmed in time or the connection is lost."
     )
     parser.epilog = EXIT_CODES
@@ -56,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.findings.rule_pages import rule_named
 
     rule_named(options.rule)
+    _check_values(options.fill)
     host, *beside = hosts_of(options.host, options.beside)
     allowed = allowed_by(options, host)
     from nictop.cli.change.run import run_fix
@@ -64,9 +78,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 0 < int(text[:4]) < 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a fix")
-    return int(text)
+    return whole_number(text, MAX_FIXES, "the number of a fix")
 
 
 def _filling(text: str) -> tuple[str, str]:
@@ -74,3 +86,16 @@ def _filling(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name.strip("<>"), value
+
+
+def _check_values(values: Iterable[tuple[str, str]]) -> None:
+    """Before a host is connected to. Raises NictopError."""
+    from nictop.changes.actions import BLANKS
+
+    for name, value in values:
+        if name not in BLANKS:
+            raise NictopError(
+                f"no fix has a placeholder <{clean(name)}>",
+                f"placeholders: {', '.join(f'<{blank}>' for blank in BLANKS)}",
+            )
+        BLANKS[name].checked(value.strip())

@@ -14,7 +14,9 @@ COMMAND_WITH_JOBS = "setup"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print the help of nictop, of a command, or of a job of nictop setup."
-    parser.add_argument("topic", nargs="?", choices=tuple(SUMMARIES), metavar="COMMAND", help="command to describe")
+    parser.add_argument(
+        "topic", nargs="?", choices=tuple(SUMMARIES), metavar="COMMAND", help="command to describe"
+    )
     parser.add_argument("job", nargs="?", metavar="JOB", help=f"job of nictop {COMMAND_WITH_JOBS}")
 
 

@@ -3,58 +3,63 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from functools import partial
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import wanted_hosts
-
-if TYPE_CHECKING:
-    from nictop.hosts.specification import Host
-    from nictop.wire.source import Source
+from nictop.cli.hosts import connect_host, wanted_hosts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from nictop.metrics import DEFAULT_ADDRESS
 
     parser.description = (
-        "Watch hosts and export their counters and findings to Prometheus over HTTP at /metrics, until SIGINT or "
+        "Watch hosts and export their counters and findings to Prometheus over HTTP at /metrics, "
+        "until SIGINT or "
         "SIGTERM. A scrape returns the newest readings and does not query the hosts."
     )
-    parser.epilog = "Exit codes: 0 stopped by a signal, 2 usage error or cannot listen on the address."
+    parser.epilog = (
+        "Exit codes: 0 stopped by a signal, 2 usage error or cannot listen on the address."
+    )
     add_hosts(parser)
     parser.add_argument(
         "--listen",
         default=DEFAULT_ADDRESS,
         metavar="ADDRESS:PORT",
-        help="address to listen on; port 0: any free port (default: %(default)s, this machine only)",
+        help="address to listen on; port 0: any free port (default: %(default)s, this machine "
+        "only)",
     )
     parser.add_argument(
         "--web.config.file",
         dest="web_config",
         default="",
         metavar="FILE",
-        help="TLS and users with passwords, as for Prometheus exporters (tls_server_config, basic_auth_users)",
+        help="TLS and users with passwords, as for Prometheus exporters (tls_server_config, "
+        "basic_auth_users)",
     )
     parser.add_argument(
         "--server-name",
         action="append",
         default=[],
         metavar="NAME",
-        help="a name by which clients reach this server; may be repeated. Always accepted: addresses, the host name, "
+        help="a name by which clients reach this server; may be repeated. Always accepted: "
+        "addresses, the host name, "
         "names without a dot",
     )
-    parser.add_argument("--dashboard", action="store_true", help="print a Grafana dashboard (JSON) and exit")
+    parser.add_argument(
+        "--dashboard", action="store_true", help="print a Grafana dashboard (JSON) and exit"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     if options.dashboard:
         from importlib.resources import files
 
-        return output.write(files("nictop.metrics").joinpath("grafana.json").read_text(encoding="utf-8"))
+        return output.write(
+            files("nictop.metrics").joinpath("grafana.json").read_text(encoding="utf-8")
+        )
     import asyncio
 
-    from nictop.hosts.connect import connect
     from nictop.metrics.host_names import HostNames
     from nictop.metrics.server import parse_listen_address
     from nictop.metrics.service import serve
@@ -72,12 +77,9 @@ def run(options: argparse.Namespace) -> int:
             f"it has no {' and no '.join(missing)} (--web.config.file)",
         )
 
-    def connect_host(host: Host) -> Source:
-        return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
-
     work = serve(
         hosts,
-        connect_host,
+        partial(connect_host, options=options),
         listening,
         interval=options.interval,
         report_status=output.print_error,

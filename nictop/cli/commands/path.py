@@ -1,4 +1,5 @@
-"""``nictop path``: tests the path between two hosts, and prints what it found with the commands that fix it."""
+"""``nictop path``: tests the path between two hosts, and prints what it found with the commands
+that fix it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ import os
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import HOST_FORMS, add_access_options, add_endpoint_options
+from nictop.cli.arguments import (
+    HOST_FORMS,
+    add_access_options,
+    add_endpoint_options,
+    add_format_option,
+    add_schema_option,
+)
 from nictop.errors import NictopError
 
 if TYPE_CHECKING:
@@ -47,11 +54,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ends = parser.add_argument_group("endpoints")
     add_endpoint_options(ends, {"": "first host", "peer-": "second host"})
     ends.add_argument(
-        "--observe", action="append", default=[], metavar="HOST", help="also read this host, such as the hypervisor"
+        "--observe",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="also read this host, such as the hypervisor",
     )
-    ends.add_argument("--port", metavar="PORT", help="UDP and TCP port of the test (default: any free one)")
+    ends.add_argument(
+        "--port", metavar="PORT", help="UDP and TCP port of the test (default: any free one)"
+    )
     group = parser.add_argument_group("output")
-    group.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    add_format_option(group, "text", "json")
     group.add_argument(
         "--fail-on",
         choices=("critical", "warning", "info"),
@@ -60,8 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--label", default="", metavar="WORDS", help="label for the saved result")
     group.add_argument("--list", action="store_true", help="list saved results and exit")
-    group.add_argument("--show", metavar="ID", help="print a saved result (its id, beginning of its id, or label)")
-    group.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    group.add_argument(
+        "--show", metavar="ID", help="print a saved result (its id, beginning of its id, or label)"
+    )
+    add_schema_option(group)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -69,11 +84,11 @@ def run(options: argparse.Namespace) -> int:
 
     if options.schema:
         return output.write(path_report.path_schema(listed=options.list))
-    if (options.list or options.show is not None) and options.host is not None:
-        raise NictopError(f"{'--list' if options.list else '--show'} takes no hosts", "omit the hosts")
     if options.list:
+        _check_no_hosts(options, "--list")
         return _list(options)
     if options.show is not None:
+        _check_no_hosts(options, "--show")
         return _print(_stored(options.show), options)
     if options.peer is None:
         raise NictopError("two hosts are needed", "nictop path HOST HOST")
@@ -83,6 +98,12 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
+def _check_no_hosts(options: argparse.Namespace, option: str) -> None:
+    """Raises NictopError."""
+    if options.host is not None:
+        raise NictopError(f"{option} takes no hosts", "omit the hosts")
+
+
 def _list(options: argparse.Namespace) -> int:
     from nictop.report import path as path_report
     from nictop.traffic.path.store import stored_paths
@@ -90,7 +111,9 @@ def _list(options: argparse.Namespace) -> int:
     paths = stored_paths()
     if options.format == "json":
         return output.write(path_report.stored_paths_json(paths))
-    return output.write_text(path_report.stored_paths_text(paths, output.terminal_columns()), options)
+    return output.write_text(
+        path_report.stored_paths_text(paths, output.terminal_columns()), options
+    )
 
 
 def _stored(word: str) -> PathReport:
@@ -98,9 +121,11 @@ def _stored(word: str) -> PathReport:
     from nictop.traffic.path.store import select_paths, stored_paths
     from nictop.traffic.plan.quantities import quoted
 
-    found = select_paths(word, [one for _, one in stored_paths().results])
+    found = select_paths(word, [path for _, path in stored_paths().results])
     if not found:
-        raise NictopError(f"no saved path test {quoted(word)}", "nictop path --list shows saved results")
+        raise NictopError(
+            f"no saved path test {quoted(word)}", "nictop path --list shows saved results"
+        )
     return found[0].test.report
 
 
@@ -128,9 +153,11 @@ def _print(report: PathReport, options: argparse.Namespace) -> int:
         glyphs = output.glyphs_for(options)
         output.write_text(path_report.path_text(report, output.terminal_columns(), glyphs), options)
     limit = SEVERITIES.index(options.fail_on)
-    if any(SEVERITIES.index(one.severity) <= limit for one in report.findings):
+    if any(SEVERITIES.index(finding.severity) <= limit for finding in report.findings):
         return EXIT_FINDINGS
-    return EXIT_INCOMPLETE if any(one.failure for one in report.result.directions) else 0
+    if any(direction.failure for direction in report.result.directions):
+        return EXIT_INCOMPLETE
+    return 0
 
 
 def _test(options: argparse.Namespace) -> PathReport:
@@ -146,11 +173,16 @@ def _test(options: argparse.Namespace) -> PathReport:
     from nictop.traffic.path.session import PathSession
     from nictop.traffic.plan.quantities import parse_whole_number
 
-    port = 0 if options.port is None else parse_whole_number(options.port, "--port")
-    if options.port is not None and not 0 < port < 65536:
-        raise NictopError(f"--port must be 1 to 65535, not {port}")
+    port = 0
+    if options.port is not None:
+        port = parse_whole_number(options.port, "--port")
+        if not 0 < port < 65536:
+            raise NictopError(f"--port must be 1 to 65535, not {port}")
     known = read_configuration(configuration_path(os.environ))
-    hosts = [one_host(options.host, "first host", known), one_host(options.peer, "second host", known)]
+    hosts = [
+        one_host(options.host, "first host", known),
+        one_host(options.peer, "second host", known),
+    ]
     observed = named_hosts(options.observe, known) if options.observe else ()
     request = PathRequest(
         hosts[0].label,
@@ -167,6 +199,8 @@ def _test(options: argparse.Namespace) -> PathReport:
         sessions = sessions_of(options, dict.fromkeys([*hosts, *observed]))
         async with running(*sessions):
             await wait_for_hosts(sessions, HOSTS_TIMEOUT)
-            return await PathSession(request, sessions, timeout=HOSTS_TIMEOUT).run(output.print_status)
+            return await PathSession(request, sessions, timeout=HOSTS_TIMEOUT).run(
+                output.print_status
+            )
 
     return asyncio.run(test())

@@ -1,6 +1,7 @@
 """``nictop record``: writes a recording of hosts.
 
-The seconds of ``--time`` count for each host from its first reading: a slow host is recorded as long as a fast one.
+The seconds of ``--time`` count for each host from its first reading: a slow host is recorded as
+long as a fast one.
 
 It reads the hosts as the live screen does, and the queue and driver counters of all their devices.
 """
@@ -10,19 +11,24 @@ from __future__ import annotations
 import argparse
 import asyncio
 import math
+import os
+import re
 import signal
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, parse_seconds
-from nictop.cli.hosts import wanted_hosts
+from nictop.cli.hosts import connect_host, wanted_hosts
 from nictop.cli.progress_line import ProgressLine
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.probe.records import Line
+    from nictop.recording.keep import Keep, KeptDirectory
     from nictop.recording.writer import Recorder
     from nictop.wire.source import Source, SourceState
 
@@ -30,22 +36,35 @@ MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
 PROGRESS_SECONDS = 1.0
 """Seconds between two updates of the progress line."""
 FIRST_READING_SECONDS = 90.0
-"""With --time: seconds that a host which is not lost may take for its first reading, as for other commands
-(`nictop.hosts.observe.HOSTS_TIMEOUT`)."""
+"""With --time: seconds that a host which is not lost may take for its first reading, as for other
+commands (`nictop.hosts.observe.HOSTS_TIMEOUT`)."""
 MAX_REASONS = 5
+SECONDS_OF = {"m": 60, "h": 3600, "d": 86400}
+BYTES_OF = {"M": 10**6, "G": 10**9}
+MIN_KEPT_SECONDS, MAX_KEPT_SECONDS = 600, 366 * 86400
+MIN_KEPT_BYTES, MAX_KEPT_BYTES = 16 * 10**6, 10**13
+KEPT_FORMS = "30m, 24h, 7d or 500M, 2G: from 10 minutes to 366 days, from 16 MB to 10 TB"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
-        "Record everything that hosts report, until Ctrl-C. The file contains names, addresses and profiles of the "
-        "hosts and can be read by its owner only (mode 0600). No traffic test is in it, only the packets of one that "
-        "runs meanwhile: a test is recorded where it is made, on the live screen (nictop HOST HOST; r, then 6). "
+        "Record everything that hosts report, until Ctrl-C. The file contains names, addresses "
+        "and profiles of the "
+        "hosts and can be read by its owner only (mode 0600). No traffic test is in it, only the "
+        "packets of one that "
+        "runs meanwhile: a test is recorded where it is made, on the live screen (nictop HOST "
+        "HOST; r, then 6). "
         "nictop traffic saves its results by themselves (--list)."
     )
     parser.epilog = (
-        "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no reading of any host was recorded."
+        "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no "
+        "reading of any host was recorded."
     )
-    parser.add_argument("file", metavar="FILE", help="new file; 0.5 to 5 MB per host per hour")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="new file, 0.5 to 5 MB per host per hour; with --keep a directory",
+    )
     add_hosts(parser)
     parser.add_argument(
         "--time",
@@ -54,27 +73,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop SECONDS after the first reading of each host (default: record until Ctrl-C)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
+    parser.add_argument(
+        "--keep",
+        action="append",
+        type=_kept,
+        metavar="TIME|SIZE",
+        help="record into the directory FILE and delete there what is older (24h, 7d) or too much "
+        "(2G); may be given twice. nictop replay, show, check, report and diff read the directory",
+    )
+    parser.add_argument(
+        "--unit", action="store_true", help="print a systemd unit of this command and exit"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.hosts.connect import connect
     from nictop.hosts.session import read_local_clock
     from nictop.recording.writer import Recorder, recorded_source
 
     wanted, here = wanted_hosts(options.hosts), read_local_clock(time.monotonic(), time.time())
+    keep = _keep(options)
+    if options.unit:
+        return _print_unit(options, keep)
 
-    async def recording() -> int:
-        recorder = Recorder(options.file, force=options.force, boot_id=here.boot_id)
-        sources = [
-            recorded_source(
-                connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
-                recorder,
-            )
-            for host in wanted
-        ]
+    async def recording(target: str | KeptDirectory) -> int:
+        recorder = Recorder(target, force=options.force, boot_id=here.boot_id)
+        sources = [recorded_source(connect_host(host, options), recorder) for host in wanted]
         return await _RecordingRun(recorder, sources).run(options.time)
 
-    return asyncio.run(recording())
+    if keep is None:
+        return asyncio.run(recording(options.file))
+    from nictop.recording.keep import KeptDirectory
+
+    with closing(KeptDirectory(options.file, keep)) as directory:
+        return asyncio.run(recording(directory))
+
+
+def _keep(options: argparse.Namespace) -> Keep | None:
+    """None: everything, in one file. Raises NictopError."""
+    if options.keep is None:
+        return None
+    from nictop.recording.keep import Keep
+
+    if options.force:
+        raise NictopError("--force overwrites a file; --keep records into a directory")
+    kept: dict[str, int] = {}
+    for kind, amount in options.keep:
+        if kind in kept:
+            raise NictopError("--keep twice: once a time and once a size", KEPT_FORMS)
+        kept[kind] = amount
+    return Keep(kept.get("seconds"), kept.get("bytes"))
+
+
+def _print_unit(options: argparse.Namespace, keep: Keep | None) -> int:
+    from nictop.cli.record_unit import unit_text
+
+    if keep is None:
+        raise NictopError(
+            "--unit needs --keep", "a service that records for ever fills a file system without it"
+        )
+    directory = os.path.abspath(options.file)  # a service begins in another directory
+    words = [directory if word == options.file else word for word in sys.argv[1:]]
+    words.remove("--unit")
+    return output.write(unit_text(directory, words, options.hosts))
 
 
 class _HostProgress:
@@ -102,7 +162,8 @@ class _HostProgress:
             if item.state in ("lost", "failed"):
                 self.reason, self._was_lost = item.message, True
             return
-        self.has_inventory = self.has_inventory or item.inventory is not None
+        if item.inventory is not None:
+            self.has_inventory = True
         if item.counters is not None and self.first_counters is None:
             self.first_counters = now
 
@@ -112,14 +173,18 @@ class _HostProgress:
 
     def text(self, now: float) -> str:
         """``live``, ``logging in, 4 s``"""
-        return (self._start.active_text(now) if self.state == "connecting" else "") or self.state
+        if self.state != "connecting":
+            return self.state
+        return self._start.active_text(now) or self.state
 
     def ends_at(self, begin: float, seconds: float) -> float:
-        """When it was recorded for `seconds`. A host without a complete reading is waited for, as a recording without
-        an inventory cannot be shown; but not one that cannot be reached."""
+        """When it was recorded for `seconds`. A host without a complete reading is waited for, as a
+        recording without an inventory cannot be shown; but not one that cannot be reached."""
         if self.first_counters is not None and self.has_inventory:
             return self.first_counters + seconds
-        return begin + seconds + (0.0 if self._was_lost else FIRST_READING_SECONDS)
+        if self._was_lost:
+            return begin + seconds
+        return begin + seconds + FIRST_READING_SECONDS
 
 
 class _RecordingRun:
@@ -140,16 +205,18 @@ class _RecordingRun:
         end = asyncio.ensure_future(_all(tasks))
         try:
             while not (self._stop.is_set() or end.done() or self._recorder.has_failed):
-                left = math.inf if limit is None else self._ends_at(begin, limit) - loop.time()
+                left = math.inf
+                if limit is not None:
+                    left = self._ends_at(begin, limit) - loop.time()
                 if left <= 0:
                     break
-                self._progress.show(self._progress_text(loop.time() - begin))
+                self._progress.show(self._progress_text())
                 await self._wait(min(PROGRESS_SECONDS, left), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
             await asyncio.gather(end, return_exceptions=True)
             await self._recorder.close()
-        self._progress.finish(self._progress_text(loop.time() - begin))
+        self._progress.finish(self._progress_text())
         return self._result(tasks)
 
     def _ends_at(self, begin: float, seconds: float) -> float:
@@ -172,10 +239,14 @@ class _RecordingRun:
                 raise error
         if self._recorder.trouble:
             raise NictopError(self._recorder.trouble)
-        missing = [self._why_missing(name, host) for name, host in self._hosts.items() if not host.has_reading]
+        missing = []
+        for name, host in self._hosts.items():
+            if not host.has_reading:
+                missing.append(self._why_missing(name, host))
         if len(missing) == len(self._hosts):
-            reached = any(host.state == "live" for host in self._hosts.values())
-            why = "no reading was recorded" if reached else "no host could be reached: no reading was recorded"
+            why = "no reading was recorded"
+            if not any(host.state == "live" for host in self._hosts.values()):
+                why = f"no host could be reached: {why}"
             raise HostUnreachable(why, "; ".join(missing[:MAX_REASONS]))
         for sentence in missing[:MAX_REASONS]:
             output.print_status(f"not recorded: {sentence}")
@@ -193,32 +264,67 @@ class _RecordingRun:
         async for item in source.items():
             self._hosts[source.name].process(item, loop.time())
 
-    def _progress_text(self, elapsed: float) -> str:
+    def _progress_text(self) -> str:
         from nictop.model.text import units
 
         live = sum(host.state == "live" for host in self._hosts.values())
-        parts = [f"{live} of {len(self._hosts)} hosts live"] if len(self._hosts) > 1 else []
+        parts = []
+        if len(self._hosts) > 1:
+            parts.append(f"{live} of {len(self._hosts)} hosts live")
         parts += self._awaited_texts()
-        parts += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
+        parts += [units.bytes_(self._recorder.size), f"recorded {self._recorded_text()}"]
         if self._recorder.dropped:
             parts.append(f"{self._recorder.dropped} lines lost")
-        reason = self._recorder.trouble or next(
-            (f"{name}: {host.reason}" for name, host in self._hosts.items() if host.state in ("lost", "failed")),
-            "",
-        )
-        return " · ".join([*parts, reason] if reason else parts)
+        parts.append(self._recorder.trouble or self._lost_text())
+        return " · ".join(filter(None, parts))
+
+    def _lost_text(self) -> str:
+        """Why the first host that is not reached is not; "": all are."""
+        for name, host in self._hosts.items():
+            if host.state in ("lost", "failed"):
+                return f"{name}: {host.reason}"
+        return ""
+
+    def _recorded_text(self) -> str:
+        """Time since the first reading of any host: ``--time`` counts from there, too."""
+        from nictop.model.text import units
+
+        begun = [host.first_counters for host in self._hosts.values() if host.first_counters]
+        if not begun:
+            return "nothing yet"
+        return units.whole_seconds(int(asyncio.get_running_loop().time() - min(begun)))
 
     def _awaited_texts(self) -> list[str]:
-        """``vm1: logging in, 4 s``: the first host that is not live; of a single host also ``vm1: live``."""
+        """``vm1: logging in, 4 s``: the first host that is not live; of a single host also ``vm1:
+        live``."""
         now = asyncio.get_running_loop().time()
-        awaited = [(name, host) for name, host in self._hosts.items() if host.state == "connecting"]
-        named = awaited or (list(self._hosts.items()) if len(self._hosts) == 1 else [])
-        return [f"{name}: {host.text(now)}" for name, host in named[:1]]
+        is_single = len(self._hosts) == 1
+        for name, host in self._hosts.items():
+            if is_single or host.state == "connecting":
+                return [f"{name}: {host.text(now)}"]
+        return []
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Wait until all tasks have ended, also by exceptions."""
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _kept(text: str) -> tuple[str, int]:
+    """(``seconds`` or ``bytes``, amount). Raises ArgumentTypeError."""
+    found = re.fullmatch(r"([0-9]{1,9})([mhdMG])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {KEPT_FORMS}")
+    number, unit = int(found[1]), found[2]
+    if unit in SECONDS_OF:
+        kind, amount = "seconds", number * SECONDS_OF[unit]
+        is_possible = MIN_KEPT_SECONDS <= amount <= MAX_KEPT_SECONDS
+    else:
+        kind, amount = "bytes", number * BYTES_OF[unit]
+        is_possible = MIN_KEPT_BYTES <= amount <= MAX_KEPT_BYTES
+    if not is_possible:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {KEPT_FORMS}")
+    return kind, amount
 
 
 def _time(text: str) -> float:

@@ -14,8 +14,14 @@ MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Open a recording in the live screens. Connects to no host."
-    parser.epilog = "Press ? for the keys. A file that is still being written is followed."
-    parser.add_argument("file", metavar="FILE", help="recording made by nictop record or key r")
+    parser.epilog = (
+        "The help on the screen lists the keys. A file that is still being written is followed."
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        help="recording made by nictop record (with --keep: its directory), or on the screen",
+    )
     parser.add_argument(
         "--speed",
         type=_speed,
@@ -28,17 +34,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from nictop.recording.file.frames import EmptyRecording
-    from nictop.recording.reader import Recording
+    from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
 
     require_terminal("without a terminal, use: nictop show FILE --at TIME")
-    with Recording.open(options.file, whole=options.at is not None) as recording:
+    is_whole = options.at is not None
+    with open_recording(options.file, whole=is_whole, time_text=options.at) as recording:
         if not recording.hosts:
             raise EmptyRecording(f"{options.file}: no data of any host in this recording yet")
         start = recording.begin if options.at is None else resolve_time(options.at, recording)
         from nictop.tui.run import show
 
-        return run_screen(partial(show, recording, start=start, speed=options.speed, glyphs=screen_glyphs(options)))
+        return run_screen(
+            partial(
+                show, recording, start=start, speed=options.speed, glyphs=screen_glyphs(options)
+            )
+        )
 
 
 def _speed(text: str) -> float:
@@ -47,5 +58,7 @@ def _speed(text: str) -> float:
     except ValueError:
         speed = float("nan")
     if not MIN_REPLAY_SPEED <= speed <= MAX_REPLAY_SPEED:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a speed ({MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g})")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a speed ({MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g})"
+        )
     return speed

@@ -13,8 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
-from nictop.cli.arguments import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, add_access_options, watch_seconds
-from nictop.cli.hosts import RECORDING_SUFFIX, add_time_option, is_recording_argument
+from nictop.cli.arguments import (
+    MAX_WATCH_SECONDS,
+    MIN_WATCH_SECONDS,
+    add_access_options,
+    watch_seconds,
+)
+from nictop.cli.hosts import (
+    RECORDING_SUFFIX,
+    add_time_option,
+    is_recording,
+    is_recording_argument,
+)
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -53,7 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Write a report for a ticket: hosts, findings with fixes, traffic tests."
     parser.epilog = EPILOG
     parser.add_argument(
-        "hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="contents of the report; default: this host"
+        "hosts",
+        nargs="*",
+        metavar="HOST|RECORDING|RUN",
+        help="contents of the report; default: this host",
     )
     add_access_options(parser)
     add_time_option(parser)
@@ -65,12 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
     parser.add_argument(
-        "--format", choices=tuple(FILE_SUFFIXES), help="default: markdown if FILE ends in .md, else html"
+        "--format",
+        choices=tuple(FILE_SUFFIXES),
+        help="default: markdown if FILE ends in .md, else html",
     )
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="replace host and profile names, IP and MAC addresses, serial numbers and UUIDs with aliases",
+        help="replace host and profile names, IP and MAC addresses, serial numbers and UUIDs with "
+        "aliases",
     )
     parser.add_argument(
         "--watch",
@@ -92,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
     named = classify_subjects(options.hosts)
     wall = time.time()
     format_name = options.format or _format_of(options.output)
-    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[format_name]}"
+    path = options.output or _default_name(format_name)
     if path != "-":
         check_new_file(path, replace=options.force)  # before hosts are observed
     at: str | None = options.at
@@ -104,8 +120,12 @@ def run(options: argparse.Namespace) -> int:
     if options.redact:
         from nictop.report.redaction.redaction import redact
 
-        answers, runs, path_tests, without_result, hidden = redact(answers, runs, path_tests, without_result)
-    report = report_of(answers, runs, path_tests, wall=wall, without_result=without_result, hidden=hidden)
+        answers, runs, path_tests, without_result, hidden = redact(
+            answers, runs, path_tests, without_result
+        )
+    report = report_of(
+        answers, runs, path_tests, wall=wall, without_result=without_result, hidden=hidden
+    )
     if format_name == "html":
         from nictop.report.html.page import html_page as page
     else:
@@ -113,12 +133,19 @@ def run(options: argparse.Namespace) -> int:
     _write(page(report), path, options)
     for sentence in hidden:
         output.print_status(sentence)
-    return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
+    if any(isinstance(answer, Unreachable) for answer in answers):
+        return HostUnreachable.exit_code
+    return 0
+
+
+def _default_name(format_name: str) -> str:
+    return f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{FILE_SUFFIXES[format_name]}"
 
 
 def _format_of(output: str | None) -> str:
-    is_markdown = output is not None and output.lower().endswith(MARKDOWN_SUFFIXES)
-    return "markdown" if is_markdown else "html"
+    if output is not None and output.lower().endswith(MARKDOWN_SUFFIXES):
+        return "markdown"
+    return "html"
 
 
 def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
@@ -127,27 +154,30 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
 
     if at is not None and not named.recordings:
         raise NictopError("--at needs a recording", "nictop report FILE --at TIME")
-    found = tuple(answer for path in named.recordings for answer in read_recorded_hosts(path, at))
+    found: list[Answer] = []
+    for path in named.recordings:
+        found += read_recorded_hosts(path, at)
     if named.observes_hosts:
         options.hosts, options.at = list(named.hosts), None
         found += observe_hosts(options, options.watch)
-    return found
+    return tuple(found)
 
 
 def _recorded_runs(named: Subjects, at: str | None) -> RecordedResults:
-    """The runs in the recordings that had ended by then; for the others the reason is also printed."""
-    from nictop.recording.reader import Recording
+    """The runs in the recordings that had ended by then; for the others the reason is also
+    printed."""
+    from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
     from nictop.replay.results import RecordedResults, recorded_results
 
     tests: list[RecordedTest] = []
     left_out: list[str] = []
     for path in named.recordings:
-        with Recording.open(path) as recording:
+        with open_recording(path, time_text=at) as recording:
             recording.limit_reading_time()
             found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
-        for sentence in found.missing:
-            output.print_status(sentence)
+        for test in found.missing:
+            output.print_status(test.sentence)
         tests += found.tests
         left_out += found.left_out
     return RecordedResults(tuple(tests), tuple(left_out))
@@ -178,12 +208,13 @@ class Subjects:
     @property
     def observes_hosts(self) -> bool:
         """Hosts are observed: those that are named, or this one if there are no other subjects."""
-        return bool(self.hosts) or not (self.recordings or self.runs or self.path_tests)
+        others = (*self.recordings, *self.runs, *self.path_tests)
+        return bool(self.hosts) or not others
 
 
 def classify_subjects(words: Sequence[str]) -> Subjects:
-    """Each word is a file, an identity or label of stored runs or path tests, or else a host. Raises NictopError for a
-    file that is neither a recording nor a result."""
+    """Each word is a file, an identity or label of stored runs or path tests, or else a host.
+    Raises NictopError for a file that is neither a recording nor a result."""
     hosts: list[str] = []
     recordings: list[str] = []
     runs: list[StoredRun] = []
@@ -198,19 +229,21 @@ def classify_subjects(words: Sequence[str]) -> Subjects:
             runs += runs_in_file
             path_tests += tests_in_file
             continue
-        stored = _stored_results() if stored is None else stored
+        if stored is None:
+            stored = _stored_results()
         runs_of_word, tests_of_word = _runs_of(word, stored[0]), _path_tests_of(word, stored[1])
         runs += runs_of_word
         path_tests += tests_of_word
-        hosts += () if runs_of_word or tests_of_word else (word,)
+        if not runs_of_word and not tests_of_word:
+            hosts.append(word)
     return Subjects(tuple(hosts), tuple(recordings), tuple(runs), tuple(path_tests))
 
 
 def _is_recording(word: str) -> bool:
     """A path may also be that of a result."""
-    from nictop.recording.file.open import is_recording
-
-    return is_recording_argument(word) and (word.endswith(RECORDING_SUFFIX) or is_recording(word))
+    if not is_recording_argument(word):
+        return False
+    return word.endswith(RECORDING_SUFFIX) or is_recording(word)
 
 
 def _is_file(word: str) -> bool:
@@ -253,22 +286,29 @@ def _path_tests_of(word: str, stored: Sequence[StoredPath]) -> list[StoredPath]:
     """The path tests with this label, identity or beginning of an identity; [] for a host."""
     from nictop.traffic.path.store import select_paths
 
-    is_label = any(word == one.label for one in stored)
-    if is_label or (len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word)):
+    is_label = any(word == path.label for path in stored)
+    if is_label or _is_prefix(word):
         with suppress(NictopError):
             return select_paths(word, stored)
     return []
 
 
+def _is_prefix(word: str) -> bool:
+    """It may be the beginning of an identity."""
+    return len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word)
+
+
 def _runs_of(word: str, stored: Sequence[StoredRun]) -> list[StoredRun]:
-    """The runs with this label, identity or beginning of an identity, or one of their values; [] for a host."""
+    """The runs with this label, identity or beginning of an identity, or one of their values; []
+    for a host."""
     from nictop.traffic.results.selection import select_runs
 
-    names = {name for run in stored for name in (run.label, run.identity, run.experiment) if name}
-    is_prefix = (
-        len(word) >= MIN_IDENTITY_CHARS and HEX_DIGITS.issuperset(word) and any(one.startswith(word) for one in names)
-    )
-    if word in names or word.rpartition(":")[0] in names or is_prefix:
+    names: set[str] = set()
+    for run in stored:
+        names.update(filter(None, (run.label, run.identity, run.experiment)))
+    is_name = word in names or word.rpartition(":")[0] in names
+    is_beginning = _is_prefix(word) and any(name.startswith(word) for name in names)
+    if is_name or is_beginning:
         with suppress(NictopError):
             return select_runs(word, stored)
     return []

@@ -5,8 +5,14 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli import output
-from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts, recording_path
+from nictop.cli.arguments import add_hosts, add_schema_option
+from nictop.cli.hosts import (
+    add_lldp_option,
+    add_time_option,
+    observe_hosts,
+    reached_hosts,
+    recording_path,
+)
 from nictop.errors import HostUnreachable, NictopError
 
 SHOW_SECONDS = 1.0
@@ -17,43 +23,73 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print interfaces, queues, CPUs and errors once, as text or JSON."
     add_hosts(parser)
     add_time_option(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "jsonl"),
+        default="text",
+        help="jsonl: one line of JSON for each reading, until Ctrl-C; after the first of a host "
+        "only what has changed (default: %(default)s)",
+    )
     parser.add_argument(
         "--connections",
         action="store_true",
-        help="who uses a NIC: its TCP connections and UDP sockets by rate, with process, peer and what limits them",
+        help="who uses a NIC: its TCP connections and UDP sockets by rate, with process, peer and "
+        "what limits them",
     )
-    parser.add_argument("--nic", metavar="NAME", help="with --connections: this NIC (default: the busiest one)")
+    parser.add_argument(
+        "--nic", metavar="NAME", help="with --connections: this NIC (default: the busiest one)"
+    )
     add_lldp_option(parser)
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    add_schema_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.nic is not None and not options.connections:
         raise NictopError("--nic needs --connections", "nictop show --connections --nic NAME")
+    if options.format == "jsonl":
+        return _show_stream(options)
     if options.connections:
         return _show_connections(options)
     if options.schema:
         from nictop.report.facts import host as show
         from nictop.report.facts import hosts as show_hosts
 
-        return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
-    found = observe_hosts(options, SHOW_SECONDS, modules=("nictop.report.facts.hosts",))
-    from nictop.hosts.observe import with_window_rates
+        if options.hosts:
+            return output.write(show_hosts.hosts_schema())
+        return output.write(show.show_schema())
+    found = observe_hosts(
+        options, SHOW_SECONDS, modules=("nictop.report.facts.hosts", "nictop.rules")
+    )
+    from nictop.hosts.observe import facts_of, with_window_rates
     from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
+    from nictop.rules import diagnose
 
+    if not options.hosts:
+        reached_hosts(found)
+    diagnosis = diagnose(facts_of(found))
     found = tuple(map(with_window_rates, found))
-    if options.hosts:
+    columns = output.terminal_columns()
+    if options.hosts and options.format == "json":
+        output.write(show_hosts.hosts_json(found, diagnosis))
+    elif options.hosts:
+        output.write_text(show_hosts.hosts_text(found, columns, diagnosis), options)
+    else:
+        ((snapshot, _),) = reached_hosts(found)
+        findings = show_hosts.findings_about(snapshot, diagnosis)
         if options.format == "json":
-            output.write(show_hosts.hosts_json(found))
-        else:
-            output.write_text(show_hosts.hosts_text(found, output.terminal_columns()), options)
-        return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
-    ((snapshot, _),) = reached_hosts(found)
-    if options.format == "json":
-        return output.write(show.show_json(snapshot))
-    return output.write_text(show.show_text(snapshot, output.terminal_columns()), options)
+            return output.write(show.show_json(snapshot, findings))
+        return output.write_text(show.show_text(snapshot, columns, findings), options)
+    return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
+
+
+def _show_stream(options: argparse.Namespace) -> int:
+    for name in ("connections", "schema", "lldp"):
+        if getattr(options, name):
+            raise NictopError(f"--{name} and --format jsonl cannot be combined")
+    from nictop.cli.show_stream import run as run_stream
+
+    return run_stream(options)
 
 
 def _show_connections(options: argparse.Namespace) -> int:
@@ -67,8 +103,10 @@ def _show_connections(options: argparse.Namespace) -> int:
     from nictop.hosts.observe import Unreachable
 
     modules = ("nictop.report.facts.connections",)
-    found = observe_hosts(options, modules=modules, last=[partial(ReadConnections, options.nic or "")])
-    nic = (options.nic or "") if recording_path(options) is not None else ""
+    nic = options.nic or ""
+    found = observe_hosts(options, modules=modules, last=[partial(ReadConnections, nic)])
+    if recording_path(options) is None:  # of a live host only those of this NIC were read
+        nic = ""
     from nictop.report.facts import connections as show
 
     if not options.hosts:
@@ -77,4 +115,5 @@ def _show_connections(options: argparse.Namespace) -> int:
         output.write(show.connections_json(found, nic))
     else:
         output.write_text(show.connections_text(found, output.terminal_columns(), nic), options)
-    return max((one.exit_code for one in found if isinstance(one, Unreachable)), default=0)
+    codes = [answer.exit_code for answer in found if isinstance(answer, Unreachable)]
+    return max(codes, default=0)

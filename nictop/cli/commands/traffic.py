@@ -7,7 +7,7 @@ import os
 import sys
 
 from nictop.cli import output
-from nictop.cli.terminal import is_dumb
+from nictop.cli.terminal import is_dumb, is_terminal
 from nictop.cli.traffic.options import add_arguments, request_of
 from nictop.errors import NictopError
 
@@ -17,13 +17,7 @@ __all__ = ["add_arguments", "run"]
 def run(options: argparse.Namespace) -> int:
     if options.list or options.schema:
         return _print_stored_or_schema(options)
-    if options.self_test and options.client is not None:
-        raise NictopError("--self-test takes no hosts", "omit the hosts")
-    if options.self_test and (given := _endpoint_option(options)):
-        raise NictopError(f"--self-test cannot be combined with {given}", "omit one of them")
-    if not options.self_test and options.server is None:
-        missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
-        raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
+    _check_endpoints(options)
     plain = options.plain or options.format is not None or not _has_terminal()
     request = request_of(options, plain=plain)
     if plain:
@@ -35,23 +29,41 @@ def run(options: argparse.Namespace) -> int:
     return run_on_screen(options, request)
 
 
+def _check_endpoints(options: argparse.Namespace) -> None:
+    """Raises NictopError if hosts are missing, or given with --self-test, which needs none."""
+    if options.self_test:
+        if options.client is not None:
+            raise NictopError("--self-test takes no hosts", "omit the hosts")
+        given = _endpoint_option(options)
+        if given:
+            raise NictopError(f"--self-test cannot be combined with {given}", "omit one of them")
+    elif options.server is None:
+        missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
+        raise NictopError(
+            f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test"
+        )
+
+
 def _endpoint_option(options: argparse.Namespace) -> str:
     """The first option about endpoints or observers; "": none is given."""
-    names = ("client_nic", "client_address", "server_nic", "server_address", "observe")
-    return next((f"--{name.replace('_', '-')}" for name in names if getattr(options, name)), "")
+    for name in ("client_nic", "client_address", "server_nic", "server_address", "observe"):
+        if getattr(options, name):
+            return f"--{name.replace('_', '-')}"
+    return ""
 
 
 def _has_terminal() -> bool:
-    return not is_dumb() and all(
-        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__)
-    )
+    streams = (sys.stdin, sys.stdout, sys.__stderr__)
+    return all(map(is_terminal, streams)) and not is_dumb()
 
 
 def _print_stored_or_schema(options: argparse.Namespace) -> int:
     from nictop.report.runs import json as run_json
 
+    if options.schema and options.list:
+        return output.write(run_json.stored_runs_schema())
     if options.schema:
-        return output.write(run_json.stored_runs_schema() if options.list else run_json.traffic_schema())
+        return output.write(run_json.traffic_schema())
     if options.client is not None:
         raise NictopError("--list takes no hosts", "omit the hosts")
     if options.format == "markdown":

@@ -1,10 +1,11 @@
-"""The completion script for bash (4.2 or newer). It works with and without the bash-completion package."""
+"""The completion script for bash (4.2 or newer). It works with and without the bash-completion
+package."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nictop.cli.completion.grammar import Argument, Command
+from nictop.cli.completion.grammar import Argument, Command, flags_with_values, job_names
 
 SCRIPT = r"""# bash completion for nictop, printed by: nictop completion bash
 
@@ -93,34 +94,43 @@ complete -F _nictop nictop
 
 def bash_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
+    script = SCRIPT.replace("@OPTIONS@", " ".join(dict.fromkeys(flags_with_values(commands))))
+    script = script.replace("@COMMANDS@", " ".join(_single_words(commands)))
+    script = script.replace("@JOBS@", ":".join(job_names(commands)))
+    return script.replace("@CASES@", "\n".join(_case_lines(commands, rules)))
+
+
+def _case_lines(commands: Sequence[Command], rules: Sequence[str]) -> Iterator[str]:
+    """One for each text, with all of its patterns; those that are exact come first."""
     exact: dict[str, list[str]] = {}
     patterns: dict[str, list[str]] = {}
     for command in commands:
         for keys, text in _cases(command, commands, rules):
+            cases = patterns if keys[0].endswith("*") else exact
             if text:
-                (patterns if keys[0].endswith("*") else exact).setdefault(text, []).extend(keys)
-    cases = [*exact.items(), *patterns.items()]
-    lines = [f"        {' | '.join(keys)}) {text} ;;" for text, keys in cases]
-    with_values = dict.fromkeys(
-        flag for command in commands for option in command.options if option.argument for flag in option.flags
-    )
-    return (
-        SCRIPT.replace("@OPTIONS@", " ".join(with_values))
-        .replace("@COMMANDS@", " ".join(one.name for one in commands if one.name and " " not in one.name))
-        .replace("@JOBS@", ":".join(one.name for one in commands if " " in one.name))
-        .replace("@CASES@", "\n".join(lines))
-    )
+                cases.setdefault(text, []).extend(keys)
+    for text, keys in (*exact.items(), *patterns.items()):
+        yield f"        {' | '.join(keys)}) {text} ;;"
 
 
-def _cases(command: Command, commands: Sequence[Command], rules: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+def _single_words(commands: Sequence[Command]) -> Iterator[str]:
+    """Names of the commands, without jobs, which are a word of a command."""
+    for command in commands:
+        if command.name and " " not in command.name:
+            yield command.name
+
+
+def _cases(
+    command: Command, commands: Sequence[Command], rules: Sequence[str]
+) -> Iterator[tuple[list[str], str]]:
     """Patterns of "command:option" or "command:position" → what sets the words."""
-    yield [f"'{command.name}:-'"], _words(flag for option in command.options for flag in option.flags)
+    yield [f"'{command.name}:-'"], _words(_flags(command))
     for option in command.options:
         if option.argument is not None:
-            yield [f"'{command.name}:{flag}'" for flag in option.flags], _values(option.argument, rules)
+            patterns = [f"'{command.name}:{flag}'" for flag in option.flags]
+            yield patterns, _values(option.argument, rules)
     if not command.name:
-        first = (one.name for one in commands if one.name and " " not in one.name)
-        yield ["':0'"], f"{_words(first)} sources=hosts"
+        yield ["':0'"], f"{_words(_single_words(commands))} sources=hosts"
     for position, argument in enumerate(command.arguments):
         number = "[0-9]*" if argument.repeated else str(position)
         yield [f"'{command.name}:'{number}"], _values(argument, rules)
@@ -128,10 +138,20 @@ def _cases(command: Command, commands: Sequence[Command], rules: Sequence[str]) 
         yield [f"'{command.name}:{len(command.arguments)}'"], _words(command.jobs)
 
 
+def _flags(command: Command) -> Iterator[str]:
+    for option in command.options:
+        yield from option.flags
+
+
 def _values(argument: Argument, rules: Sequence[str]) -> str:
     words = argument.words or (rules if "rules" in argument.sources else ())
     sources = " ".join(source for source in argument.sources if source != "rules")
-    return " ".join(filter(None, (_words(words) if words else "", f"sources='{sources}'" if sources else "")))
+    parts = []
+    if words:
+        parts.append(_words(words))
+    if sources:
+        parts.append(f"sources='{sources}'")
+    return " ".join(parts)
 
 
 def _words(words: Iterator[str] | Sequence[str]) -> str:

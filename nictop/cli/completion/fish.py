@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from nictop.cli import SUMMARIES
-from nictop.cli.completion.grammar import Argument, Command, Option
+from nictop.cli.completion.grammar import Argument, Command, Option, flags_with_values, job_names
 
 SCRIPT = r"""# fish completion for nictop, printed by: nictop completion fish
 
@@ -65,16 +66,14 @@ complete -c nictop -f
 
 def fish_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
-    with_values = dict.fromkeys(
-        flag for command in commands for option in command.options if option.argument for flag in option.flags
-    )
+    with_values = dict.fromkeys(flags_with_values(commands))
     head = (
         SCRIPT.replace("@OPTIONS@", " ".join(with_values))
         .replace("@COMMANDS@", " ".join(SUMMARIES))
-        .replace("@JOBS@", " ".join(_quoted(one.name) for one in commands if " " in one.name))
+        .replace("@JOBS@", " ".join(map(_quoted, job_names(commands))))
         .replace("@RULES@", " ".join(rules))
     )
-    lines = [line for command in commands for line in _lines(command, commands)]
+    lines = chain.from_iterable(_lines(command, commands) for command in commands)
     return head + "".join(f"complete -c nictop {line}\n" for line in lines)
 
 
@@ -89,7 +88,7 @@ def _lines(command: Command, commands: Sequence[Command]) -> Iterator[str]:
         if value:
             yield f"{_at(command.name, *(number, 'later')[: 1 + argument.repeated])} {value}"
     if command.jobs:
-        texts = {one.name: one.help for one in commands}
+        texts = {known.name: known.help for known in commands}
         for job in command.jobs:
             place = _at(command.name, len(command.arguments))
             yield f"{place} -a {job} -d {_quoted(texts[f'{command.name} {job}'])}"
@@ -100,10 +99,17 @@ def _at(name: str, *where: int | str) -> str:
 
 
 def _option(option: Option) -> str:
-    flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
+    flags = " ".join(map(_flag, option.flags))
     if option.argument is None:
         return flags
-    return f"{flags} {'-r' if 'files' in option.argument.sources else '-x'} {_value(option.argument)}".rstrip()
+    value = "-r" if "files" in option.argument.sources else "-x"
+    return f"{flags} {value} {_value(option.argument)}".rstrip()
+
+
+def _flag(flag: str) -> str:
+    if flag.startswith("--"):
+        return f"-l {flag[2:]}"
+    return f"-s {flag[1:]}"
 
 
 def _value(argument: Argument) -> str:
@@ -116,9 +122,12 @@ def _value(argument: Argument) -> str:
             words.append("(__nictop_list results)")
         elif source != "files":
             words.append(f"(__nictop_{source})")
-    return (
-        f"{f'-a {_quoted(chr(32).join(words))} ' if words else ''}{'-F' if 'files' in argument.sources else ''}".strip()
-    )
+    options = []
+    if words:
+        options.append(f"-a {_quoted(' '.join(words))}")
+    if "files" in argument.sources:
+        options.append("-F")
+    return " ".join(options)
 
 
 def _quoted(text: str) -> str:

@@ -1,6 +1,7 @@
 """Commands, options and arguments of nictop, as its parsers define them.
 
-Pure. What can be completed follows from the name of an argument in ``--help``: HOST is a host in every command.
+Pure. What can be completed follows from the name of an argument in ``--help``: HOST is a host in
+every command.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from nictop.cli import SUMMARIES
 from nictop.cli.arguments import make_hosts_parser, make_parser
 
 Source = Literal["hosts", "results", "nics", "rules", "files"]
-"""Where the words for a value come from: hosts of ssh and config.toml, saved results, network interfaces of this
-machine, names of rules, files."""
+"""Where the words for a value come from: hosts of ssh and config.toml, saved results, network
+interfaces of this machine, names of rules, files."""
 
 SOURCES: dict[str, tuple[Source, ...]] = {
     "CLIENT": ("hosts",),
@@ -77,7 +78,10 @@ def commands() -> tuple[Command, ...]:
         parser = subparsers(make_parser(name))[name]
         jobs = subparsers(parser)
         found.append(_command(name, summary, parser))
-        found += [_command(f"{name} {job}", one.description or "", one) for job, one in jobs.items()]
+        found += [
+            _command(f"{name} {job}", parser_of_job.description or "", parser_of_job)
+            for job, parser_of_job in jobs.items()
+        ]
     return tuple(found)
 
 
@@ -90,7 +94,9 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
 
 
 def _command(name: str, help_text: str, parser: argparse.ArgumentParser) -> Command:
-    accepts_files = any(action.dest == "at" for action in parser._actions)  # a recording may be named instead of hosts
+    accepts_files = any(
+        action.dest == "at" for action in parser._actions
+    )  # a recording may be named instead of hosts
     return Command(
         name,
         help_text.rstrip("."),
@@ -143,3 +149,16 @@ def _argument(action: argparse.Action, more: Iterable[Source] = ()) -> Argument:
 def help_of(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
     """Its help, with the default in place of %(default)s."""
     return parser._get_formatter()._expand_help(action) if action.help else ""
+
+
+def flags_with_values(commands: Iterable[Command]) -> Iterator[str]:
+    """Options that are followed by a value."""
+    for command in commands:
+        for option in command.options:
+            if option.argument:
+                yield from option.flags
+
+
+def job_names(commands: Iterable[Command]) -> list[str]:
+    """``setup mtu``: names of two words."""
+    return [command.name for command in commands if " " in command.name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.cli import SUMMARIES
-from nictop.cli.completion.grammar import Argument, Command, Option
+from nictop.cli.completion.grammar import Argument, Command, Option, flags_with_values, job_names
 
 SCRIPT = r"""#compdef nictop
 # zsh completion for nictop, printed by: nictop completion zsh
@@ -83,25 +83,34 @@ _nictop "$@"
 """
 
 
+ESCAPES = str.maketrans({character: f"\\{character}" for character in "[]:\\"})
+FUNCTIONS = {"files": "_files"}
+"""Source → function of zsh itself; for the others there is one in the script."""
+
+
 def zsh_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
-    with_values = dict.fromkeys(
-        flag for command in commands for option in command.options if option.argument for flag in option.flags
-    )
+    with_values = dict.fromkeys(flags_with_values(commands))
     return (
         SCRIPT.replace("@OPTIONS@", " ".join(with_values))
         .replace("@COMMANDS@", " ".join(SUMMARIES))
-        .replace("@JOBS@", " ".join(_quoted(one.name) for one in commands if " " in one.name))
-        .replace("@CASES@", "\n".join(_case(one, commands) for one in commands))
-        .replace("@SUMMARIES@", "\n".join(f"        {_quoted(f'{name}:{text}')}" for name, text in SUMMARIES.items()))
+        .replace("@JOBS@", " ".join(map(_quoted, job_names(commands))))
+        .replace("@CASES@", "\n".join(_case(command, commands) for command in commands))
+        .replace(
+            "@SUMMARIES@",
+            "\n".join(f"        {_quoted(f'{name}:{text}')}" for name, text in SUMMARIES.items()),
+        )
         .replace("@RULES@", " ".join(rules))
     )
 
 
 def _case(command: Command, commands: Sequence[Command]) -> str:
     specifications = [*_options(command.options), *_arguments(command, commands)]
-    lines = " \\\n".join(f"                {one}" for one in map(_quoted, specifications))
-    return f"        ({_quoted(command.name)})\n            _arguments -s -S \\\n{lines}\n            ;;"
+    lines = " \\\n".join(f"                {line}" for line in map(_quoted, specifications))
+    return (
+        f"        ({_quoted(command.name)})\n            _arguments -s -S \\\n{lines}\n        "
+        f"    ;;"
+    )
 
 
 def _options(options: Iterable[Option]) -> Iterator[str]:
@@ -122,8 +131,10 @@ def _arguments(command: Command, commands: Sequence[Command]) -> Iterator[str]:
         place = "*" if argument.repeated else str(number)
         yield f"{place}:{':' * (argument.optional and not argument.repeated)}{_value(argument)}"
     if command.jobs:
-        texts = {one.name: one.help for one in commands}
-        jobs = " ".join(f'{job}\\:"{_escaped(texts[f"{command.name} {job}"])}"' for job in command.jobs)
+        texts = {known.name: known.help for known in commands}
+        jobs = " ".join(
+            f'{job}\\:"{_escaped(texts[f"{command.name} {job}"])}"' for job in command.jobs
+        )
         yield f"{len(command.arguments) + 1}:JOB:(({jobs}))"
 
 
@@ -131,14 +142,22 @@ def _value(argument: Argument) -> str:
     """``message:action`` of _arguments."""
     if argument.words:
         return f"{_escaped(argument.name)}:({' '.join(argument.words)})"
-    functions = ["_files" if source == "files" else f"_nictop_{source}" for source in argument.sources]
-    action = functions[0] if len(functions) == 1 else f"{{{'; '.join(functions)}}}" if functions else " "
-    return f"{_escaped(argument.name)}:{action}"
+    functions = [FUNCTIONS.get(source, f"_nictop_{source}") for source in argument.sources]
+    return f"{_escaped(argument.name)}:{_action(functions)}"
+
+
+def _action(functions: Sequence[str]) -> str:
+    """One function by its name, several in braces; a blank: nothing is completed."""
+    if len(functions) == 1:
+        return functions[0]
+    if not functions:
+        return " "
+    return f"{{{'; '.join(functions)}}}"
 
 
 def _escaped(text: str) -> str:
     """For a message of _arguments."""
-    return "".join(f"\\{one}" if one in "[]:\\" else one for one in text)
+    return text.translate(ESCAPES)
 
 
 def _quoted(text: str) -> str:

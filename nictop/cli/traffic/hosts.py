@@ -1,4 +1,5 @@
-"""The hosts of a run: which ones the command line means, and their sessions. Reads nictop's configuration."""
+"""The hosts of a run: which ones the command line means, and their sessions. Reads nictop's
+configuration."""
 
 from __future__ import annotations
 
@@ -19,11 +20,16 @@ RUN_SAMPLE_SECONDS = 0.2
 """Between two readings, as during the run."""
 
 
-def run_hosts(options: argparse.Namespace, request: RunRequest) -> tuple[tuple[Host, ...], RunRequest]:
-    """Client, server and observers, and the request with the names under which they are watched. Raises NictopError for
-    a word that is not a host, and for an end that means several."""
+def run_hosts(
+    options: argparse.Namespace, request: RunRequest
+) -> tuple[tuple[Host, ...], RunRequest]:
+    """Client, server and observers, and the request with the names under which they are watched.
+    Raises NictopError for a word that is not a host, and for an end that means several."""
     known = read_configuration(configuration_path(os.environ))
-    names = [one_host(request.client, "client", known).label, one_host(request.server, "server", known).label]
+    names = [
+        one_host(request.client, "client", known).label,
+        one_host(request.server, "server", known).label,
+    ]
     every = named_hosts([request.client, request.server, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
     return every, replace(request, client=names[0], server=names[1], observers=observers)
@@ -42,7 +48,12 @@ def sessions_of(options: argparse.Namespace, meant: Iterable[Host]) -> list[Host
     return [
         HostSession(
             host,
-            connect(host, RUN_SAMPLE_SECONDS, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
+            connect(
+                host,
+                RUN_SAMPLE_SECONDS,
+                sudo=options.sudo,
+                accept_new_host_keys=options.accept_new_host_keys,
+            ),
             window=False,
         )
         for host in meant

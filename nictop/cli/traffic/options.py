@@ -1,6 +1,7 @@
 """The command line of ``nictop traffic``, and its `RunRequest`.
 
-Pure. Invalid values and options that exclude each other raise NictopError before any host is connected to.
+Pure. Invalid values and options that exclude each other raise NictopError before any host is
+connected to.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from nictop.cli.arguments import (
     HOST_FORMS,
     add_access_options,
     add_endpoint_options,
+    add_schema_option,
 )
 from nictop.errors import NictopError
 from nictop.traffic.plan import quantities as amounts
@@ -50,7 +52,10 @@ Exit codes: 0 success, 2 usage error or an option that a host does not support,
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """In groups, each for one question."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.usage = "nictop traffic [OPTIONS] CLIENT SERVER\n       nictop traffic [OPTIONS] --self-test | --list"
+    parser.usage = (
+        "nictop traffic [OPTIONS] CLIENT SERVER\n       nictop traffic [OPTIONS] "
+        "--self-test | --list"
+    )
     parser.description = (
         "Traffic test: CLIENT sends to SERVER. Prints goodput or latency, bottleneck, CPU\n"
         "cost per host and the NICs that carried the packets. Uses iperf3 if both hosts\n"
@@ -58,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = EPILOG
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=HOST_FORMS)
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="the same; receives the traffic")
+    parser.add_argument(
+        "server", nargs="?", metavar="SERVER", help="the same; receives the traffic"
+    )
     add_access_options(parser)
     _add_endpoints(parser.add_argument_group("endpoints"))
     _add_load(parser.add_argument_group("load"))
@@ -68,7 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_endpoints(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--observe", action="append", default=[], metavar="HOST", help="also monitor this host (repeatable)"
+        "--observe",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="also monitor this host (repeatable)",
     )
     add_endpoint_options(group, {"client-": "client", "server-": "server"})
     group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
@@ -84,36 +95,59 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         "--test",
         choices=get_args(TestKind),
         default="bulk",
-        help="bulk (default): full speed; rr: request and response; crr: connect, request, response, close; "
+        help="bulk (default): full speed; rr: request and response; crr: connect, request, "
+        "response, close; "
         "loaded: rr idle, then during a bulk flow",
     )
     group.add_argument(
         "--size",
         metavar="SIZE,...",
-        help="rr, crr, loaded: bytes of request and response, 64:4K of each; several: one variant each (default 64)",
+        help="rr, crr, loaded: bytes of request and response, 64:4K of each; several: one variant "
+        "each (default 64)",
     )
     group.add_argument(
         "--rate",
         metavar="N",
-        help="rr, loaded: N requests/s on schedule, latency from the scheduled time (loaded: default 200)",
+        help="rr, loaded: N requests/s on schedule, latency from the scheduled time (loaded: "
+        "default 200)",
     )
     group.add_argument(
-        "--files", metavar="N", help="crr: end after N transactions, as for N small files (at most --time, default 60)"
+        "--files",
+        metavar="N",
+        help="crr: end after N transactions, as for N small files (at most --time, default 60)",
     )
     way = group.add_mutually_exclusive_group()
     way.add_argument("--reverse", action="store_true", help="the server sends, the client receives")
-    way.add_argument("--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)")
-    group.add_argument("--time", metavar="SECONDS", help="measured seconds, loaded: of each phase (default 10)")
-    group.add_argument("--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)")
-    group.add_argument("--streams", "--parallel", metavar="N", help="parallel streams, connections (default 1)")
-    group.add_argument("--udp", action="store_true", help="use UDP rather than TCP; loaded: for the requests")
-    group.add_argument("--bitrate", metavar="RATE", help="target bitrate of each stream in bits per second: 500M, 2.5G")
+    way.add_argument(
+        "--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)"
+    )
     group.add_argument(
-        "--length", metavar="SIZE", help="block size, UDP: datagram size: 512, 128K, 1M (over 1M: built-in generator)"
+        "--time", metavar="SECONDS", help="measured seconds, loaded: of each phase (default 10)"
+    )
+    group.add_argument(
+        "--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)"
+    )
+    group.add_argument(
+        "--streams", "--parallel", metavar="N", help="parallel streams, connections (default 1)"
+    )
+    group.add_argument(
+        "--udp", action="store_true", help="use UDP rather than TCP; loaded: for the requests"
+    )
+    group.add_argument(
+        "--bitrate",
+        metavar="RATE",
+        help="target bitrate of each stream in bits per second: 500M, 2.5G",
+    )
+    group.add_argument(
+        "--length",
+        metavar="SIZE",
+        help="block size, UDP: datagram size: 512, 128K, 1M (over 1M: built-in generator)",
     )
     group.add_argument("--mss", metavar="BYTES", help="TCP maximum segment size")
     group.add_argument("--window", metavar="SIZE", help="socket buffer size")
-    group.add_argument("--congestion", metavar="NAME", help="TCP congestion control: cubic, bbr, ...")
+    group.add_argument(
+        "--congestion", metavar="NAME", help="TCP congestion control: cubic, bbr, ..."
+    )
     group.add_argument("--dscp", metavar="DSCP", help="DSCP value: ef, af41, 46, 0x2e")
     group.add_argument("--client-cpu", metavar="CPU", help="CPU affinity of the client")
     group.add_argument("--server-cpu", metavar="CPU", help="CPU affinity of the server")
@@ -129,7 +163,11 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
 def _add_variants(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--repeat", metavar="N", help="runs per variant (default 1; 5 recommended)")
     group.add_argument("--rest", metavar="SECONDS", help="pause between runs (default 2)")
-    group.add_argument("--sweep", metavar="WHAT=V,V,...", help=f"one variant per value; WHAT: {', '.join(VARIABLES)}")
+    group.add_argument(
+        "--sweep",
+        metavar="WHAT=V,V,...",
+        help=f"one variant per value; WHAT: {', '.join(VARIABLES)}",
+    )
     group.add_argument("--compare", metavar="WHAT=A,B", help="A and B alternately, with a verdict")
     group.add_argument(
         "--between",
@@ -141,29 +179,34 @@ def _add_variants(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--plain", action="store_true", help="no screen: progress to stderr, result to stdout")
     group.add_argument(
-        "--format", choices=("text", "json", "markdown"), help="format of the result; implies --plain (default: text)"
+        "--plain", action="store_true", help="no screen: progress to stderr, result to stdout"
+    )
+    group.add_argument(
+        "--format",
+        choices=("text", "json", "markdown"),
+        help="format of the result; implies --plain (default: text)",
     )
     group.add_argument("--list", action="store_true", help="list saved results and exit")
-    group.add_argument("--schema", action="store_true", help="print the JSON schema of --format json and exit")
+    add_schema_option(group)
 
 
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
-    "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number, "streams": amounts.parse_whole_number,
-    "repeat": amounts.parse_whole_number, "files": amounts.parse_whole_number, "rate": amounts.parse_whole_number,
+    "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number,
+    "streams": amounts.parse_whole_number, "repeat": amounts.parse_whole_number,
+    "files": amounts.parse_whole_number, "rate": amounts.parse_whole_number,
     "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
-    "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count, "window": amounts.parse_byte_count,
-    "dscp": amounts.parse_dscp,
+    "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count,
+    "window": amounts.parse_byte_count, "dscp": amounts.parse_dscp,
     "client_cpu": amounts.parse_cpu, "server_cpu": amounts.parse_cpu, "rest": amounts.parse_seconds,
 }  # fmt: skip
 """Name of an option and field of the request → parser of its value."""
 
 
 def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
-    """With the hosts as they were typed. `plain`: one line every `--interval` seconds, by default one second."""
-    typed = {name: word for name in _PARSERS if (word := getattr(options, name)) is not None}
-    numbers: dict[str, Any] = {name: _PARSERS[name](word, _option(name)) for name, word in typed.items()}
+    """With the hosts as they were typed. `plain`: one line every `--interval` seconds, by default
+    one second."""
+    numbers = _numbers(options)
     request = RunRequest(
         client=options.client or "",
         server=options.server or "",
@@ -176,9 +219,7 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         protocol="udp" if options.udp else "tcp",
         congestion=options.congestion,
         zerocopy=options.zerocopy,
-        interval=options.interval
-        if plain or options.interval != DEFAULT_READ_INTERVAL_SECONDS
-        else RunRequest.interval,
+        interval=_interval(options, plain),
         ip_version=options.ip_version,
         test=options.test,
         sweep=None if options.sweep is None else parse_values(options.sweep),
@@ -189,9 +230,28 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     if "files" in numbers:
         numbers.setdefault("time", FILES_TIME_SECONDS)
     request = replace(request, **numbers)
-    request = request if options.size is None else with_sizes(request, options.size, "--size")
+    if options.size is not None:
+        request = with_sizes(request, options.size, "--size")
     validate_request(request)
     return request
+
+
+def _numbers(options: argparse.Namespace) -> dict[str, Any]:
+    """Those that were typed, by their field of the request."""
+    found = {}
+    for name, parse in _PARSERS.items():
+        word = getattr(options, name)
+        if word is not None:
+            found[name] = parse(word, _option(name))
+    return found
+
+
+def _interval(options: argparse.Namespace, plain: bool) -> float:
+    """Seconds; on a screen another default."""
+    interval: float = options.interval
+    if interval == DEFAULT_READ_INTERVAL_SECONDS and not plain:
+        return RunRequest.interval
+    return interval
 
 
 def _option(name: str) -> str:
@@ -207,5 +267,7 @@ def _direction(options: argparse.Namespace) -> Direction:
 def _two(varied: Values) -> Values:
     name, found = varied
     if len(found) != 2:
-        raise NictopError(f"--compare needs two values of {name}, not {len(found)}", f"e.g. --compare {name}=A,B")
+        raise NictopError(
+            f"--compare needs two values of {name}, not {len(found)}", f"e.g. --compare {name}=A,B"
+        )
     return varied

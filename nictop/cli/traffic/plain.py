@@ -1,8 +1,9 @@
-"""``nictop traffic --plain``: an experiment without a screen. Progress goes to stderr, the result to stdout.
+"""``nictop traffic --plain``: an experiment without a screen. Progress goes to stderr, the result
+to stdout.
 
-A signal that ends programs (SIGINT, SIGTERM, SIGHUP) ends the experiment: generators, probes and namespaces are ended
-and waited for; what was measured is stored and printed, including the run that was stopped. That run is left out after
-another signal, or after `STOP_TIMEOUT`.
+A signal that ends programs (SIGINT, SIGTERM, SIGHUP) ends the experiment: generators, probes and
+namespaces are ended and waited for; what was measured is stored and printed, including the run that
+was stopped. That run is left out after another signal, or after `STOP_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -11,21 +12,22 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 
 from nictop.cli import output
 from nictop.cli.progress_line import wait_for_hosts
 from nictop.cli.signals import termination_signals
+from nictop.cli.terminal import is_terminal
 from nictop.cli.traffic.hosts import run_hosts, sessions_of
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.hosts.observe import HOSTS_TIMEOUT
 from nictop.hosts.session import HostSession, running
 from nictop.model.text.terminal import clean
+from nictop.traffic.experiment.events import ExperimentEnded, StepEnded
 from nictop.traffic.experiment.experiment import Experiment, ExperimentStep
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory
-from nictop.traffic.session import Note, RunSession
+from nictop.traffic.session import ExperimentPrepared, Note, RunSession, SessionEvent
 
 EXIT_FAILED = 4
 INTERRUPTED = "interrupted"
@@ -35,80 +37,117 @@ STOP_TIMEOUT = 30.0
 
 def run_plain(options: argparse.Namespace, request: RunRequest) -> int:
     """The whole command; its exit code."""
-    number, run = asyncio.run(_run(options, request))
-    why = run.why
+    number, measured = asyncio.run(_run(options, request))
+    why = measured.why
     if number:
         why = INTERRUPTED
         output.print_status(f"nictop: {INTERRUPTED}")
-    if run.results or not number:
-        if all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+    if measured.runs or not number:
+        if is_terminal(sys.stdout) and is_terminal(sys.stderr):
             output.print_status("")
-        print_measured(options, run.results, why, run.experiment)
-    return 128 + number if number else exit_code(run.results, why)
+        print_measured(options, measured.runs, why, measured.experiment)
+    if number:
+        return 128 + number
+    return exit_code(measured.runs, why)
 
 
 def exit_code(runs: Sequence[StoredRun], why: str) -> int:
     """0 when every run came to its end and carried data in each direction."""
-    has_failed = any(one.result.failure is not None or not one.result.has_carried for one in runs)
-    return EXIT_FAILED if why or not runs or has_failed else 0
+    if why or not runs:
+        return EXIT_FAILED
+    for run in runs:
+        if run.result.failure is not None or not run.result.has_carried:
+            return EXIT_FAILED
+    return 0
 
 
-async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, RunSession]:
-    """The number of the first signal that ended it, or 0, and what was measured. It is cancelled at most once, and not
-    while it cleans up after a stop: further signals do not interrupt that."""
+class _Measured:
+    """What was measured so far, of whose events lines are printed. `is_quiet`: it is ending."""
+
+    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+        self.experiment: Experiment | None = None
+        """None: it is not known yet what is to be run."""
+        self.runs: list[StoredRun] = []
+        self.why = ""
+        """Why it ended before its last step; "": it did not."""
+        self._is_quiet = is_quiet
+        self._progress: ProgressLines | None = None
+
+    def take(self, event: SessionEvent) -> None:
+        """Print an event, and keep what was measured."""
+        if isinstance(event, Note):
+            output.print_status(event.sentence)
+            return
+        if isinstance(event, ExperimentPrepared):
+            self.experiment = event.experiment
+            self._progress = ProgressLines(event.experiment)
+            return
+        if isinstance(event, StepEnded):
+            self.runs.append(event.run)
+        elif isinstance(event, ExperimentEnded):
+            self.why = event.reason
+        if self._progress is None or self._is_quiet():
+            return
+        for line in self._progress.lines(event):
+            output.print_status(line)
+
+
+async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, _Measured]:
+    """The number of the first signal that ended it, or 0, and what was measured. It is cancelled at
+    most once, and not while it cleans up after a stop: further signals do not interrupt that."""
     directory(os.environ)  # raises NictopError before any host is connected to
     sessions = None
     if not options.self_test:
         hosts, request = run_hosts(options, request)
         sessions = sessions_of(options, hosts)
         output.print_status(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
-    change = _ask_for_change if sys.stdin is not None and sys.stdin.isatty() else None
+    change = _ask_for_change if is_terminal(sys.stdin) else None
     run = RunSession(request, sessions, change=change, timeout=HOSTS_TIMEOUT)
-    loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(_print_events(run, sessions or ()))
-    timers: list[asyncio.TimerHandle] = []
-
-    gave_up = False
-
-    def give_up() -> None:
-        nonlocal gave_up
-        if run.is_running and not gave_up:
-            gave_up = True
-            task.cancel()
-
-    def on_signal(count: int) -> None:
-        if count > 1:
-            give_up()
-        elif run.stop():
-            timers.append(loop.call_later(STOP_TIMEOUT, give_up))
-        else:
-            task.cancel()
-
+    measured = _Measured(run.stopping.is_set)
+    task = asyncio.ensure_future(_measure(run, measured, sessions or ()))
+    stop = _Stop(run, task)
     try:
-        with termination_signals(on_signal) as received:
+        with termination_signals(stop.on_signal) as received:
             await asyncio.wait({task})
     finally:
-        for timer in timers:
-            timer.cancel()
-    if received and (task.cancelled() or task.exception() is None):
-        return received[0], run
+        stop.close()
+    has_error = not task.cancelled() and task.exception() is not None
+    if received and not has_error:
+        return received[0], measured
     task.result()
-    return 0, run
+    return 0, measured
 
 
-async def _print_events(run: RunSession, sessions: Sequence[HostSession]) -> None:
-    progress: ProgressLines | None = None
+class _Stop:
+    """Ends a run at a signal; cancels it at the second one, or after `STOP_TIMEOUT`."""
+
+    def __init__(self, run: RunSession, task: asyncio.Task[None]) -> None:
+        self._run, self._task = run, task
+        self._timer: asyncio.TimerHandle | None = None
+        self._gave_up = False
+
+    def on_signal(self, count: int) -> None:
+        if count > 1:
+            self._give_up()
+        elif self._run.stop():
+            self._timer = asyncio.get_running_loop().call_later(STOP_TIMEOUT, self._give_up)
+        else:
+            self._task.cancel()
+
+    def _give_up(self) -> None:
+        if self._run.is_running and not self._gave_up:
+            self._gave_up = True
+            self._task.cancel()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _measure(run: RunSession, measured: _Measured, sessions: Sequence[HostSession]) -> None:
     async with running(*sessions):
         await wait_for_hosts(sessions, HOSTS_TIMEOUT)
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                if isinstance(event, Note):
-                    output.print_status(event.sentence)
-                    continue
-                if progress is None and run.experiment is not None:
-                    progress = ProgressLines(run.experiment)
-                for line in () if progress is None or run.stopping.is_set() else progress.lines(event):
-                    output.print_status(line)
+        await run.run(measured.take)
 
 
 async def _ask_for_change(step: ExperimentStep) -> bool:
@@ -126,7 +165,10 @@ async def _ask_for_change(step: ExperimentStep) -> bool:
 
 
 def print_measured(
-    options: argparse.Namespace, runs: Sequence[StoredRun], why: str, experiment: Experiment | None = None
+    options: argparse.Namespace,
+    runs: Sequence[StoredRun],
+    why: str,
+    experiment: Experiment | None = None,
 ) -> None:
     """The result to stdout, in the requested format."""
     from nictop.report.runs import comparison as comparison_text

@@ -1,4 +1,5 @@
-"""The lines that ``nictop traffic`` prints on stderr during a run: one per interval, stage and step.
+"""The lines that ``nictop traffic`` prints on stderr during a run: one per interval, stage and
+step.
 
 Pure: events of an experiment in, clean lines out.
 """
@@ -24,9 +25,10 @@ from nictop.traffic.experiment.experiment import (
 )
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import IntervalMeasured, SocketSample
 from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import IntervalMeasured, PathTested, SocketSample, Stage
+from nictop.traffic.run.events import PathTested, Stage
 
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
@@ -44,7 +46,8 @@ class ProgressLines:
         self._newest: dict[int, tuple[int, int]] = {}
         """The same → retransmits and rtt (µs) now."""
         self._bulk: dict[str, float] = {}
-        """Host that receives the bulk flow of a loaded run → bits per second in the last interval."""
+        """Host that receives the bulk flow of a loaded run → bits per second in the last
+        interval."""
         self._is_rising = False
         """It was started, and is not measured yet."""
 
@@ -53,28 +56,35 @@ class ProgressLines:
         if isinstance(event, StepStarted):
             yield from self._start_lines(event)
         elif isinstance(event, Stage):
-            self._is_rising = self._is_rising or event.name == "loading"
-            if self._number == 1 or event.name not in REPEATED_STAGES:
-                yield f"  {clean(event.sentence)}"
+            yield from self._stage_lines(event)
         elif isinstance(event, PathTested):
-            for kind, text in path_test_sentences(event.report):
-                if self._number == 1 or kind == "path finding":
-                    yield f"  path test: {text}"
+            yield from self._path_test_lines(event)
         elif isinstance(event, SocketSample):
-            if self._plan is not None and event.side in self._plan.sending:
-                self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}
+            self._take_sockets(event)
         elif isinstance(event, IntervalMeasured):
             yield from self._measured(event)
-        elif isinstance(event, StepEnded) and self._several:
-            yield self._ended(event)
-        elif isinstance(event, PauseStarted):
-            yield f"pause {units.duration(event.seconds)}"
-        elif isinstance(event, ChangeRequired):
-            yield f"change now: {clean(event.sentence)}"
-        elif isinstance(event, SaveFailed):
-            yield f"not saved: {clean(event.sentence)}"
-        elif isinstance(event, ExperimentEnded) and event.reason:
-            yield f"ended early: {clean(event.reason)}"
+        elif isinstance(event, StepEnded):
+            yield from self._end_lines(event)
+        else:
+            yield from _general_lines(event)
+
+    def _stage_lines(self, event: Stage) -> Iterator[str]:
+        if event.name == "loading":
+            self._is_rising = True
+        if self._number == 1 or event.name not in REPEATED_STAGES:
+            yield f"  {clean(event.sentence)}"
+
+    def _path_test_lines(self, event: PathTested) -> Iterator[str]:
+        for kind, text in path_test_sentences(event.report):
+            if self._number == 1 or kind == "path finding":
+                yield f"  path test: {text}"
+
+    def _take_sockets(self, event: SocketSample) -> None:
+        """Of the hosts that send."""
+        if self._plan is None or event.side not in self._plan.sending:
+            return
+        for socket in event.sockets:
+            self._newest[socket.inode] = (socket.retransmits, socket.rtt)
 
     def _start_lines(self, event: StepStarted) -> Iterator[str]:
         self._plan, self._number = event.step.plan, event.number
@@ -85,9 +95,10 @@ class ProgressLines:
             way = ("between", "and") if arrow == "↔" else ("from", "to")
             yield f"{way[0]} {endpoint_text(first, None)} {way[1]} {endpoint_text(second, None)}"
         if self._several:
-            label = f": {clean(event.step.label)}" if event.step.label else ""
-            left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
-            yield f"run {event.number} of {event.total}{label}{left}"
+            text = f"run {event.number} of {event.total}"
+            if event.step.label:
+                text += f": {clean(event.step.label)}"
+            yield f"{text}, about {whole_seconds(max(1.0, event.seconds_left))} left"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
         """Of the receiver only: the sender counts what went into its own buffers."""
@@ -95,12 +106,13 @@ class ProgressLines:
         if isinstance(interval, TransactionInterval):
             yield "  ".join((_transactions(interval), *self._bulk_text()))
             return
-        if event.load:  # shown with the requests
-            if not interval.sends:
-                self._bulk[event.host] = interval.bits_per_second
-                self._is_rising = interval.omitted
+        if interval.sends:
             return
-        if interval.sends or self._plan is None:
+        if event.load:  # shown with the requests
+            self._bulk[event.host] = interval.bits_per_second
+            self._is_rising = interval.omitted
+            return
+        if self._plan is None:
             return
         parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
         if self._plan.direction == "bidirectional":
@@ -113,8 +125,8 @@ class ProgressLines:
         yield "  ".join(parts)
 
     def _bulk_text(self) -> Iterator[str]:
-        """Of a loaded run: ``idle``, or the goodput and the sockets of the bulk flow. What is not measured is in
-        brackets: until its rate has risen."""
+        """Of a loaded run: ``idle``, or the goodput and the sockets of the bulk flow. What is not
+        measured is in brackets: until its rate has risen."""
         if self._plan is None or self._plan.test != "loaded":
             return
         if self._bulk:
@@ -128,21 +140,43 @@ class ProgressLines:
     def _socket_text(self) -> Iterator[str]:
         if not self._newest:
             return
-        lost = sum(max(0, now - self._before.get(inode, 0)) for inode, (now, _) in self._newest.items())
-        self._before = {inode: now for inode, (now, _) in self._newest.items()}
+        retransmits = {inode: now for inode, (now, _) in self._newest.items()}
+        lost = 0
+        for inode, now in retransmits.items():
+            lost += max(0, now - self._before.get(inode, 0))
+        self._before = retransmits
         rtt = max(rtt for _, rtt in self._newest.values())
         if lost:
             yield count_noun(lost, "retransmit")
         yield f"rtt {units.duration(rtt / 1e6)}"
 
-    def _ended(self, event: StepEnded) -> str:
+    def _end_lines(self, event: StepEnded) -> Iterator[str]:
+        """The figures of one of several runs."""
+        if not self._several:
+            return
         result = event.run.result
         if result.failure is not None:
-            return f"  failed: {clean(result.failure.sentence)}"
-        share = f", {units.percentage(result.of_ceiling)} of line rate" if result.of_ceiling is not None else ""
-        figures = (f"{one.title} {one.text(one.value(result))}" for one in measures_of(result)[1:])
+            yield f"  failed: {clean(result.failure.sentence)}"
+            return
         first = with_caveat(deciding_text(result), caveat_of(result))
-        return "  " + ", ".join((f"{first}{share}", *figures))
+        parts = [f"  {first}"]
+        if result.of_ceiling is not None:
+            parts.append(f"{units.percentage(result.of_ceiling)} of line rate")
+        for measure in measures_of(result)[1:]:
+            parts.append(f"{measure.title} {measure.text(measure.value(result))}")
+        yield ", ".join(parts)
+
+
+def _general_lines(event: ExperimentEvent) -> Iterator[str]:
+    """Of events that are not about the present run."""
+    if isinstance(event, PauseStarted):
+        yield f"pause {units.duration(event.seconds)}"
+    elif isinstance(event, ChangeRequired):
+        yield f"change now: {clean(event.sentence)}"
+    elif isinstance(event, SaveFailed):
+        yield f"not saved: {clean(event.sentence)}"
+    elif isinstance(event, ExperimentEnded) and event.reason:
+        yield f"ended early: {clean(event.reason)}"
 
 
 def _transactions(interval: TransactionInterval) -> str:
@@ -151,5 +185,8 @@ def _transactions(interval: TransactionInterval) -> str:
     parts = [f"  {interval.end:7.1f} s  {units.per_second(latency.count / interval.seconds):>9}"]
     known = (("p50", latency.p50), ("p99", latency.p99), ("max", latency.maximum))
     parts += [f"{name} {units.duration(value)}" for name, value in known if value is not None]
-    parts += [f"{units.count(interval.lost)} lost"] if interval.lost else []
-    return "  ".join((*parts, "(omitted)") if interval.omitted else parts)
+    if interval.lost:
+        parts.append(f"{units.count(interval.lost)} lost")
+    if interval.omitted:
+        parts.append("(omitted)")
+    return "  ".join(parts)

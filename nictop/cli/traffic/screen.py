@@ -1,4 +1,5 @@
-"""``nictop traffic`` with a terminal: the traffic screen, which starts the request; then the result is printed."""
+"""``nictop traffic`` with a terminal: the traffic screen, which starts the request; then the result
+is printed."""
 
 from __future__ import annotations
 

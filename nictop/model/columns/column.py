@@ -1,6 +1,8 @@
-"""A column of a table, which columns of a table fit, and an order of rows that does not change by itself.
+"""A column of a table, which columns of a table fit, and an order of rows that does not change by
+itself.
 
-Reads nothing. Text is raw: `Column.cell` gives it as the host reported it, `Column.text` cleaned and cut to its width.
+Reads nothing. Text is raw: `Column.cell` gives it as the host reported it, `Column.text` cleaned
+and cut to its width.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from nictop.model.text.words import Tone
 
 Cell = tuple[str, Tone]
 Value = float | int | str | Cell | None
-"""A number in the unit of its column; text; text with its tone; None: not known; "": the row has no such thing."""
+"""A number in the unit of its column; text; text with its tone; None: not known; "": the row has no
+such thing."""
 SortKey = tuple[object, ...]
 RowT = TypeVar("RowT")
 
@@ -43,21 +46,25 @@ class Column(Generic[RowT]):
     unit: str
     """Of the number; "" for text."""
     width: int
-    """Cells; wider text is cut. In tables with variable widths (`sized_columns`) the largest width."""
+    """Cells; wider text is cut. In tables with variable widths (`sized_columns`) the largest
+    width."""
     priority: int
-    """1: the last one to be left out; columns of equal priority are shown together or not at all."""
+    """1: the last one to be left out; columns of equal priority are shown together or not at
+    all."""
     align: Literal["left", "right"]
     value: Callable[[RowT], Value]
     tone: Callable[[RowT, Value], Tone] = _normal
     """Tone of values that have none."""
     is_live: bool = False
-    """Its values change by themselves: rows that are sorted by it keep the order of the time of that request."""
+    """Its values change by themselves: rows that are sorted by it keep the order of the time of
+    that request."""
     rank: Callable[[RowT], SortKey | None] | None = None
     """Sort key instead of the value; a result of None: last, in both directions."""
     source: str = ""
     """What it is, and in parentheses from where it is read; for the help."""
     keeps_end: bool = False
-    """A text that is too wide is cut in its middle: of an address or a path, the end tells it from others."""
+    """A text that is too wide is cut in its middle: of an address or a path, the end tells it from
+    others."""
 
     @cached_property
     def is_rate(self) -> bool:
@@ -79,7 +86,9 @@ class Column(Generic[RowT]):
             return value, tone
         if self.is_rate:
             return units.scaled(value), tone
-        return units.UNKNOWN if value is None else str(value), tone
+        if value is None:
+            return units.UNKNOWN, tone
+        return str(value), tone
 
     def text(self, row: RowT) -> str:
         """The text of the cell, cleaned, in the width of the column."""
@@ -96,16 +105,22 @@ class Column(Generic[RowT]):
         if self.rank is not None:
             return self.rank(row)
         value = self.value(row)
-        value = value[0] if isinstance(value, tuple) else value
+        if isinstance(value, tuple):
+            value = value[0]
         if value in (None, "", units.UNKNOWN):
             return None
-        return natural_sort_key(value) if isinstance(value, str) else (value,)
+        if isinstance(value, str):
+            return natural_sort_key(value)
+        return (value,)
 
 
 def natural_sort_key(text: str) -> SortKey:
     """Sort key of a name: numbers in it by value (``ens9`` before ``ens10``), case-insensitive."""
-    parts = re.split(r"([0-9]{1,18})", text.casefold())
-    return (*((1, int(part), "") if number % 2 else (0, 0, part) for number, part in enumerate(parts)), (0, 0, text))
+    key: list[tuple[int, int, str]] = []
+    for index, part in enumerate(re.split(r"([0-9]{1,18})", text.casefold())):
+        is_number = index % 2 == 1
+        key.append((1, int(part), "") if is_number else (0, 0, part))
+    return (*key, (0, 0, text))
 
 
 def _own_priority(column: Column[RowT]) -> int:
@@ -113,10 +128,12 @@ def _own_priority(column: Column[RowT]) -> int:
 
 
 def fit_columns(
-    columns: Sequence[Column[RowT]], room: int, priority: Callable[[Column[RowT]], int] = _own_priority
+    columns: Sequence[Column[RowT]],
+    room: int,
+    priority: Callable[[Column[RowT]], int] = _own_priority,
 ) -> tuple[Column[RowT], ...]:
-    """The columns that fit into `room` cells, each with a blank before it, in their own order: by priority (1 first),
-    those of equal priority together or not at all."""
+    """The columns that fit into `room` cells, each with a blank before it, in their own order: by
+    priority (1 first), those of equal priority together or not at all."""
     groups: dict[int, list[Column[RowT]]] = {}
     for column in columns:
         groups.setdefault(priority(column), []).append(column)
@@ -129,19 +146,22 @@ def fit_columns(
     return tuple(column for column in columns if column in chosen)
 
 
-def sized_columns(columns: Sequence[Column[RowT]], rows: Sequence[RowT], room: int) -> tuple[Column[RowT], ...]:
-    """All columns, each as wide as its texts in `rows` and no wider than its `width`; `room` cells, with a blank before
-    each, are given to the first ones first."""
+def sized_columns(
+    columns: Sequence[Column[RowT]], rows: Sequence[RowT], room: int
+) -> tuple[Column[RowT], ...]:
+    """All columns, each as wide as its texts in `rows` and no wider than its `width`; `room` cells,
+    with a blank before each, are given to the first ones first."""
     room -= len(columns)
     found: list[Column[RowT]] = []
     for column in columns:
-        needed = max(width(clean(text)) for text in (column.title, *(column.cell(row)[0] for row in rows)))
+        texts = [column.title, *(column.cell(row)[0] for row in rows)]
+        needed = max(width(clean(text)) for text in texts)
         found.append(replace(column, width=max(0, min(needed, column.width, room))))
         room -= found[-1].width
     return tuple(found)
 
 
-# --------------------------------------------------------------------------------------------------------------- order
+# -------------------------------------------------------------------------------------------- order
 
 
 @dataclass(frozen=True)
@@ -152,12 +172,16 @@ class RowOrder:
     """Key; "": that of the table itself."""
     descending: bool = False
     places: tuple[object, ...] = ()
-    """Keys of the rows as they were ordered at the time of the request, for columns whose values change by
-    themselves."""
+    """Keys of the rows as they were ordered at the time of the request, for columns whose values
+    change by themselves."""
 
 
 def order_by(
-    column: Column[RowT], rows: Iterable[RowT], key: Callable[[RowT], object], *, descending: bool = False
+    column: Column[RowT],
+    rows: Iterable[RowT],
+    key: Callable[[RowT], object],
+    *,
+    descending: bool = False,
 ) -> RowOrder:
     """The order by a column with the current values. `key`: identifies a row."""
     if not column.is_live:
@@ -168,8 +192,8 @@ def order_by(
 def ordered(
     rows: Iterable[RowT], order: RowOrder, column: Column[RowT], key: Callable[[RowT], object]
 ) -> tuple[RowT, ...]:
-    """`rows` in the order by `column`. If its values change by themselves, the order is that of the time of the
-    request, and new rows come last: rows do not move under the cursor."""
+    """`rows` in the order by `column`. If its values change by themselves, the order is that of the
+    time of the request, and new rows come last: rows do not move under the cursor."""
     if not column.is_live:
         return _sorted(rows, column, order.descending)
     places = {one: place for place, one in enumerate(order.places)}

@@ -16,7 +16,7 @@ from nictop.model.connections.table import (
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.model.text.terminal import fit_middle, width
-from nictop.model.text.words import Tone, count_noun
+from nictop.model.text.words import Tone, count_noun, dim_if
 from nictop.probe.records import Connection
 
 ANY_PEER = "udp, any peer"
@@ -24,14 +24,17 @@ OTHER_PARTS = "headers, UDP, forwarded packets, ended connections"
 """What the NIC transferred beside the payload of the TCP connections that exist."""
 ZONE_PREFIX = "fe80:"
 WHOLE_ENDS_CELLS, MIN_END_CELLS = 1000, 9
-"""Cells for the ends of a connection that are not cut; of one of them, with fewer of which nothing would be known."""
+"""Cells for the ends of a connection that are not cut; of one of them, with fewer of which nothing
+would be known."""
 
 
 def endpoint(address: str, port: int, zone: str = "") -> str:
     """``192.0.2.1:443``, ``[2001:db8::1]:443``, ``[fe80::1%ens3]:22``."""
     if ":" not in address:
         return f"{address}:{port}"
-    return f"[{address}{f'%{zone}' if zone and address.startswith(ZONE_PREFIX) else ''}]:{port}"
+    if zone and address.startswith(ZONE_PREFIX):
+        return f"[{address}%{zone}]:{port}"
+    return f"[{address}]:{port}"
 
 
 def _peer(row: ConnectionRow) -> Value:
@@ -39,21 +42,27 @@ def _peer(row: ConnectionRow) -> Value:
     if not one.remote:
         return ANY_PEER, "dim"
     text = endpoint(one.remote, one.remote_port, str(one.device or ""))
-    return text if one.protocol == "tcp" else f"udp {text}"
+    if one.protocol == "udp":
+        return f"udp {text}"
+    return text
 
 
 def _peer_rank(row: ConnectionRow) -> SortKey | None:
     found = parse_ip_address(row.connection.remote)
-    return None if found is None else (found.version, int(found), row.connection.remote_port)
+    if found is None:
+        return None
+    return found.version, int(found), row.connection.remote_port
 
 
 def _local(row: ConnectionRow) -> Value:
-    address = row.connection.local
-    return "any" if address in ANY_ADDRESSES else address
+    if row.connection.local in ANY_ADDRESSES:
+        return "any"
+    return row.connection.local
 
 
 def _who(row: ConnectionRow) -> Value:
-    return row.who, "dim" if row.process in (PENDING, NEEDS_ROOT) or row.process == "–" else "normal"
+    is_unknown = row.process in (PENDING, NEEDS_ROOT, units.UNKNOWN)
+    return row.who, dim_if(is_unknown)
 
 
 def _limited(row: ConnectionRow) -> Value:
@@ -73,25 +82,33 @@ def _warns(row: ConnectionRow, value: Value) -> Tone:
 
 
 def _rate_tone(row: ConnectionRow, value: Value) -> Tone:
-    return "normal" if value else "dim"
+    return dim_if(not value)
 
 
 def _rtt(row: ConnectionRow) -> Value:
     """As a text of at most 7 cells."""
     rtt = row.connection.rtt
-    return units.duration(rtt / 1e6) if rtt else None
+    if not rtt:
+        return None
+    return units.duration(rtt / 1e6)
 
 
 def _rtt_rank(row: ConnectionRow) -> SortKey | None:
-    return (row.connection.rtt,) if row.connection.rtt else None
+    if not row.connection.rtt:
+        return None
+    return (row.connection.rtt,)
 
 
 def _share(row: ConnectionRow) -> Value:
-    return None if row.share is None else (units.percentage(row.share), "normal" if row.share else "dim")
+    if row.share is None:
+        return None
+    return units.percentage(row.share), dim_if(not row.share)
 
 
 def _share_rank(row: ConnectionRow) -> SortKey | None:
-    return None if row.share is None else (row.share,)
+    if row.share is None:
+        return None
+    return (row.share,)
 
 
 _SCALED = units.SCALED_WIDTH
@@ -104,20 +121,23 @@ COLUMNS: tuple[Column[ConnectionRow], ...] = (
     Column("tx", "TX b/s", "b/s", _SCALED, 1, "right", lambda row: row.tx_bits, _rate_tone, True,
         source="payload acknowledged by the peer (tcpi_bytes_acked)"),
     Column("process", "PROCESS", "", 13, 1, "left", _who,
-        source="process that has the socket open (/proc/PID/fd); else its container or unit (INET_DIAG_CGROUP_ID)"),
+        source="process that has the socket open (/proc/PID/fd); else its container or unit "
+               "(INET_DIAG_CGROUP_ID)"),
     Column("peer", "PEER", "", 21, 2, "left", _peer, rank=_peer_rank,
         source="address and port of the other end (netlink sock_diag)", keeps_end=True),
     Column("port", "PORT", "", 5, 2, "right", lambda row: row.connection.local_port,
         source="local port (netlink sock_diag)"),
     Column("limited", "LIMITED BY", "", 11, 3, "left", _limited,
-        source="application, receive window of the peer, send buffer, or network: congestion window (tcpi_busy_time, "
+        source="application, receive window of the peer, send buffer, or network: congestion "
+               "window (tcpi_busy_time, "
         "tcpi_rwnd_limited, tcpi_sndbuf_limited)"),
     Column("retransmits", "retr/s", "1/s", 6, 5, "right", _retransmits, _warns, True,
         source="segments retransmitted (tcpi_total_retrans)"),
     Column("rtt", "RTT", "", 7, 6, "right", _rtt, rank=_rtt_rank, is_live=True,
         source="smoothed round-trip time (tcpi_rtt)"),
     Column("owner", "CONTAINER/UNIT", "", 21, 7, "left", lambda row: row.owner,
-        source="container, virtual machine or systemd unit (/proc/PID/cgroup, INET_DIAG_CGROUP_ID)"),
+        source="container, virtual machine or systemd unit (/proc/PID/cgroup, "
+               "INET_DIAG_CGROUP_ID)"),
     Column("state", "STATE", "", 11, 8, "left", lambda row: row.connection.state,
         source="state as in ss (idiag_state)"),
     Column("pid", "PID", "", 7, 9, "right", lambda row: row.connection.pid or "",
@@ -128,8 +148,11 @@ COLUMNS: tuple[Column[ConnectionRow], ...] = (
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 
 
-def make_row_order(rows: Iterable[ConnectionRow], column: str, *, descending: bool = False) -> RowOrder:
-    """The order by a column (a key of `COLUMNS`, or "": by the present rate) with the current values."""
+def make_row_order(
+    rows: Iterable[ConnectionRow], column: str, *, descending: bool = False
+) -> RowOrder:
+    """The order by a column (a key of `COLUMNS`, or "": by the present rate) with the current
+    values."""
     if not column:
         return RowOrder(descending=descending)
     return order_by(COLUMNS_BY_KEY[column], rows, _key, descending=descending)
@@ -138,38 +161,42 @@ def make_row_order(rows: Iterable[ConnectionRow], column: str, *, descending: bo
 def order_rows(rows: Iterable[ConnectionRow], order: RowOrder) -> tuple[ConnectionRow, ...]:
     """`rows` in that order."""
     rows = tuple(rows)
-    if not order.column:
-        return rows[::-1] if order.descending else rows
-    return ordered(rows, order, COLUMNS_BY_KEY[order.column], _key)
+    if order.column:
+        return ordered(rows, order, COLUMNS_BY_KEY[order.column], _key)
+    if order.descending:
+        return rows[::-1]
+    return rows
 
 
 def _key(row: ConnectionRow) -> object:
     return row.connection.cookie
 
 
-# ---------------------------------------------------------------------------------------------------------- sentences
+# ---------------------------------------------------------------------------------------- sentences
 
 
 def nic_texts(table: ConnectionTable) -> tuple[str, ...]:
     """``RX 940 Mb/s``, ``TX 12.0 Mb/s``, ``TCP payload 97 %, other 3.0 %``."""
+    texts = []
+    if table.above:
+        texts.append(f"with {', '.join(table.above)}")
     if table.seconds is None:
-        return (*_links_above(table), "rates follow with the next reading")
-    share = table.share
-    if share is None:
-        is_silent = table.nic_rx_bits == 0 == table.nic_tx_bits
-        explained = "no traffic" if is_silent else "share of TCP unknown"
-    else:
-        explained = f"TCP payload {units.percentage(share)}, other {units.percentage(1 - share)}"
+        return (*texts, "rates follow with the next reading")
     return (
-        *_links_above(table),
+        *texts,
         f"RX {units.bits_per_second(table.nic_rx_bits)}",
         f"TX {units.bits_per_second(table.nic_tx_bits)}",
-        explained,
+        _share_text(table),
     )
 
 
-def _links_above(table: ConnectionTable) -> tuple[str, ...]:
-    return (f"with {', '.join(table.above)}",) if table.above else ()
+def _share_text(table: ConnectionTable) -> str:
+    """What of the bytes of the NIC the TCP connections explain."""
+    if table.share is None:
+        is_silent = table.nic_rx_bits == 0 == table.nic_tx_bits
+        return "no traffic" if is_silent else "share of TCP unknown"
+    payload, other = units.percentage(table.share), units.percentage(1 - table.share)
+    return f"TCP payload {payload}, other {other}"
 
 
 def number_text(table: ConnectionTable) -> str:
@@ -184,27 +211,46 @@ def number_text(table: ConnectionTable) -> str:
     return " · ".join(parts)
 
 
-def row_lines(row: ConnectionRow, table: ConnectionTable, cells: int = WHOLE_ENDS_CELLS) -> tuple[str, ...]:
-    """Everything about one socket: its ends, in `cells` cells; to whom it belongs; what limits it; its totals."""
+def row_lines(
+    row: ConnectionRow, table: ConnectionTable, cells: int = WHOLE_ENDS_CELLS
+) -> tuple[str, ...]:
+    """Everything about one socket: its ends, in `cells` cells; to whom it belongs; what limits it;
+    its totals."""
     one = row.connection
-    unknown = {
-        PENDING: "process is searched for",
-        NEEDS_ROOT: "process needs root to be read",
-        NO_PROCESS: "no process (kernel)",
-        units.UNKNOWN: "closed by its process, or not accepted yet",
-    }
-    who = [unknown.get(row.process, row.process) if one.pid is None else f"{row.process} (pid {one.pid})"]
-    who += [row.owner] if row.owner else []
-    who += [f"uid {one.uid}"] if one.uid is not None else []
-    lines = [_ends_line(one, table.nic if one.device else "", cells), " · ".join(who)]
+    zone = table.nic if one.device else ""
+    lines = [_ends_line(one, zone, cells), " · ".join(_user_parts(row))]
     limited = limited_text(row, table.seconds)
-    lines += [limited] if limited else []
-    lines.append(" · ".join(_tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)))
+    if limited:
+        lines.append(limited)
+    parts = _tcp_parts(one) if one.protocol == "tcp" else _udp_parts(one)
+    lines.append(" · ".join(parts))
     return tuple(lines)
 
 
+UNKNOWN_PROCESS_TEXTS = {
+    PENDING: "process is searched for",
+    NEEDS_ROOT: "process needs root to be read",
+    NO_PROCESS: "no process (kernel)",
+    units.UNKNOWN: "closed by its process, or not accepted yet",
+}
+
+
+def _user_parts(row: ConnectionRow) -> Iterable[str]:
+    """The process that has a socket, its container or unit, and its user."""
+    one = row.connection
+    if one.pid is None:
+        yield UNKNOWN_PROCESS_TEXTS.get(row.process, row.process)
+    else:
+        yield f"{row.process} (pid {one.pid})"
+    if row.owner:
+        yield row.owner
+    if one.uid is not None:
+        yield f"uid {one.uid}"
+
+
 def _ends_line(one: Connection, zone: str, cells: int) -> str:
-    """``tcp 192.0.2.1:443 ↔ 192.0.2.9:50001 established``; what does not fit is cut in the middle of the addresses."""
+    """``tcp 192.0.2.1:443 ↔ 192.0.2.9:50001 established``; what does not fit is cut in the middle
+    of the addresses."""
     ends = [endpoint(one.local, one.local_port, zone)]
     if one.remote:
         ends.append(endpoint(one.remote, one.remote_port, zone))
@@ -217,8 +263,10 @@ def _ends_line(one: Connection, zone: str, cells: int) -> str:
 
 def _tcp_parts(one: Connection) -> Iterable[str]:
     if one.rtt:
-        least = f" (min {units.duration(one.minimum_rtt / 1e6)})" if one.minimum_rtt else ""
-        yield f"rtt {units.duration(one.rtt / 1e6)}{least}"
+        text = f"rtt {units.duration(one.rtt / 1e6)}"
+        if one.minimum_rtt:
+            text += f" (min {units.duration(one.minimum_rtt / 1e6)})"
+        yield text
     if one.congestion_window is not None and one.send_mss is not None:
         yield f"cwnd {one.congestion_window} × {one.send_mss} B"
     yield f"total RX {units.bytes_(one.bytes_received)}, TX {units.bytes_(one.bytes_acked)}"
@@ -243,19 +291,32 @@ def _queue_parts(one: Connection) -> Iterable[str]:
 
 def limited_text(row: ConnectionRow, seconds: float | None) -> str:
     """What limits it, in a sentence; "" if that is not known."""
-    one, via = row.connection, f"sends through {row.output}" if row.output else ""
-    busy = f"{units.percentage((one.busy_time or 0) / 1e6 / seconds)} of the time" if seconds else ""
-    text = {
+    parts = [_limit_text(row, seconds)]
+    if row.output:
+        parts.append(f"sends through {row.output}")
+    return " · ".join(filter(None, parts))
+
+
+def _limit_text(row: ConnectionRow, seconds: float | None) -> str:
+    one, busy = row.connection, ""
+    if seconds:
+        busy = f"{units.percentage((one.busy_time or 0) / 1e6 / seconds)} of the time"
+    texts = {
         "application": f"limited by the application: data to send in {busy}",
-        "recv window": f"limited by the peer's receive window: full in {_of_busy(one.window_limited, one)}",
-        "send buffer": f"limited by the send buffer: too small in {_of_busy(one.buffer_limited, one)}",
+        "recv window": f"limited by the peer's receive window: full in "
+        f"{_of_busy(one.window_limited, one)}",
+        "send buffer": f"limited by the send buffer: too small in "
+        f"{_of_busy(one.buffer_limited, one)}",
         "network": f"limited by the network (congestion window): data to send in {busy}",
         "peer": "the peer sends: what limits it is known there",
         "slow reader": "limited by this process, which does not read fast enough",
         "idle": "idle",
-    }.get(row.limited_by or "", "")
-    return " · ".join(part for part in (text, via) if part)
+    }
+    return texts.get(row.limited_by or "", "")
 
 
 def _of_busy(part: int | None, one: Connection) -> str:
-    return f"{units.percentage((part or 0) / one.busy_time if one.busy_time else None)} of the time with data to send"
+    share = None
+    if one.busy_time:
+        share = (part or 0) / one.busy_time
+    return f"{units.percentage(share)} of the time with data to send"

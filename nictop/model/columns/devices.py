@@ -1,6 +1,7 @@
 """The live table of devices: title, unit, width of every column, and where its value comes from.
 
-Reads nothing. `visible_columns(room)` are those that fit: bits per second and total drops, or everything per packet.
+Reads nothing. `visible_columns(room)` are those that fit: bits per second and total drops, or
+everything per packet.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import NamedTuple
 
 from nictop.model.columns.column import Column, SortKey, Value, fit_columns
 from nictop.model.devices.bonds import port_text
+from nictop.model.devices.links import reported_speed
 from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
-from nictop.model.rates.links import LinkRates, VfRates
+from nictop.model.parts import newest_counters
+from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import (
@@ -26,11 +29,14 @@ from nictop.model.text.words import (
     LINK_UP,
     NO_CARRIER,
     Tone,
+    address_text,
+    dim_if,
     driver_name,
     is_virtual,
     mtu_of,
     state_mark,
     state_text,
+    warn_if,
 )
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
@@ -50,13 +56,15 @@ PACKET_COLUMNS = ("link", "rx_packets", "tx_packets", "drops_rate", "missed", "e
 
 
 def visible_columns(room: int, *, packets: bool = False) -> tuple[Column[DeviceRow], ...]:
-    """The columns that fit into `room` cells. `packets`: packets and events per second are more important than bits per
-    second."""
+    """The columns that fit into `room` cells. `packets`: packets and events per second are more
+    important than bits per second."""
     return fit_columns(COLUMNS, room, lambda column: _priority(column, packets))
 
 
 def _priority(column: Column[DeviceRow], packets: bool) -> int:
-    return PACKET_PRIORITIES.get(column.key, column.priority) if packets else column.priority
+    if not packets:
+        return column.priority
+    return PACKET_PRIORITIES.get(column.key, column.priority)
 
 
 PACKET_PRIORITIES = {
@@ -74,7 +82,7 @@ PACKET_PRIORITIES = {
 """Key of a column → its priority with the option packets."""
 
 
-# ----------------------------------------------------------------------------------------------------------- values
+# ------------------------------------------------------------------------------------------- values
 
 
 def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
@@ -84,7 +92,9 @@ def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
         return None
     if row.kind == "vf" and row.uplink is not None and row.vf is not None:
         return rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number)
-    return rates.links.get(row.link.ifindex) if row.link is not None else None
+    if row.link is None:
+        return None
+    return rates.links.get(row.link.ifindex)
 
 
 def _rate(*names: str) -> Callable[[DeviceRow], Value]:
@@ -92,8 +102,8 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     counted_per_vf = all(name in VfRates.__dataclass_fields__ for name in names)
 
     def value(shown: DeviceRow) -> Value:
-        row = shown.row
-        if row.link is None and (row.vf is None or row.vf.counters is None or not counted_per_vf):
+        is_counted = counted_per_vf and _has_vf_counters(shown.row)
+        if shown.row.link is None and not is_counted:
             return ""
         rates = row_rates(*shown)
         total = 0.0
@@ -107,55 +117,80 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     return value
 
 
+def _has_vf_counters(row: Row) -> bool:
+    return row.vf is not None and row.vf.counters is not None
+
+
 def _drops_rate(shown: DeviceRow) -> Value:
     """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: ring
     overflows are visible in narrow windows too."""
     dropped = _rate("rx_dropped", "tx_dropped")(shown)
     missed = _rate("rx_missed")(shown)
-    if not isinstance(dropped, float):
-        return dropped
-    return dropped + missed if isinstance(missed, float) else dropped
+    if isinstance(dropped, float) and isinstance(missed, float):
+        return dropped + missed
+    return dropped
 
 
 def _drops(shown: DeviceRow) -> Value:
     """The same since the driver was loaded; a warning while the number grows."""
     total = _total_drops(shown)
-    if total is None or isinstance(total, str):
-        return units.UNKNOWN if total is None else total, "dim"
+    if total is None:
+        return units.UNKNOWN, "dim"
+    if isinstance(total, str):
+        return total, "dim"
     rate = _drops_rate(shown)
-    tone: Tone = "warn" if isinstance(rate, float) and rate > 0 else "normal" if total else "dim"
-    return str(total) if total < 100_000 else units.scaled(total).strip(), tone
+    is_growing = isinstance(rate, float) and rate > 0
+    tone: Tone = "warn" if is_growing else dim_if(not total)
+    if total < 100_000:
+        return str(total), tone
+    return units.scaled(total).strip(), tone
 
 
 def _drops_rank(shown: DeviceRow) -> SortKey | None:
     total = _total_drops(shown)
-    return (total,) if isinstance(total, int) else None
+    if not isinstance(total, int):
+        return None
+    return (total,)
 
 
 def _total_drops(shown: DeviceRow) -> int | str | None:
     """None: not read yet, or not reported; "": the row has no such counter."""
-    row, counted = shown.row, shown.snapshot.counters
+    row = shown.row
     if row.link is not None:
-        numbers = counted.links.get(row.link.ifindex) if counted is not None else None
-        numbers = numbers if numbers is not None else row.link.counters
-        places = LINK_DROPS
-    elif row.vf is not None and row.vf.counters is not None and row.uplink is not None:
-        functions = counted.vfs.get(row.uplink.ifindex, {}) if counted is not None else {}
-        numbers, places = functions.get(row.vf.number, row.vf.counters), VF_DROPS
+        numbers, places = newest_counters(row.link, shown.snapshot), LINK_DROPS
+    elif _has_vf_counters(row) and row.uplink is not None:
+        numbers, places = _newest_vf_counters(row, row.uplink, shown.snapshot), VF_DROPS
     else:
         return ""
     if numbers is None:
         return None
-    known = [numbers[place] for place in places if place < len(numbers)]
-    return sum(known) if known else None
+    return sum_known(numbers[place] for place in places if place < len(numbers))
 
 
-LINK_DROPS = tuple(LINK_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped", "rx_missed_errors"))
+def _newest_vf_counters(row: Row, uplink: Link, snapshot: Snapshot) -> tuple[int, ...] | None:
+    if row.vf is None:
+        return None
+    if snapshot.counters is None:
+        return row.vf.counters
+    functions = snapshot.counters.vfs.get(uplink.ifindex, {})
+    return functions.get(row.vf.number, row.vf.counters)
+
+
+LINK_DROPS = tuple(
+    LINK_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped", "rx_missed_errors")
+)
 VF_DROPS = tuple(VF_COUNTERS.index(name) for name in ("rx_dropped", "tx_dropped"))
 
 
 def _of_link(read: Callable[[Link, Snapshot], Value]) -> Callable[[DeviceRow], Value]:
-    return lambda shown: "" if shown.row.link is None else read(shown.row.link, shown.snapshot)
+    """A value of the netdev; there is none in other rows."""
+
+    def value(shown: DeviceRow) -> Value:
+        if shown.row.link is None:
+            return ""
+        return read(shown.row.link, shown.snapshot)
+
+    return value
 
 
 def _link_state(shown: DeviceRow) -> Value:
@@ -167,26 +202,27 @@ def _link_state(shown: DeviceRow) -> Value:
     mark = state_mark(row.link)
     if not row.link.flags & IFF_UP:
         return f"{mark} down"
-    settings = row.link.ethtool.settings
-    if settings is not None and settings.speed is not None:
-        return f"{mark} {units.link_speed(settings.speed)}"
+    speed = reported_speed(row.link)
+    if speed is not None:
+        return f"{mark} {units.link_speed(speed)}"
     if is_virtual(row.link):
         return mark
     why = row.link.ethtool.unreadable.get("settings")
-    return f"{mark} {NOT_SUPPORTED if why is not None and why.reason == 'not_offered' else units.UNKNOWN:>2}"
+    if why is not None and why.reason == "not_offered":
+        return f"{mark} {NOT_SUPPORTED}"
+    return f"{mark} {units.UNKNOWN:>2}"
 
 
 def link_rank(link: Link) -> SortKey:
     """Down, no carrier, up without a speed, up by speed."""
-    settings = link.ethtool.settings
-    return (
-        (LINK_DOWN, NO_CARRIER, LINK_UP).index(state_mark(link)),
-        (settings.speed if settings is not None else None) or 0,
-    )
+    state = (LINK_DOWN, NO_CARRIER, LINK_UP).index(state_mark(link))
+    return state, reported_speed(link) or 0
 
 
 def _link_rank(shown: DeviceRow) -> SortKey | None:
-    return None if shown.row.link is None else link_rank(shown.row.link)
+    if shown.row.link is None:
+        return None
+    return link_rank(shown.row.link)
 
 
 def address_rank(address: str) -> SortKey:
@@ -204,7 +240,9 @@ NOT_SUPPORTED = "n/a"
 
 def _link_tone(shown: DeviceRow, value: Value) -> Tone:
     link = shown.row.link
-    return state_text(link)[1] if value and link is not None else "normal"
+    if link is None or not value:
+        return "normal"
+    return state_text(link)[1]
 
 
 def _driver(shown: DeviceRow) -> Value:
@@ -212,31 +250,50 @@ def _driver(shown: DeviceRow) -> Value:
     row = shown.row
     if row.link is not None:
         return driver_name(row.link, row.pci) or None
-    if row.pci is None or any(link.pci_address == row.pci.address for link in shown.snapshot.links.values()):
+    if row.pci is None:
+        return ""
+    links = shown.snapshot.links.values()
+    if any(link.pci_address == row.pci.address for link in links):
         return ""
     return row.pci.driver or driver_text(row.pci)[0]
 
 
 def _driver_tone(shown: DeviceRow, value: Value) -> Tone:
     row = shown.row
-    return driver_text(row.pci)[1] if value and row.link is None and row.pci is not None else "normal"
+    if not value or row.link is not None or row.pci is None:
+        return "normal"
+    return driver_text(row.pci)[1]
 
 
 def _address(shown: DeviceRow) -> Value:
     row = shown.row
     if row.kind == "vf" and row.vf is not None:
-        return "" if row.vf.address in (None, ZERO_MAC_ADDRESS) else row.vf.address
-    return "" if row.link is None else row.link.address or ""
+        if row.vf.address == ZERO_MAC_ADDRESS:
+            return ""
+        return row.vf.address or ""
+    if row.link is None:
+        return ""
+    return row.link.address or ""
 
 
 def _ip(link: Link, snapshot: Snapshot) -> Value:
+    return _first_address(link)
+
+
+def _first_address(link: Link) -> str:
     ranked = ranked_addresses(link)
-    return f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else ""
+    if not ranked:
+        return ""
+    return address_text(ranked[0])
 
 
 def _ip_rank(shown: DeviceRow) -> SortKey | None:
-    address = _ip(shown.row.link, shown.snapshot) if shown.row.link is not None else ""
-    return address_rank(str(address)) if address else None
+    if shown.row.link is None:
+        return None
+    address = _first_address(shown.row.link)
+    if not address:
+        return None
+    return address_rank(address)
 
 
 def _master(link: Link, snapshot: Snapshot) -> Value:
@@ -247,14 +304,19 @@ def master_text(link: Link, snapshot: Snapshot) -> tuple[str, bool]:
     """``br0``, ``bond0 active``, ``bond0 agg 1``, and whether its bond or team can use it."""
     if link.master is None:
         return "", True
-    master, name = snapshot.links.get(link.master), link_name(link.master, snapshot)
-    state, is_usable = port_text(link, master) if master is not None else ("", True)
+    name = link_name(link.master, snapshot)
+    master = snapshot.links.get(link.master)
+    if master is None:
+        return name, True
+    state, is_usable = port_text(link, master)
     return f"{name} {state}".rstrip(), is_usable
 
 
 def _master_tone(shown: DeviceRow, value: Value) -> Tone:
     link = shown.row.link
-    return "warn" if value and link is not None and not master_text(link, shown.snapshot)[1] else "normal"
+    if link is None or not value:
+        return "normal"
+    return warn_if(not master_text(link, shown.snapshot)[1])
 
 
 def _pcie(shown: DeviceRow) -> Value:
@@ -266,46 +328,64 @@ def _pcie(shown: DeviceRow) -> Value:
 
 def _pcie_tone(shown: DeviceRow, value: Value) -> Tone:
     pci = shown.row.pci
-    return pcie_text(pci.link)[1] if value and pci is not None else "normal"
+    if pci is None or not value:
+        return "normal"
+    return pcie_text(pci.link)[1]
 
 
 def _numa(shown: DeviceRow) -> Value:
     row = shown.row
-    return "" if row.kind != "pci" or row.pci is None or row.pci.numa_node is None else row.pci.numa_node
+    if row.kind != "pci" or row.pci is None:
+        return ""
+    if row.pci.numa_node is None:
+        return ""
+    return row.pci.numa_node
 
 
 def _rate_tone(shown: DeviceRow, value: Value) -> Tone:
-    return "dim" if value is None or value == 0 else "normal"
+    return dim_if(value is None or value == 0)
 
 
 def _bad(shown: DeviceRow, value: Value) -> Tone:
-    return "warn" if value else _rate_tone(shown, value)
+    if value:
+        return "warn"
+    return _rate_tone(shown, value)
 
 
 COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank,
-        source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of a VF: its link "
+        source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of "
+               "a VF: its link "
         "state (IFLA_VF_LINK_STATE)"),
     Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name),
-        source="active profile, else the network manager (NetworkManager D-Bus; networkd, netplan, ifupdown files)"),
+        source="active profile, else the network manager (NetworkManager D-Bus; networkd, "
+               "netplan, ifupdown files)"),
     Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone,
-        source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND; driver of the PCI "
+        source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND; driver "
+               "of the PCI "
         "function)"),
-    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone, True,
+    Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone,
+        True,
         source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
-    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone, True,
+    Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone,
+        True,
         source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
-    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone, True,
+    Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right",
+        _rate("rx_packets"), _rate_tone, True,
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
-    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("tx_packets"), _rate_tone, True,
+    Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 7, "right",
+        _rate("tx_packets"), _rate_tone, True,
         source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
     Column("drops", "drops", "packets", 5, 3, "right", _drops, is_live=True, rank=_drops_rank,
-        source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+        source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + "
+               "tx_dropped + "
         "rx_missed_errors)"),
     Column("drops_rate", "drops/s", "1/s", 7, 6, "right", _drops_rate, _bad, True,
-        source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
+        source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+               "rx_missed_errors)"),
     Column("missed", "rx missed/s", "1/s", 11, 9, "right", _rate("rx_missed"), _bad, True,
-        source="packets for which the device had no descriptor (IFLA_STATS_LINK_64 rx_missed_errors)"),
+        source="packets for which the device had no descriptor (IFLA_STATS_LINK_64 "
+               "rx_missed_errors)"),
     Column("errors", "errors/s", "1/s", 8, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True,
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
     Column("ip", "ADDRESS", "", 18, 10, "left", _of_link(_ip), rank=_ip_rank,
@@ -318,7 +398,8 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("numa", "NUMA", "", 4, 13, "right", _numa,
         source="NUMA node of the PCI function (sysfs numa_node)"),
     Column("pcie", "PCIE", "", 12, 14, "left", _pcie, _pcie_tone,
-        source="PCIe link: speed per lane, and lanes (sysfs current_link_speed, current_link_width)"),
+        source="PCIe link: speed per lane, and lanes (sysfs current_link_speed, "
+               "current_link_width)"),
     Column("mac", "MAC", "", 17, 15, "left", _address,
         source="MAC address (IFLA_ADDRESS); of a VF: set by its PF (IFLA_VF_MAC)"),
 )  # fmt: skip

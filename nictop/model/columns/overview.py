@@ -1,4 +1,5 @@
-"""The overview of all NICs of all hosts: its columns, and an order of its rows that does not change by itself.
+"""The overview of all NICs of all hosts: its columns, and an order of its rows that does not change
+by itself.
 
 Reads nothing.
 """
@@ -13,40 +14,64 @@ from nictop.model.columns.devices import address_rank, link_rank, master_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
-from nictop.model.text.words import Tone, mtu_of, state_mark, state_text
+from nictop.model.text.words import Tone, mtu_of, state_mark, state_text, warn_if
 from nictop.probe.records import Link
 
 
 def _of_link(read: Callable[[Link], Value]) -> Callable[[NicRow], Value]:
-    return lambda row: "" if row.link is None else read(row.link)
+    """A value of the link; there is none in the row of a host without NICs."""
+
+    def value(row: NicRow) -> Value:
+        if row.link is None:
+            return ""
+        return read(row.link)
+
+    return value
+
+
+def _of_nic(read: Callable[[NicRow], Value]) -> Callable[[NicRow], Value]:
+    """A value of the row; there is none in the row of a host without NICs."""
+
+    def value(row: NicRow) -> Value:
+        if row.link is None:
+            return ""
+        return read(row)
+
+    return value
 
 
 def _rate(*names: str) -> Callable[[NicRow], Value]:
-    return lambda row: "" if row.link is None else row.rate(*names)
+    return _of_nic(lambda row: row.rate(*names))
 
 
 def _link_state(row: NicRow) -> Value:
     if row.link is None:
         return ""
     mark = state_mark(row.link)
-    return mark if row.speed is None else f"{mark} {units.link_speed(row.speed)}"
+    if row.speed is None:
+        return mark
+    return f"{mark} {units.link_speed(row.speed)}"
 
 
 def _link_rank(row: NicRow) -> SortKey | None:
-    return None if row.link is None else link_rank(row.link)
+    if row.link is None:
+        return None
+    return link_rank(row.link)
 
 
 def _drops(row: NicRow) -> Value:
     """As a text of at most 7 cells."""
-    return "" if row.link is None else units.count(row.total_drops) if row.total_drops else row.total_drops
+    drops = row.total_drops
+    if not drops:
+        return drops
+    return units.count(drops)
 
 
 def _drops_rank(row: NicRow) -> SortKey | None:
-    return None if row.total_drops is None else (row.total_drops,)
-
-
-def _drop_rate(row: NicRow) -> Value:
-    return "" if row.link is None else row.drops
+    drops = row.total_drops
+    if drops is None:
+        return None
+    return (drops,)
 
 
 def _address(row: NicRow) -> Value:
@@ -58,22 +83,27 @@ def _address_rank(row: NicRow) -> SortKey | None:
 
 
 def _profile(row: NicRow) -> Value:
-    return "" if row.link is None else row.profile[0] or None
+    return row.profile[0] or None
 
 
 def _peer(row: NicRow) -> Value:
     """``vm1 ens3``, or ``vm1 ens3 +4`` for a physical function with five guests."""
     if not row.peers:
         return ""
-    return row.peers[0] if len(row.peers) == 1 else f"{row.peers[0]} +{len(row.peers) - 1}"
+    first, *others = row.peers
+    if others:
+        return f"{first} +{len(others)}"
+    return first
 
 
 def _master(row: NicRow) -> Value:
-    return "" if row.link is None else master_text(row.link, row.snapshot)[0]
+    if row.link is None:
+        return ""
+    return master_text(row.link, row.snapshot)[0]
 
 
 def _master_tone(row: NicRow, value: Value) -> Tone:
-    return "warn" if row.link is not None and not master_text(row.link, row.snapshot)[1] else "normal"
+    return warn_if(row.link is not None and not master_text(row.link, row.snapshot)[1])
 
 
 def _severity(row: NicRow) -> Value:
@@ -82,7 +112,9 @@ def _severity(row: NicRow) -> Value:
 
 def _finding_rank(row: NicRow) -> SortKey | None:
     """The most severe has the largest key."""
-    return (-SEVERITIES_WORST_FIRST.index(row.severity),) if row.severity in SEVERITIES_WORST_FIRST else None
+    if row.severity not in SEVERITIES_WORST_FIRST:
+        return None
+    return (-SEVERITIES_WORST_FIRST.index(row.severity),)
 
 
 def _state_rank(row: NicRow) -> SortKey:
@@ -98,11 +130,13 @@ def _finding_tone(row: NicRow, value: Value) -> Tone:
 
 
 def _bad(row: NicRow, value: Value) -> Tone:
-    return "warn" if value else "normal"
+    return warn_if(value)
 
 
 def _link_tone(row: NicRow, value: Value) -> Tone:
-    return state_text(row.link)[1] if row.link is not None else "normal"
+    if row.link is None:
+        return "normal"
+    return state_text(row.link)[1]
 
 
 _SCALED = units.SCALED_WIDTH
@@ -118,31 +152,41 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
         source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
     Column("out", "TX b/s", "b/s", _SCALED, 3, "right", _rate("tx_bits"), is_live=True,
         source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
-    Column("drops", "drops", "packets", 7, 4, "right", _drops, _bad, True, _drops_rank,
-        source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+    Column("drops", "drops", "packets", 7, 4, "right", _of_nic(_drops), _bad, True, _drops_rank,
+        source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + "
+               "tx_dropped + "
         "rx_missed_errors)"),
-    Column("drop_rate", "drops/s", "1/s", 7, 4, "right", _drop_rate, _bad, True,
-        source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
-    Column("finding", "WORST FINDING", "", 13, 5, "left", _severity, _finding_tone, True, _finding_rank,
+    Column("drop_rate", "drops/s", "1/s", 7, 4, "right", _of_nic(lambda row: row.drops), _bad, True,
+        source="packets dropped now (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+               "rx_missed_errors)"),
+    Column("finding", "WORST FINDING", "", 13, 5, "left", _severity, _finding_tone, True,
+        _finding_rank,
         source="severity of the worst finding about it (rules of nictop)"),
-    Column("state", "HOST STATE", "", 13, 6, "left", lambda row: row.host_state, _state_tone, True, _state_rank,
-        source="state of the connection to its host, and age of the values (time of the last line)"),
-    Column("profile", "PROFILE", "", 18, 7, "left", _profile, tone=lambda row, value: row.profile[1],
-        source="active profile, else the network manager (NetworkManager D-Bus; networkd, netplan, ifupdown files)"),
+    Column("state", "HOST STATE", "", 13, 6, "left", lambda row: row.host_state, _state_tone, True,
+        _state_rank,
+        source="state of the connection to its host, and age of the values (time of the last "
+               "line)"),
+    Column("profile", "PROFILE", "", 18, 7, "left", _of_nic(_profile),
+        tone=lambda row, value: row.profile[1],
+        source="active profile, else the network manager (NetworkManager D-Bus; networkd, "
+               "netplan, ifupdown files)"),
     Column("address", "ADDRESS", "", 18, 8, "left", _address, rank=_address_rank,
         source="the most useful address, with prefix length (RTM_GETADDR)", keeps_end=True),
     Column("driver", "DRIVER", "", 10, 9, "left", lambda row: row.driver,
         source="kernel driver, or kind of a virtual interface (ethtool -i; IFLA_INFO_KIND)"),
     Column("peer", "PEER", "", 18, 10, "left", _peer,
-        source="interface of another host at the other end (VF and tap pairs by MAC and PCI address)", keeps_end=True),
+        source="interface of another host at the other end (VF and tap pairs by MAC and PCI "
+               "address)", keeps_end=True),
     Column("master", "MASTER", "", 18, 11, "left", _master, _master_tone,
         source="bridge, bond, team or VRF of which it is a port, and its state there (IFLA_MASTER; "
         "IFLA_BOND_SLAVE_STATE, IFLA_BOND_SLAVE_AD_AGGREGATOR_ID; TEAM_ATTR_PORT_LINKUP)"),
     Column("errors", "errors/s", "1/s", 8, 12, "right", _rate("rx_errors", "tx_errors"), _bad, True,
         source="errors of both directions (IFLA_STATS_LINK_64 rx_errors + tx_errors)"),
-    Column("in_packets", "RX pps", "packets/s", _SCALED, 13, "right", _rate("rx_packets"), is_live=True,
+    Column("in_packets", "RX pps", "packets/s", _SCALED, 13, "right", _rate("rx_packets"),
+        is_live=True,
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),
-    Column("out_packets", "TX pps", "packets/s", _SCALED, 13, "right", _rate("tx_packets"), is_live=True,
+    Column("out_packets", "TX pps", "packets/s", _SCALED, 13, "right", _rate("tx_packets"),
+        is_live=True,
         source="packets sent (IFLA_STATS_LINK_64 tx_packets)"),
     Column("mtu", "MTU", "bytes", 5, 14, "right", _of_link(mtu_of),
         source="MTU (IFLA_MTU)"),
@@ -158,7 +202,9 @@ def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
     """A copy of the column that dims cells of stale rows, and empty, unknown and zero values."""
 
     def tone(row: NicRow, value: Value) -> Tone:
-        return "dim" if row.is_stale or value in ("", None, 0) else column.tone(row, value)
+        if row.is_stale or value in ("", None, 0):
+            return "dim"
+        return column.tone(row, value)
 
     return replace(column, tone=tone)
 
@@ -167,11 +213,12 @@ COLUMNS = tuple(_dimmed(column) for column in _COLUMNS)
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 
 
-# --------------------------------------------------------------------------------------------------------------- order
+# -------------------------------------------------------------------------------------------- order
 
 
 def make_row_order(rows: Iterable[NicRow], column: str, *, descending: bool = False) -> RowOrder:
-    """The order by a column (a key of `COLUMNS`, or "": by host and ifindex) with the current values."""
+    """The order by a column (a key of `COLUMNS`, or "": by host and ifindex) with the current
+    values."""
     if not column:
         return RowOrder(descending=descending)
     return order_by(COLUMNS_BY_KEY[column], rows, _end, descending=descending)
@@ -180,9 +227,11 @@ def make_row_order(rows: Iterable[NicRow], column: str, *, descending: bool = Fa
 def order_rows(rows: Iterable[NicRow], order: RowOrder) -> tuple[NicRow, ...]:
     """`rows` in that order."""
     rows = tuple(rows)
-    if not order.column:
-        return rows[::-1] if order.descending else rows
-    return ordered(rows, order, COLUMNS_BY_KEY[order.column], _end)
+    if order.column:
+        return ordered(rows, order, COLUMNS_BY_KEY[order.column], _end)
+    if order.descending:
+        return rows[::-1]
+    return rows
 
 
 def _end(row: NicRow) -> End:

@@ -10,10 +10,16 @@ from collections.abc import Callable
 from nictop.model.columns.column import Cell, Column
 from nictop.model.queues.cpu_lists import format_cpu_list, short_cpu_list
 from nictop.model.queues.map import QueueRow
+from nictop.model.queues.plan import QueueInterrupt
+from nictop.model.rates.links import sum_known
 from nictop.model.text import units
+from nictop.model.text.words import dim_if, warn_if
 
 NOT_OFFERED = "n/a"
 """The driver does not count this per queue; the legend explains it."""
+NOT_OFFERED_CELL: Cell = (f"{NOT_OFFERED:>4}  ", "dim")
+UNKNOWN_CELL: Cell = (units.UNKNOWN, "dim")
+EMPTY_CELL: Cell = ("", "normal")
 MOVED = "▲"
 """After CPUs that are not those of the effective affinity in the inventory."""
 CPU_NOW_WIDTH = 7
@@ -22,7 +28,9 @@ MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read 
 
 def moved_note(age: float | None) -> str:
     """What `MOVED` means; `age`: seconds since the affinity was read."""
-    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} ago" if age is not None else MOVED_NOTE
+    if age is None:
+        return MOVED_NOTE
+    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} ago"
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -30,93 +38,121 @@ def _queue(row: QueueRow) -> Cell:
         return "all", "normal"
     if not row.in_use:
         return f"{row.queue} off", "dim"
-    side = "" if row.has_rx and row.has_tx else (" rx" if row.has_rx else " tx")
-    return f"{row.queue}{side}", "normal"
+    if not row.has_tx:
+        return f"{row.queue} rx", "normal"
+    if not row.has_rx:
+        return f"{row.queue} tx", "normal"
+    return f"{row.queue}", "normal"
 
 
 def _rate(name: str, *, bad: bool = False) -> Callable[[QueueRow], Cell]:
     """A rate of one direction; "" for a direction that this queue does not have."""
+    is_receive = name.startswith("rx")
 
     def cell(row: QueueRow) -> Cell:
-        if not (row.has_rx if name.startswith("rx") else row.has_tx):
+        exists = row.has_rx if is_receive else row.has_tx
+        if not exists:
             return "", "normal"
         value: float | None = getattr(row, name)
-        if value is None:
-            return (units.scaled(None) if name in row.offered else f"{NOT_OFFERED:>4}  "), "dim"
+        if value is None and name not in row.offered:
+            return NOT_OFFERED_CELL
         if not value:
             return units.scaled(value), "dim"
-        return units.scaled(value), "warn" if bad else "normal"
+        return units.scaled(value), warn_if(bad)
 
     return cell
 
 
 def _drops(row: QueueRow) -> Cell:
     """Drops of both directions, as far as the driver counts them."""
-    known = [value for value in (row.rx_drops, row.tx_drops) if value is not None]
-    if known:
-        return units.scaled(sum(known)), "warn" if any(known) else "dim"
-    offered = {"rx_drops", "tx_drops"} & set(row.offered)
-    return (units.scaled(None) if offered else f"{NOT_OFFERED:>4}  "), "dim"
+    drops = sum_known((row.rx_drops, row.tx_drops))
+    if drops is not None:
+        return units.scaled(drops), "warn" if drops else "dim"
+    if not {"rx_drops", "tx_drops"} & set(row.offered):
+        return NOT_OFFERED_CELL
+    return units.scaled(None), "dim"
 
 
 def _interrupts(row: QueueRow) -> Cell:
-    return units.scaled(row.interrupts), "normal" if row.interrupts else "dim"
+    return units.scaled(row.interrupts), dim_if(not row.interrupts)
 
 
 def _irq(row: QueueRow) -> Cell:
     """Interrupt numbers; ``*`` after one that serves other queues too."""
     if row.queue is None:
-        return "", "normal"
+        return EMPTY_CELL
     if row.channel is not None:
         return f"ch {row.channel}", "normal"
-    text = " ".join(f"{one.interrupt.number}{'*' if one.interrupt.shared else ''}" for one in row.loads)
-    return (text, "normal") if text else (units.UNKNOWN, "dim")
+    if not row.loads:
+        return UNKNOWN_CELL
+    return " ".join(_number_text(load.interrupt) for load in row.loads), "normal"
+
+
+def _number_text(interrupt: QueueInterrupt) -> str:
+    """``57``, or ``57*`` of one that serves several queues."""
+    mark = "*" if interrupt.shared else ""
+    return f"{interrupt.number}{mark}"
 
 
 def _vector(row: QueueRow) -> Cell:
     if row.queue is None:
         return "", "normal"
-    return " ".join(one.interrupt.name for one in row.loads if one.interrupt.name), "normal"
+    return " ".join(load.interrupt.name for load in row.loads if load.interrupt.name), "normal"
 
 
 def _napi(row: QueueRow) -> Cell:
     if row.queue is None:
-        return "", "normal"
-    return (" ".join(map(str, row.napis)), "normal") if row.napis else (units.UNKNOWN, "dim")
-
-
-def _cpus(cpus: tuple[int, ...] | None) -> str:
-    return units.UNKNOWN if cpus is None else format_cpu_list(cpus)
+        return EMPTY_CELL
+    if not row.napis:
+        return UNKNOWN_CELL
+    return " ".join(map(str, row.napis)), "normal"
 
 
 def _effective(row: QueueRow) -> Cell:
-    """CPUs on which its interrupts were counted, the busiest first; of an idle queue: the effective affinity."""
+    """CPUs on which its interrupts were counted, the busiest first; of an idle queue: the effective
+    affinity."""
     if not row.busy_cpus:
-        known = row.effective
-        return units.UNKNOWN if known is None else short_cpu_list(known, CPU_NOW_WIDTH), "dim"
+        if row.effective is None:
+            return UNKNOWN_CELL
+        return short_cpu_list(row.effective, CPU_NOW_WIDTH), "dim"
     if row.queue is None:
         return short_cpu_list(row.busy_cpus, CPU_NOW_WIDTH), "normal"
-    text = str(row.busy_cpus[0])
-    for number, cpu in enumerate(row.busy_cpus[1:], 1):
-        rest = len(row.busy_cpus) - number - 1
+    text = _busiest_text(row.busy_cpus)
+    if row.has_moved:
+        return f"{text}{MOVED}", "warn"
+    return text, "normal"
+
+
+def _busiest_text(cpus: tuple[int, ...]) -> str:
+    """``5,3+2``: as many of the first ones as fit, and the number of the others."""
+    text = str(cpus[0])
+    for number, cpu in enumerate(cpus[1:], 1):
+        rest = len(cpus) - number - 1
         longer = f"{text},{cpu}"
-        if len(longer) + (len(f"+{rest}") if rest else 0) >= CPU_NOW_WIDTH:
+        needed = len(longer)
+        if rest:
+            needed += len(f"+{rest}")
+        if needed >= CPU_NOW_WIDTH:
             text += f"+{rest + 1}"
             break
         text = longer
     if len(text) >= CPU_NOW_WIDTH:
-        text = f"{row.busy_cpus[0]}+"
-    return (f"{text}{MOVED}", "warn") if row.has_moved else (text, "normal")
+        return f"{cpus[0]}+"
+    return text
 
 
 def _allowed(row: QueueRow) -> Cell:
-    return _cpus(row.allowed), "normal" if row.allowed is not None else "dim"
+    if row.allowed is None:
+        return UNKNOWN_CELL
+    return format_cpu_list(row.allowed), "normal"
 
 
 def _numa(row: QueueRow) -> Cell:
     if row.local is None:
-        return "", "normal"
-    return ("near", "normal") if row.local else ("far", "warn")
+        return EMPTY_CELL
+    if row.local:
+        return "near", "normal"
+    return "far", "warn"
 
 
 def _steering(name: str) -> Callable[[QueueRow], Cell]:
@@ -125,15 +161,18 @@ def _steering(name: str) -> Callable[[QueueRow], Cell]:
     def cell(row: QueueRow) -> Cell:
         cpus: tuple[int, ...] | None = getattr(row, name)
         if cpus is None:
-            return "", "normal"
-        return (format_cpu_list(cpus), "normal") if cpus else ("off", "dim")
+            return EMPTY_CELL
+        if not cpus:
+            return "off", "dim"
+        return format_cpu_list(cpus), "normal"
 
     return cell
 
 
 COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("queue", "QUEUE", "", 6, 1, "left", _queue,
-        source="number of the queue; rx, tx: it has only this direction (netdev-genl queue-get; sysfs queues)"),
+        source="number of the queue; rx, tx: it has only this direction (netdev-genl queue-get; "
+               "sysfs queues)"),
     Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets"),
         source="packets received by this queue (netdev-genl qstats rx-packets; ethtool -S)"),
     Column("tx_packets", "TX pps", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets"),
@@ -149,7 +188,8 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
     Column("napi", "NAPI", "", 9, 8, "left", _napi,
         source="id of its NAPI instance (netdev-genl queue-get)"),
     Column("irq", "IRQ", "", 7, 2, "left", _irq,
-        source="its interrupts; *: serves several queues; ch: vmbus channel (/proc/interrupts; netdev-genl napi-get)"),
+        source="its interrupts; *: serves several queues; ch: vmbus channel (/proc/interrupts; "
+               "netdev-genl napi-get)"),
     Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts,
         source="its interrupts on all CPUs (/proc/interrupts; sysfs per_cpu_count)"),
     Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective,
@@ -169,6 +209,7 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
 
 DROPS = Column(
     "drops", "drops/s", "1/s", 7, 5, "right", _drops,
-    source="packets dropped in both directions (netdev-genl qstats rx-hw-drops + tx-hw-drops; ethtool -S)",
+    source="packets dropped in both directions (netdev-genl qstats rx-hw-drops + tx-hw-drops; "
+           "ethtool -S)",
 )  # fmt: skip
 """Both directions in one column."""

@@ -1,17 +1,20 @@
 """What a control group is: a container, a virtual machine or a systemd unit. Reads nothing.
 
-Names of control groups: Docker, Podman, containerd and CRI-O (``docker-ID.scope``, ``/docker/ID``), Kubernetes, LXC
-(``lxc.payload.NAME``), libvirt (``machine-qemu\\x2d1\\x2dNAME.scope``), Proxmox VE (``qemu.slice/100.scope``),
-systemd.special(7).
+Names of control groups: Docker, Podman, containerd and CRI-O (``docker-ID.scope``, ``/docker/ID``),
+Kubernetes, LXC (``lxc.payload.NAME``), libvirt (``machine-qemu\\x2d1\\x2dNAME.scope``), Proxmox VE
+(``qemu.slice/100.scope``), systemd.special(7).
 """
 
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 ID_CHARS = 12
 """Of the 64 digits of a container's id: as ``docker ps`` shows them."""
-CONTAINER_SCOPE = re.compile(r"(?:(docker|libpod|crio|cri-containerd)-)?([0-9a-f]{64})(?:\.scope)?", re.ASCII)
+CONTAINER_SCOPE = re.compile(
+    r"(?:(docker|libpod|crio|cri-containerd)-)?([0-9a-f]{64})(?:\.scope)?", re.ASCII
+)
 CONTAINER_TOOLS = {"libpod": "podman", "cri-containerd": "containerd", "crio": "cri-o"}
 LXC = re.compile(r"lxc\.(?:payload|monitor)\.(.+)")
 MACHINE = re.compile(r"machine-(?:(qemu|lxc)-\d+-)?(.+)\.scope", re.ASCII)
@@ -22,33 +25,47 @@ UNIT_SUFFIXES = (".service", ".socket", ".mount", ".swap")
 
 
 def owner_name(cgroup: str | None) -> str:
-    """``docker 1a2b3c4d5e6f``, ``lxc web``, ``qemu web1``, ``VM 100``, ``nginx.service``, ``session-3.scope``; "": the
-    control group says nothing."""
+    """``docker 1a2b3c4d5e6f``, ``lxc web``, ``qemu web1``, ``VM 100``, ``nginx.service``,
+    ``session-3.scope``; "": the control group says nothing."""
     machine = machine_of(cgroup)
     if machine is not None:
         return " ".join(machine)
     parts = _parts(cgroup)
-    for before, part in zip(("", *parts), parts, strict=False):
-        found = CONTAINER_SCOPE.fullmatch(part)
-        if found is not None:
-            tool = found[1] or ("docker" if before == "docker" else "")
-            return f"{CONTAINER_TOOLS.get(tool, tool) or 'container'} {found[2][:ID_CHARS]}"
-        proxmox = PROXMOX.fullmatch(part)
-        if proxmox is not None and before == "qemu.slice":
-            return f"VM {proxmox[1]}"
+    for above, part in pairwise(("", *parts)):
+        name = _container_name(above, part)
+        if name:
+            return name
     units = [part for part in parts if part.endswith(UNIT_SUFFIXES)]
     if units:
         return unescape(units[-1])
-    return unescape(parts[-1]) if parts and parts[-1].endswith(".scope") else ""
+    if parts and parts[-1].endswith(".scope"):
+        return unescape(parts[-1])
+    return ""
+
+
+def _container_name(above: str, part: str) -> str:
+    """Name of the container or Proxmox VM whose control group `part` is; "": it is another one."""
+    found = CONTAINER_SCOPE.fullmatch(part)
+    if found is not None:
+        tool, identifier = found[1] or "", found[2][:ID_CHARS]
+        if not tool and above == "docker":
+            tool = "docker"
+        return f"{CONTAINER_TOOLS.get(tool, tool) or 'container'} {identifier}"
+    proxmox = PROXMOX.fullmatch(part)
+    if proxmox is not None and above == "qemu.slice":
+        return f"VM {proxmox[1]}"
+    return ""
 
 
 def machine_of(cgroup: str | None) -> tuple[str, str] | None:
-    """(kind, name) of an LXC container or of a machine of systemd-machined: "lxc", "qemu" or "machine"."""
-    parts = _parts(cgroup)
-    for before, part in zip(("", *parts), parts, strict=False):
+    """(kind, name) of an LXC container or of a machine of systemd-machined: "lxc", "qemu" or
+    "machine"."""
+    for above, part in pairwise(("", *_parts(cgroup))):
         lxc = LXC.fullmatch(part)
-        if lxc is not None or before == "lxc":
-            return "lxc", lxc[1] if lxc is not None else part
+        if lxc is not None:
+            return "lxc", lxc[1]
+        if above == "lxc":
+            return "lxc", part
         machine = MACHINE.fullmatch(unescape(part))
         if machine is not None:
             return machine[1] or "machine", machine[2]

@@ -1,24 +1,29 @@
-"""Connections of one NIC as rows with rates, and their sum against the bytes of the NIC. Reads nothing.
+"""Connections of one NIC as rows with rates, and their sum against the bytes of the NIC. Reads
+nothing.
 
-Bytes of a connection are payload; those of the NIC include headers. What no listed or counted connection explains is
-"other": headers, UDP, forwarded packets, other network namespaces, and connections that ended between two readings.
+Bytes of a connection are payload; those of the NIC include headers. What no listed or counted
+connection explains is "other": headers, UDP, forwarded packets, other network namespaces, and
+connections that ended between two readings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.connections.owners import owner_name
+from nictop.model.devices.links import link_at, ports_of
 from nictop.model.snapshot import Snapshot
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Connection, Connections, Link
 
-Limit = Literal["application", "recv window", "send buffer", "network", "peer", "slow reader", "idle"]
-"""What limits a connection. application: it has nothing to send most of the time. recv window: that of the peer.
-network: the congestion window. peer: the peer sends, and only it knows. slow reader: the process here does not read
-what was received."""
+Limit = Literal[
+    "application", "recv window", "send buffer", "network", "peer", "slow reader", "idle"
+]
+"""What limits a connection. application: it has nothing to send most of the time. recv window: that
+of the peer. network: the congestion window. peer: the peer sends, and only it knows. slow reader:
+the process here does not read what was received."""
 
 BUSY_SHARE = 0.5
 """Of the time: with less, the application has nothing to send most of the time."""
@@ -28,8 +33,10 @@ SLOW_READER_SECONDS = 0.1
 """Of the received rate that wait in the receive queue."""
 MAX_AGE_SECONDS = 5.0
 """Of the newest reading beyond two intervals: then it is no longer the present state."""
-STACKED_KINDS = ("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "vxlan", "geneve", "gre", "gretap", "ip6gre",
-                 "ip6gretap", "ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm", "hsr", "macsec")  # fmt: skip
+STACKED_KINDS = (
+    "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "vxlan", "geneve", "gre", "gretap", "ip6gre",
+    "ip6gretap", "ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm", "hsr", "macsec",
+)  # fmt: skip
 """Kinds of virtual links whose packets go through their `Link.lower`."""
 SHARED_KINDS = ("bridge", "bond", "team", "openvswitch")
 """Kinds of links of which one port carries a packet."""
@@ -39,7 +46,8 @@ PENDING, NEEDS_ROOT, NO_PROCESS = "…", "needs root", "kernel"
 
 @dataclass(frozen=True)
 class ConnectionRow:
-    """One socket. Rates are None if they are not known: UDP, the first reading, Linux before 4.1."""
+    """One socket. Rates are None if they are not known: UDP, the first reading, Linux before
+    4.1."""
 
     connection: Connection
     rx_bits: float | None
@@ -63,7 +71,9 @@ class ConnectionRow:
     @property
     def who(self) -> str:
         """The process, or its unit or container if that is all that is known."""
-        return self.owner if self.owner and self.process in (PENDING, NEEDS_ROOT) else self.process
+        if self.owner and self.process in (PENDING, NEEDS_ROOT):
+            return self.owner
+        return self.process
 
 
 @dataclass(frozen=True)
@@ -116,8 +126,9 @@ class ConnectionTable:
 
 
 def requested_links(nic: int, links: Mapping[int, Link]) -> tuple[int, ...]:
-    """For `Request.connections`: the NIC, then the links above it, whose packets it carries: its bond, bridge or team,
-    VLANs, macvlans, tunnels. A VRF is not: the kernel resolves it with the route."""
+    """For `Request.connections`: the NIC, then the links above it, whose packets it carries: its
+    bond, bridge or team, VLANs, macvlans, tunnels. A VRF is not: the kernel resolves it with the
+    route."""
     found = {nic: None}
     waiting = [nic]
     while waiting and len(found) < MAX_WATCHED_LINKS:
@@ -130,17 +141,20 @@ def requested_links(nic: int, links: Mapping[int, Link]) -> tuple[int, ...]:
 
 
 def _directly_above(ifindex: int, links: Mapping[int, Link]) -> Iterable[Link]:
-    link = links.get(ifindex)
-    master = links.get(link.master) if link is not None and link.master is not None else None
-    if master is not None and master.kind != "vrf":
-        yield master
-    for one in links.values():
-        if one.lower == ifindex and one.lower_namespace is None and one.kind in STACKED_KINDS:
-            yield one
+    own = links.get(ifindex)
+    if own is not None:
+        master = link_at(own.master, links)
+        if master is not None and master.kind != "vrf":
+            yield master
+    for link in links.values():
+        is_on_it = link.lower == ifindex and link.lower_namespace is None
+        if is_on_it and link.kind in STACKED_KINDS:
+            yield link
 
 
 def is_current(found: Connections | None, nic: int, snapshot: Snapshot) -> bool:
-    """Whether the newest reading is of this NIC, and not older than the newest counters by more than its interval."""
+    """Whether the newest reading is of this NIC, and not older than the newest counters by more
+    than its interval."""
     if found is None or found.links[:1] != (nic,) or snapshot.counters is None:
         return False
     return snapshot.counters.time - found.time <= 2 * (found.seconds or 0.0) + MAX_AGE_SECONDS
@@ -151,9 +165,10 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
     found = snapshot.connections
     if found is None or not is_current(found, nic, snapshot):
         return None
-    rows = tuple(_row(one, found, snapshot) for one in found.connections)
+    rows = tuple(_row(connection, found, snapshot) for connection in found.connections)
     names = [_name(ifindex, snapshot) for ifindex in found.links]
-    payload, nic_bytes = _sum(found.received, found.sent), _sum(found.link_received, found.link_sent)
+    payload = _sum(found.received, found.sent)
+    nic_bytes = _sum(found.link_received, found.link_sent)
     return ConnectionTable(
         nic=names[0],
         above=tuple(names[1:]),
@@ -167,7 +182,7 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
         nic_tx_bits=_bits(found.link_sent, found),
         rx_bits=_bits(found.received, found),
         tx_bits=_bits(found.sent, found),
-        share=None if payload is None or nic_bytes is None else _share(payload, nic_bytes),
+        share=_share(payload, nic_bytes),
         other_rx_bits=_bits(_rest(found.link_received, found.received), found),
         other_tx_bits=_bits(_rest(found.link_sent, found.sent), found),
         hidden=max(0, found.tcp + found.udp - len(rows)),
@@ -178,43 +193,71 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
 
 def _name(ifindex: int, snapshot: Snapshot) -> str:
     link = snapshot.links.get(ifindex)
-    return link.name if link is not None else f"ifindex {ifindex}"
+    if link is None:
+        return f"ifindex {ifindex}"
+    return link.name
 
 
 def _bits(number: int | None, found: Connections) -> float | None:
-    return None if number is None or not found.seconds or found.seconds <= 0 else 8 * number / found.seconds
+    """Per second."""
+    if number is None or not found.seconds or found.seconds <= 0:
+        return None
+    return 8 * number / found.seconds
+
+
+def _per_second(number: int | None, found: Connections) -> float | None:
+    if number is None or not found.seconds:
+        return None
+    return number / found.seconds
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
+    if one is None or other is None:
+        return None
+    return one + other
 
 
 def _rest(whole: int | None, part: int | None) -> int | None:
-    return None if whole is None or part is None else max(0, whole - part)
+    if whole is None or part is None:
+        return None
+    return max(0, whole - part)
 
 
-def _share(part: float, whole: float) -> float | None:
-    return min(1.0, part / whole) if whole > 0 else None
+def _share(part: float | None, whole: float | None) -> float | None:
+    if part is None or whole is None or whole <= 0:
+        return None
+    return min(1.0, part / whole)
 
 
 def _row(one: Connection, found: Connections, snapshot: Snapshot) -> ConnectionRow:
     whole = _sum(found.link_received, found.link_sent)
-    carried = None
-    if one.sent is not None and one.received is not None:
-        carried = one.sent * (one.direction != "rx") + one.received * (one.direction != "tx")
-    is_elsewhere = one.output is not None and one.output not in found.links
+    output = ""
+    if one.output is not None and one.output not in found.links:
+        output = _name(one.output, snapshot)
     return ConnectionRow(
         connection=one,
         rx_bits=_bits(one.received, found),
         tx_bits=_bits(one.sent, found),
-        share=None if carried is None or whole is None else _share(carried, whole),
-        retransmits=None if one.retransmitted is None or not found.seconds else one.retransmitted / found.seconds,
-        drops=None if one.dropped is None or not found.seconds else one.dropped / found.seconds,
+        share=_share(_carried(one), whole),
+        retransmits=_per_second(one.retransmitted, found),
+        drops=_per_second(one.dropped, found),
         limited_by=limited_by(one, found.seconds),
         process=_process(one, found),
         owner=owner_name(one.cgroup),
-        output=_name(one.output, snapshot) if is_elsewhere and one.output is not None else "",
+        output=output,
     )
+
+
+def _carried(one: Connection) -> int | None:
+    """Payload bytes that the NIC carried: only one direction of some connections goes through
+    it."""
+    if one.sent is None or one.received is None:
+        return None
+    if one.direction == "rx":
+        return one.received
+    if one.direction == "tx":
+        return one.sent
+    return one.sent + one.received
 
 
 def _process(one: Connection, found: Connections) -> str:
@@ -226,10 +269,11 @@ def _process(one: Connection, found: Connections) -> str:
 
 
 def limited_by(one: Connection, seconds: float | None) -> Limit | None:
-    """What limits a connection in the direction in which it transfers more. `seconds`: between the two readings."""
+    """What limits a connection in the direction in which it transfers more. `seconds`: between the
+    two readings."""
     if one.sent is None or one.received is None or not seconds:
         return None
-    if not one.sent and not one.received and not one.busy_time:
+    if not (one.sent or one.received or one.busy_time):
         return "idle"
     if one.received > one.sent:
         waiting = (one.receive_queue or 0) / (one.received / seconds)
@@ -238,9 +282,17 @@ def limited_by(one: Connection, seconds: float | None) -> Limit | None:
         return None
     if one.busy_time < BUSY_SHARE * seconds * 1e6:
         return "application"
-    if (one.window_limited or 0) >= LIMITED_SHARE * one.busy_time:
+    return _sender_limit(one, LIMITED_SHARE * one.busy_time)
+
+
+def _sender_limit(one: Connection, much: float) -> Limit:
+    """What limits a sender that has data to send. `much`: microseconds from which on a limit
+    counts."""
+    if (one.window_limited or 0) >= much:
         return "recv window"
-    return "send buffer" if (one.buffer_limited or 0) >= LIMITED_SHARE * one.busy_time else "network"
+    if (one.buffer_limited or 0) >= much:
+        return "send buffer"
+    return "network"
 
 
 def _users(rows: Iterable[ConnectionRow], found: Connections) -> tuple[User, ...]:
@@ -248,12 +300,16 @@ def _users(rows: Iterable[ConnectionRow], found: Connections) -> tuple[User, ...
     for row in rows:
         if row.connection.protocol == "tcp":
             by_name.setdefault(row.who, []).append(row)
-    users = []
-    for name, own in by_name.items():
-        rx, tx = sum(row.rx_bits or 0.0 for row in own), sum(row.tx_bits or 0.0 for row in own)
-        shares = [row.share for row in own if row.share is not None]
-        users.append(User(name, rx, tx, min(1.0, sum(shares)) if shares else None, len(own)))
+    users = [_user(name, own) for name, own in by_name.items()]
     return tuple(sorted(users, key=lambda user: -(user.rx_bits + user.tx_bits)))
+
+
+def _user(name: str, rows: Sequence[ConnectionRow]) -> User:
+    rx = sum(row.rx_bits or 0.0 for row in rows)
+    tx = sum(row.tx_bits or 0.0 for row in rows)
+    shares = [row.share for row in rows if row.share is not None]
+    share = min(1.0, sum(shares)) if shares else None
+    return User(name, rx, tx, share, len(rows))
 
 
 def _notes(found: Connections, snapshot: Snapshot) -> Iterable[str]:
@@ -264,9 +320,9 @@ def _notes(found: Connections, snapshot: Snapshot) -> Iterable[str]:
         link = snapshot.links.get(ifindex)
         if link is None or link.kind not in SHARED_KINDS:
             continue
-        ports = sum(one.master == ifindex for one in snapshot.links.values())
-        if ports > 1:
-            yield f"{link.name} has {ports} ports: connections through the others are listed too"
+        number = len(ports_of(link, snapshot.links))
+        if number > 1:
+            yield f"{link.name} has {number} ports: connections through the others are listed too"
     if any(link.lower_namespace is not None for link in snapshot.links.values()):
         yield "sockets in other network namespaces (containers) are not listed"
     if "process" in found.unreadable:

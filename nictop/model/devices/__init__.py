@@ -1,1 +1,2 @@
-"""NICs and their relations: device tree, overview of all hosts, pairs, subnets, ceilings, filters."""
+"""NICs and their relations: device tree, overview of all hosts, pairs, subnets, ceilings,
+filters."""

@@ -5,8 +5,9 @@ Pure. Port state bits: IEEE 802.1AX-2014 6.4.2.3, linux/if_bonding.h LACP_STATE_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from nictop.model.devices.links import link_at, ports_of
 from nictop.probe.records import BondPort, Link
 
 LACP_MODE = "802.3ad"
@@ -39,8 +40,8 @@ def is_aggregate(link: Link) -> bool:
 
 def bond_ports(bond: Link, links: Mapping[int, Link]) -> tuple[Link, ...]:
     """The ports of a bond, by ifindex."""
-    found = [link for link in links.values() if link.master == bond.ifindex and link.bond_port is not None]
-    return tuple(sorted(found, key=lambda link: link.ifindex))
+    ports = [port for port in ports_of(bond, links) if port.bond_port is not None]
+    return tuple(sorted(ports, key=lambda port: port.ifindex))
 
 
 def is_usable(link: Link) -> bool:
@@ -53,7 +54,8 @@ def speaks_lacp(port: BondPort) -> bool:
 
 
 def has_no_partner(port: BondPort) -> bool:
-    """No LACPDU was received: the actor uses default values. While EXPIRED is set as well it still waits (3 s)."""
+    """No LACPDU was received: the actor uses default values. While EXPIRED is set as well it still
+    waits (3 s)."""
     return port.actor_state is not None and port.actor_state & (DEFAULTED | EXPIRED) == DEFAULTED
 
 
@@ -85,45 +87,67 @@ def partner_text(address: str | None) -> str:
     """MAC address of an LACP partner."""
     if address is None:
         return "unknown"
-    return "none (no LACPDU received)" if address == NO_PARTNER else address
+    if address == NO_PARTNER:
+        return "none (no LACPDU received)"
+    return address
 
 
 def bond_text(link: Link, links: Mapping[int, Link]) -> tuple[str, bool]:
-    """``802.3ad · 2 of 2 ports in use``, ``active-backup · active eno1 (2 of 2 ports up)``, and whether all ports are
-    used or ready. `link`: a bond."""
+    """``802.3ad · 2 of 2 ports in use``, ``active-backup · active eno1 (2 of 2 ports up)``, and
+    whether all ports are used or ready. `link`: a bond."""
     bond, ports = link.bond, bond_ports(link, links)
     if bond is None:
         return "unknown", False
     usable = [port for port in ports if is_usable(port)]
-    if bond.mode == LACP_MODE and any(port.bond_port is not None and speaks_lacp(port.bond_port) for port in ports):
-        if bond.partner == NO_PARTNER:
-            return f"{bond.mode} · no LACP partner ({len(usable)} of {len(ports)} ports up)", False
-        used = [port for port in usable if port.bond_port is not None and is_in_use(port.bond_port)]
-        return f"{bond.mode} · {len(used)} of {len(ports)} ports in use", len(used) == len(ports)
     up = f"{len(usable)} of {len(ports)} ports up"
+    are_all_usable = len(usable) == len(ports)
     if bond.mode in ACTIVE_PORT_MODES:
-        active = links.get(bond.active_port) if bond.active_port is not None else None
-        name = active.name if active is not None else "none"
-        return f"{bond.mode} · active {name} ({up})", len(usable) == len(ports) and active is not None
-    return f"{bond.mode} · {up}", len(usable) == len(ports)
+        active = link_at(bond.active_port, links)
+        if active is None:
+            return f"{bond.mode} · active none ({up})", False
+        return f"{bond.mode} · active {active.name} ({up})", are_all_usable
+    speaking = [port for port in ports if _satisfies(port, speaks_lacp)]
+    if bond.mode != LACP_MODE or not speaking:
+        return f"{bond.mode} · {up}", are_all_usable
+    if bond.partner == NO_PARTNER:
+        return f"{bond.mode} · no LACP partner ({up})", False
+    used = [port for port in usable if _satisfies(port, is_in_use)]
+    return f"{bond.mode} · {len(used)} of {len(ports)} ports in use", len(used) == len(ports)
+
+
+def _satisfies(port: Link, test: Callable[[BondPort], bool]) -> bool:
+    return port.bond_port is not None and test(port.bond_port)
+
+
+def role_text(port: BondPort) -> str:
+    """``active`` or ``backup``"""
+    return "active" if port.active else "backup"
 
 
 def port_text(port: Link, master: Link) -> tuple[str, bool]:
-    """State of a port of a bond or team (agg: aggregator): ``active``, ``backup``, ``down``, ``agg 2``, ``agg 2
-    unused``; "": unknown; and whether it is usable and, with LACP, used."""
+    """State of a port of a bond or team (agg: aggregator): ``active``, ``backup``, ``down``, ``agg
+    2``, ``agg 2 unused``; "": unknown; and whether it is usable and, with LACP, used."""
     state = port.bond_port
     if state is None:
-        ports = master.team.ports if master.team is not None else ()
-        of_team = next((one for one in ports if one.ifindex == port.ifindex), None)
-        if of_team is None:
-            return "", True
-        if not of_team.has_link:
-            return "down", False
-        is_used = of_team.enabled if of_team.enabled is not None else True
-        return ("active" if is_used else "backup"), True
+        return _team_port_text(port, master)
     if state.mii_status != "up":
         return state.mii_status, False
     if master.bond is not None and master.bond.mode == LACP_MODE and speaks_lacp(state):
-        is_used = is_in_use(state)
-        return f"agg {state.aggregator}{'' if is_used else ' unused'}", is_used
-    return ("active" if state.active else "backup"), True
+        if is_in_use(state):
+            return f"agg {state.aggregator}", True
+        return f"agg {state.aggregator} unused", False
+    return role_text(state), True
+
+
+def _team_port_text(port: Link, master: Link) -> tuple[str, bool]:
+    if master.team is None:
+        return "", True
+    for member in master.team.ports:
+        if member.ifindex != port.ifindex:
+            continue
+        if not member.has_link:
+            return "down", False
+        if member.enabled is False:
+            return "backup", True
+        return "active", True
+    return "", True

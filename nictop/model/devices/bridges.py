@@ -1,4 +1,5 @@
-"""Bridges with VLAN filtering: the VLANs of a port, and the port by which a tap or veth reaches such a bridge.
+"""Bridges with VLAN filtering: the VLANs of a port, and the port by which a tap or veth reaches
+such a bridge.
 
 Reads nothing.
 """
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from nictop.model.devices.links import link_at, ports_of
 from nictop.probe.records import BridgeVlan, Link
 
 MAX_INNER_BRIDGES = 4
-"""Bridges that are passed in a row: Proxmox puts one (fwbr100i0) between a tap and the bridge of its network."""
+"""Bridges that are passed in a row: Proxmox puts one (fwbr100i0) between a tap and the bridge of
+its network."""
 
 
 class AwarePort(NamedTuple):
@@ -24,8 +27,10 @@ class AwarePort(NamedTuple):
 
 def bridge_of(link: Link, links: Mapping[int, Link]) -> Link | None:
     """The bridge, or switch of ESXi, of which a link is a port."""
-    above = links.get(link.master) if link.master is not None else None
-    return above if above is not None and above.kind in ("bridge", "vswitch") else None
+    above = link_at(link.master, links)
+    if above is None or above.kind not in ("bridge", "vswitch"):
+        return None
+    return above
 
 
 def filters_vlans(bridge: Link) -> bool:
@@ -35,48 +40,74 @@ def filters_vlans(bridge: Link) -> bool:
 def default_pvid(bridge: Link) -> int | None:
     """PVID of new ports; 0: none."""
     value = bridge.details.get("bridge_default_pvid")
-    return value if isinstance(value, int) else None
+    if not isinstance(value, int):
+        return None
+    return value
 
 
 def outer_port(link: Link, links: Mapping[int, Link]) -> tuple[Link, Link] | None:
-    """(port, bridge) by which a link is in a network: the link itself, or the port behind inner bridges without VLAN
-    filtering, each of which has only one other port, a veth to the next bridge. None: it is not a port."""
+    """(port, bridge) by which a link is in a network: the link itself, or the port behind inner
+    bridges without VLAN filtering, each of which has only one other port, a veth to the next
+    bridge. None: it is not a port."""
     bridge = bridge_of(link, links)
     for _ in range(MAX_INNER_BRIDGES):
         if bridge is None or filters_vlans(bridge):
             break
-        others = [one for one in links.values() if one.master == bridge.ifindex and one.ifindex != link.ifindex]
-        peer = veth_peer(others[0], links) if len(others) == 1 else None
-        above = bridge_of(peer, links) if peer is not None else None
-        if peer is None or above is None:
+        further = _port_behind(bridge, link, links)
+        if further is None:
             break
-        link, bridge = peer, above
-    return None if bridge is None else (link, bridge)
+        link, bridge = further
+    if bridge is None:
+        return None
+    return link, bridge
+
+
+def _port_behind(bridge: Link, port: Link, links: Mapping[int, Link]) -> tuple[Link, Link] | None:
+    """(Port, next bridge), if the only other port of a bridge is a veth to it."""
+    others = [other for other in ports_of(bridge, links) if other.ifindex != port.ifindex]
+    if len(others) != 1:
+        return None
+    peer = veth_peer(others[0], links)
+    if peer is None:
+        return None
+    above = bridge_of(peer, links)
+    if above is None:
+        return None
+    return peer, above
 
 
 def aware_port(link: Link, links: Mapping[int, Link]) -> AwarePort | None:
     """The outer port of a link, if its bridge has VLAN filtering."""
     found = outer_port(link, links)
-    if found is None or not filters_vlans(found[1]) or found[0].bridge_vlans is None:
+    if found is None:
         return None
-    return AwarePort(*found, found[0].bridge_vlans)
+    port, bridge = found
+    if port.bridge_vlans is None or not filters_vlans(bridge):
+        return None
+    return AwarePort(port, bridge, port.bridge_vlans)
 
 
 def veth_peer(link: Link, links: Mapping[int, Link]) -> Link | None:
     """The other end of a veth pair in the same network namespace."""
-    if link.kind != "veth" or link.lower_namespace is not None or link.lower is None:
+    if link.kind != "veth" or link.lower_namespace is not None:
         return None
-    return links.get(link.lower)
+    return link_at(link.lower, links)
 
 
 def find_vlan(vlans: Iterable[BridgeVlan], number: int) -> BridgeVlan | None:
     """The range that contains a VLAN."""
-    return next((one for one in vlans if one.first <= number <= one.last), None)
+    for vlan in vlans:
+        if vlan.first <= number <= vlan.last:
+            return vlan
+    return None
 
 
 def pvid(vlans: Iterable[BridgeVlan]) -> int | None:
     """VLAN of received frames without a tag; None: they are dropped."""
-    return next((one.first for one in vlans if one.pvid), None)
+    for vlan in vlans:
+        if vlan.pvid:
+            return vlan.first
+    return None
 
 
 def vlans_text(vlans: Sequence[BridgeVlan]) -> str:
@@ -85,15 +116,17 @@ def vlans_text(vlans: Sequence[BridgeVlan]) -> str:
         return "none"
     own = pvid(vlans)
     parts = ["no PVID" if own is None else f"PVID {own}"]
-    for name, members in (
-        ("tagged", [one for one in vlans if not one.untagged]),
-        ("untagged", [one for one in vlans if one.untagged and not one.pvid]),
-    ):
-        if members:
-            parts.append(f"{name} {', '.join(map(range_text, members))}")
+    tagged = [range_text(vlan) for vlan in vlans if not vlan.untagged]
+    if tagged:
+        parts.append(f"tagged {', '.join(tagged)}")
+    untagged = [range_text(vlan) for vlan in vlans if vlan.untagged and not vlan.pvid]
+    if untagged:
+        parts.append(f"untagged {', '.join(untagged)}")
     return " · ".join(parts)
 
 
 def range_text(vlan: BridgeVlan) -> str:
     """``20`` or ``30-40``"""
-    return str(vlan.first) if vlan.first == vlan.last else f"{vlan.first}-{vlan.last}"
+    if vlan.first == vlan.last:
+        return str(vlan.first)
+    return f"{vlan.first}-{vlan.last}"

@@ -1,8 +1,9 @@
 """The maximum goodput of a run: link speed, MTU, headers, MSS.
 
-Reads nothing; takes the newest snapshots of both ends. Size of a frame on the wire: IEEE 802.3 (preamble 8 bytes,
-header 14, FCS 4, gap 12, VLAN tag 4, at least 64 without preamble and gap), RFC 791, RFC 8200, RFC 9293, RFC 7323. If
-the speed is unknown, or reported by a driver that does not know it, there is no ceiling, but the reason.
+Reads nothing; takes the newest snapshots of both ends. Size of a frame on the wire: IEEE 802.3
+(preamble 8 bytes, header 14, FCS 4, gap 12, VLAN tag 4, at least 64 without preamble and gap), RFC
+791, RFC 8200, RFC 9293, RFC 7323. If the speed is unknown, or reported by a driver that does not
+know it, there is no ceiling, but the reason.
 """
 
 from __future__ import annotations
@@ -11,14 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nictop.model.devices.links import (
+    ethtool_driver,
+    function_of,
+    functions_by_address,
+    link_at,
+    reported_speed,
+)
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.pairs import Pairs
+from nictop.model.devices.pairs import Pairs, paired_functions
 from nictop.model.devices.subnets import KINDS_WITH_SPEED, vlan_id
 from nictop.model.facts.hardware import pcie_capacity, pcie_text
+from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Link
+from nictop.probe.records import Link, PciFunction
 
 TCP_HEADER, UDP_HEADER, TIMESTAMPS = 20, 8, 12
 IP_HEADER = {4: 20, 6: 40}
@@ -28,13 +37,15 @@ ETHERNET_HEADER, VLAN_TAG, FCS, PREAMBLE, INTERFRAME_GAP = 14, 4, 4, 8, 12
 MIN_FRAME_BYTES = 64
 
 FALSE_SPEED_DRIVERS = ("vmxnet3",)
-"""Drivers that report a speed that does not limit anything: packets between two guests of one host are faster."""
+"""Drivers that report a speed that does not limit anything: packets between two guests of one host
+are faster."""
 EMULATED_NIC_DRIVERS = ("e1000", "8139cp", "pcnet32", "tulip")
-"""Drivers of NICs that are often emulated; in a guest, the speed they report does not limit anything."""
+"""Drivers of NICs that are often emulated; in a guest, the speed they report does not limit
+anything."""
 
 PCIE_EFFICIENCY = 0.9
-"""Part of the data rate that remains after the headers of PCIe packets of 256 bytes (PCI Express Base Specification: 20
-to 28 bytes each)."""
+"""Part of the data rate that remains after the headers of PCIe packets of 256 bytes (PCI Express
+Base Specification: 20 to 28 bytes each)."""
 
 Protocol = Literal["tcp", "udp"]
 
@@ -59,7 +70,8 @@ class Framing:
 
 @dataclass(frozen=True)
 class Shaper:
-    """How a queueing discipline counts a packet: with its Ethernet header, without VLAN tag, preamble, FCS and gap."""
+    """How a queueing discipline counts a packet: with its Ethernet header, without VLAN tag,
+    preamble, FCS and gap."""
 
     overhead: int = 0
     """Bytes added to each packet."""
@@ -94,8 +106,8 @@ class Ceiling:
 
 
 def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[int, int]:
-    """Payload bytes of one message that fills a packet (UDP: one datagram), and its bytes on the wire, or as counted by
-    a shaper.
+    """Payload bytes of one message that fills a packet (UDP: one datagram), and its bytes on the
+    wire, or as counted by a shaper.
 
     (0, wire) when the MTU or MSS leaves no room after the headers.
     """
@@ -103,8 +115,9 @@ def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[in
     if framing.protocol == "udp":
         return _datagram(framing, header, shaper)
     options = TIMESTAMPS if framing.timestamps else 0
-    available = framing.mtu - header - TCP_HEADER
-    segment = available if framing.mss is None else min(available, framing.mss)
+    segment = framing.mtu - header - TCP_HEADER
+    if framing.mss is not None:
+        segment = min(segment, framing.mss)
     payload = max(0, segment - options)
     return payload, _frame(payload + options + TCP_HEADER + header, framing.vlan_tags, shaper)
 
@@ -112,23 +125,32 @@ def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[in
 def _frame(packet: int, tags: int, shaper: Shaper | None) -> int:
     if shaper is not None:
         return max(shaper.smallest, packet + ETHERNET_HEADER + shaper.overhead)
-    return max(MIN_FRAME_BYTES, packet + ETHERNET_HEADER + VLAN_TAG * tags + FCS) + PREAMBLE + INTERFRAME_GAP
+    return (
+        max(MIN_FRAME_BYTES, packet + ETHERNET_HEADER + VLAN_TAG * tags + FCS)
+        + PREAMBLE
+        + INTERFRAME_GAP
+    )
 
 
 def _datagram(framing: Framing, header: int, shaper: Shaper | None) -> tuple[int, int]:
     """A datagram that does not fit is split into fragments of a multiple of eight bytes."""
     available = framing.mtu - header
-    payload = max(0, available - UDP_HEADER) if framing.length is None else framing.length
+    payload = framing.length
+    if payload is None:
+        payload = max(0, available - UDP_HEADER)
     remaining = payload + UDP_HEADER
     if remaining <= available:
         return payload, _frame(remaining + header, framing.vlan_tags, shaper)
-    header += FRAGMENT_HEADER if framing.ip_version == 6 else 0
+    if framing.ip_version == 6:
+        header += FRAGMENT_HEADER
     step = (framing.mtu - header) // 8 * 8
     if step <= 0:
         return 0, _frame(framing.mtu, framing.vlan_tags, shaper)
     full, last = divmod(remaining, step)
     wire = full * _frame(step + header, framing.vlan_tags, shaper)
-    return payload, wire + (_frame(last + header, framing.vlan_tags, shaper) if last else 0)
+    if last:
+        wire += _frame(last + header, framing.vlan_tags, shaper)
+    return payload, wire
 
 
 def goodput(bits_per_second: float, framing: Framing) -> float:
@@ -153,22 +175,35 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
     lowest = min(limits, key=messages)
     max_goodput = messages(lowest) * payload * 8
     parts = (lowest.words, *framing_texts(framing))
-    return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(parts)}", lowest)
+    return Ceiling(
+        max_goodput,
+        messages(lowest),
+        f"{units.bits_per_second(max_goodput)}: {', '.join(parts)}",
+        lowest,
+    )
 
 
 def framing_texts(framing: Framing) -> tuple[str, ...]:
     """``MTU 1500``, ``VLAN``, ``IPv4``, ``TCP timestamps``"""
     parts = [f"MTU {framing.mtu}"]
-    if framing.vlan_tags:
-        parts.append("VLAN" if framing.vlan_tags == 1 else f"{framing.vlan_tags} VLAN tags")
+    if framing.vlan_tags == 1:
+        parts.append("VLAN")
+    elif framing.vlan_tags:
+        parts.append(f"{framing.vlan_tags} VLAN tags")
     parts.append(f"IPv{framing.ip_version}")
     if framing.protocol == "udp":
-        parts.append("UDP" if framing.length is None else f"UDP datagrams of {framing.length} B")
+        parts.append(_datagrams_text(framing.length))
         return tuple(parts)
     if framing.mss is not None:
         parts.append(f"MSS {framing.mss}")
     parts.append("TCP timestamps" if framing.timestamps else "no TCP timestamps")
     return tuple(parts)
+
+
+def _datagrams_text(length: int | None) -> str:
+    if length is None:
+        return "UDP"
+    return f"UDP datagrams of {length} B"
 
 
 def ethernet_text(megabits: int) -> str:
@@ -178,16 +213,17 @@ def ethernet_text(megabits: int) -> str:
     return f"{megabits / 1000:g} GbE"
 
 
-# ----------------------------------------------------------------------------------------------------- the two ends
+# ------------------------------------------------------------------------------------- the two ends
 
 
 def end_limits(
     snapshot: Snapshot, ifindex: int, rates: Mapping[End, int] | None = None, *, sends: bool = True
 ) -> tuple[tuple[Limit, ...], str]:
-    """The limits of a netdev, its queueing discipline and its PCI function, and why none is known ("" when some are).
+    """The limits of a netdev, its queueing discipline and its PCI function, and why none is known
+    ("" when some are).
 
-    `rates`: Mb/s to which physical functions limit their VFs (see `transmit_rates`). These and queueing disciplines
-    limit only an end that `sends`.
+    `rates`: Mb/s to which physical functions limit their VFs (see `transmit_rates`). These and
+    queueing disciplines limit only an end that `sends`.
     """
     link = snapshot.links.get(ifindex)
     host = clean(snapshot.host)
@@ -197,47 +233,62 @@ def end_limits(
     end = End(snapshot.host, device.ifindex)
     limits = []
     reason = _unknown_speed_reason(snapshot, device)
-    settings = device.ethtool.settings
-    if not reason and settings is not None and settings.speed is not None:
-        limits.append(Limit(settings.speed * 1e6, ethernet_text(settings.speed), end))
-    limited = (rates or {}).get(end)
-    if limited and sends:
-        limits.append(Limit(limited * 1e6, f"VF limited to {units.bits_per_second(limited * 1e6)} by its PF", end))
+    speed = reported_speed(device)
+    if speed is not None and not reason:
+        limits.append(Limit(speed * 1e6, ethernet_text(speed), end))
     if sends:
+        limits += _vf_limits(end, rates or {})
         limits += _shapers(snapshot.host, link)
-        limits += _shapers(snapshot.host, device) if device is not link else []
+        if device is not link:
+            limits += _shapers(snapshot.host, device)
     limits += _pcie(snapshot, device, end)
-    return tuple(limits), "" if limits else f"{host}: {reason}"
+    if not limits:
+        return (), f"{host}: {reason}"
+    return tuple(limits), ""
+
+
+def _vf_limits(end: End, rates: Mapping[End, int]) -> list[Limit]:
+    """That of its physical function."""
+    megabits = rates.get(end)
+    if not megabits:
+        return []
+    rate = megabits * 1e6
+    return [Limit(rate, f"VF limited to {units.bits_per_second(rate)} by its PF", end)]
 
 
 def _shapers(host: str, link: Link) -> list[Limit]:
     """Queueing disciplines that limit everything a link sends."""
-    return [
-        Limit(
-            one.rate,
-            f"{clean(link.name)} of {clean(host)} limited to {units.bits_per_second(one.rate)} by {clean(one.kind)}",
-            End(host, link.ifindex),
-            Shaper(one.overhead, one.smallest),
-        )
-        for one in link.traffic_control
-        if one.rate is not None and one.parent is None and one.limits_all and not one.per_flow
-    ]
+    limits = []
+    for qdisc in link.traffic_control:
+        limits_link = qdisc.parent is None and qdisc.limits_all and not qdisc.per_flow
+        if qdisc.rate is None or not limits_link:
+            continue
+        rate = units.bits_per_second(qdisc.rate)
+        words = f"{clean(link.name)} of {clean(host)} limited to {rate} by {clean(qdisc.kind)}"
+        shaper = Shaper(qdisc.overhead, qdisc.smallest)
+        limits.append(Limit(qdisc.rate, words, End(host, link.ifindex), shaper))
+    return limits
 
 
 def combined_framing(
-    client: tuple[Snapshot, int], server: tuple[Snapshot, int], base: Framing, port_vlans: Mapping[End, int]
+    client: tuple[Snapshot, int],
+    server: tuple[Snapshot, int],
+    base: Framing,
+    port_vlans: Mapping[End, int],
 ) -> Framing:
-    """`base` with the MTU, tags and TCP timestamps of two ends (snapshot and ifindex): the smaller MTU, the larger
-    number of tags, and timestamps unless one side has disabled them (net.ipv4.tcp_timestamps)."""
+    """`base` with the MTU, tags and TCP timestamps of two ends (snapshot and ifindex): the smaller
+    MTU, the larger number of tags, and timestamps unless one side has disabled them
+    (net.ipv4.tcp_timestamps)."""
     mtus, tags, has_timestamps = [], [0], []
     for snapshot, ifindex in (client, server):
         link = snapshot.links.get(ifindex)
         if link is not None:
             mtus.append(link.mtu)
             device = _device(link, snapshot.links)
-            tags.append((vlan_id(link) is not None) + bool(port_vlans.get(End(snapshot.host, device.ifindex))))
-        sysctl = snapshot.inventory.settings.sysctl if snapshot.inventory is not None else {}
-        has_timestamps.append(sysctl.get("net.ipv4.tcp_timestamps", 1) != 0)
+            is_tagged_here = vlan_id(link) is not None
+            is_tagged_by_port = bool(port_vlans.get(End(snapshot.host, device.ifindex)))
+            tags.append(is_tagged_here + is_tagged_by_port)
+        has_timestamps.append(sysctl_values(snapshot).get("net.ipv4.tcp_timestamps", 1) != 0)
     return Framing(
         min(mtus, default=base.mtu),
         base.ip_version,
@@ -250,13 +301,13 @@ def combined_framing(
 
 
 def transmit_rates(snapshots: Iterable[Snapshot], found: Pairs) -> dict[End, int]:
-    """Netdev of a VF → Mb/s to which its physical function limits it, on the same or another watched host."""
+    """Netdev of a VF → Mb/s to which its physical function limits it, on the same or another
+    watched host."""
     by_host = {snapshot.host: snapshot for snapshot in snapshots}
     result = {}
     for pair in found.virtual_functions:
-        port = by_host[pair.physical.host].links.get(pair.physical.ifindex) if pair.physical.host in by_host else None
-        for function in port.virtual_functions if port is not None else ():
-            if function.number == pair.number and function.max_tx_rate:
+        for function in paired_functions(pair, by_host):
+            if function.max_tx_rate:
                 result[pair.guest] = function.max_tx_rate
     for snapshot in by_host.values():
         result.update(_own_rates(snapshot))
@@ -265,29 +316,36 @@ def transmit_rates(snapshots: Iterable[Snapshot], found: Pairs) -> dict[End, int
 
 def _own_rates(snapshot: Snapshot) -> dict[End, int]:
     """The limits of VFs that are used on the host of their physical function."""
-    limited = {
-        (link.pci_address, function.number): function.max_tx_rate
-        for link in snapshot.links.values()
-        for function in link.virtual_functions
-        if function.max_tx_rate
-    }
+    limited = _limited_functions(snapshot.links.values())
     if not limited:
         return {}
-    virtual_functions = {one.address: (one.physical_function, one.virtual_function) for one in snapshot.pci}
+    functions = functions_by_address(snapshot.pci)
     result = {}
     for link in snapshot.links.values():
-        physical, number = virtual_functions.get(link.pci_address or "", (None, None))
-        rate = limited.get((physical, number)) if physical is not None and number is not None else None
+        pci = function_of(link, functions)
+        if pci is None or pci.physical_function is None:
+            continue
+        rate = limited.get((pci.physical_function, pci.virtual_function))
         if rate:
             result[End(snapshot.host, link.ifindex)] = rate
     return result
 
 
+def _limited_functions(links: Iterable[Link]) -> dict[tuple[str | None, int | None], int]:
+    """(PCI address of a physical function, number of its VF) → Mb/s."""
+    limited: dict[tuple[str | None, int | None], int] = {}
+    for link in links:
+        for function in link.virtual_functions:
+            if function.max_tx_rate:
+                limited[link.pci_address, function.number] = function.max_tx_rate
+    return limited
+
+
 def _device(link: Link, links: Mapping[int, Link]) -> Link:
     """The device below a VLAN or similar link; the link itself when there is none."""
     seen = {link.ifindex}
-    while link.kind in ("vlan", "macvlan", "ipvlan") and link.lower_namespace is None and link.lower is not None:
-        below = links.get(link.lower)
+    while link.kind in ("vlan", "macvlan", "ipvlan") and link.lower_namespace is None:
+        below = link_at(link.lower, links)
         if below is None or below.ifindex in seen:
             break
         seen.add(below.ifindex)
@@ -297,28 +355,47 @@ def _device(link: Link, links: Mapping[int, Link]) -> Link:
 
 def _unknown_speed_reason(snapshot: Snapshot, link: Link) -> str:
     name = clean(link.name)
-    driver = link.ethtool.driver.driver if link.ethtool.driver is not None else ""
-    guest = snapshot.inventory is not None and snapshot.inventory.platform.hypervisor is not None
     if link.bus is None and link.kind not in KINDS_WITH_SPEED:
         return f"{name} is virtual ({clean(link.kind or 'no PCI device')})"
-    if driver in FALSE_SPEED_DRIVERS or (guest and driver in EMULATED_NIC_DRIVERS):
+    driver = ethtool_driver(link) or ""
+    nominal: tuple[str, ...] = FALSE_SPEED_DRIVERS
+    if _is_guest(snapshot):
+        nominal += EMULATED_NIC_DRIVERS
+    if driver in nominal:
         return f"{name} reports only a nominal speed ({driver})"
-    settings = link.ethtool.settings
-    if settings is None or not settings.speed:
-        return f"{name} reports no speed" + (f" ({clean(driver)})" if driver else "")
-    return ""
+    if reported_speed(link):
+        return ""
+    reason = f"{name} reports no speed"
+    if driver:
+        reason += f" ({clean(driver)})"
+    return reason
+
+
+def _is_guest(snapshot: Snapshot) -> bool:
+    """The host is known to be a virtual machine."""
+    inventory = snapshot.inventory
+    return inventory is not None and inventory.platform.hypervisor is not None
 
 
 def _pcie(snapshot: Snapshot, link: Link, end: End) -> list[Limit]:
-    """The limit of the PCIe link of a function on a physical machine; what a guest sees of it is emulated."""
-    if snapshot.inventory is None or snapshot.inventory.platform.hypervisor is not None:
+    """The limit of the PCIe link of a function on a physical machine; what a guest sees of it is
+    emulated."""
+    if snapshot.inventory is None or _is_guest(snapshot):
         return []
-    functions = {function.address: function for function in snapshot.pci}
-    function = functions.get(link.pci_address or "")
-    if function is not None and function.physical_function is not None:
-        function = functions.get(function.physical_function)
-    capacity = pcie_capacity(function.link) if function is not None and function.link is not None else None
-    if function is None or capacity is None:
+    function = _physical_function(link, snapshot)
+    if function is None or function.link is None:
+        return []
+    capacity = pcie_capacity(function.link)
+    if capacity is None:
         return []
     usable = capacity * PCIE_EFFICIENCY * 1e9
     return [Limit(usable, f"PCIe {pcie_text(function.link)[0]}", end)]
+
+
+def _physical_function(link: Link, snapshot: Snapshot) -> PciFunction | None:
+    """PCI function of a link; of a VF, that of its physical function."""
+    functions = functions_by_address(snapshot.pci)
+    function = function_of(link, functions)
+    if function is None or function.physical_function is None:
+        return function
+    return functions.get(function.physical_function)

@@ -9,14 +9,18 @@ SWITCHDEV_MODES = ("switchdev", "switchdev_inactive")
 
 def devlink_of_function(address: str, inventory: Inventory) -> DevlinkDevice | None:
     """The devlink instance of a PCI function."""
-    return next((one for one in inventory.devlink if (one.bus, one.device) == ("pci", address)), None)
+    for device in inventory.devlink:
+        if (device.bus, device.device) == ("pci", address):
+            return device
+    return None
 
 
 def devlink_of_link(link: Link, inventory: Inventory) -> DevlinkDevice | None:
     """The devlink instance of the device that carries a link."""
-    for one in inventory.devlink:
-        if (one.bus, one.device) in ((link.bus, link.device), ("pci", link.pci_address)):
-            return one
+    names = ((link.bus, link.device), ("pci", link.pci_address))
+    for device in inventory.devlink:
+        if (device.bus, device.device) in names:
+            return device
     return None
 
 
@@ -25,8 +29,8 @@ def devlink_port(link: Link, device: DevlinkDevice) -> DevlinkPort | None:
 
 
 def is_switchdev(link: Link, inventory: Inventory) -> bool:
-    """The embedded switch behind a link is in switchdev mode: what devlink reports; without a report, only ports of
-    such a switch have a switch id."""
+    """The embedded switch behind a link is in switchdev mode: what devlink reports; without a
+    report, only ports of such a switch have a switch id."""
     device = devlink_of_link(link, inventory)
     if device is not None and device.mode is not None:
         return device.mode in SWITCHDEV_MODES

@@ -1,7 +1,8 @@
 """Driver counters (``ethtool -S``) of losses and limits, by meaning: one table per driver.
 
-Reads nothing; takes the names of the string set ETH_SS_STATS. Counters of every queue, whose names have its number
-(``rx_queue_drop_cnt[3]``), are added up. Drivers that are not in the table use the names of `OTHER`.
+Reads nothing; takes the names of the string set ETH_SS_STATS. Counters of every queue, whose names
+have its number (``rx_queue_drop_cnt[3]``), are added up. Drivers that are not in the table use the
+names of `OTHER`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from functools import lru_cache
 from typing import Literal
 
 Meaning = Literal["ring", "memory", "steering", "resets", "downs", "paused", "pausing", "limits"]
-"""ring: received packets without a free descriptor or buffer. memory: the driver found no memory for a receive buffer.
-steering: received packets that no rule of the NIC's flow table selects. resets: the driver reset the NIC. downs: it was
-taken down, by a reset or by an administrator. paused and
-pausing: pause frames received and sent. limits: packets that the platform queued or dropped because the instance has
-used up what it may send or receive."""
+"""ring: received packets without a free descriptor or buffer. memory: the driver found no memory
+for a receive buffer. steering: received packets that no rule of the NIC's flow table selects.
+resets: the driver reset the NIC. downs: it was taken down, by a reset or by an administrator.
+paused and pausing: pause frames received and sent. limits: packets that the platform queued or
+dropped because the instance has used up what it may send or receive."""
 
 Names = Mapping[Meaning, tuple[str, ...]]
 
@@ -35,7 +36,8 @@ OTHER: Names = {
 """e1000, igb, igc, e1000e, sfc and others."""
 
 LOSS_COUNTERS: dict[str, Names] = {
-    # drivers/net/ethernet/amazon/ena/ena_ethtool.c; AWS EC2 User Guide, "Monitor network performance for ENA settings"
+    # drivers/net/ethernet/amazon/ena/ena_ethtool.c; AWS EC2 User Guide, "Monitor network
+    # performance for ENA settings"
     "ena": {
         "ring": ("rx_overruns",),
         "memory": (r"queue_\d+_rx_page_alloc_fail", r"queue_\d+_rx_skb_alloc_fail"),
@@ -49,7 +51,8 @@ LOSS_COUNTERS: dict[str, Names] = {
             "linklocal_allowance_exceeded",
         ),
     },
-    # drivers/net/ethernet/google/gve/gve_ethtool.c; the NIC reports the first two with the private flag report-stats
+    # drivers/net/ethernet/google/gve/gve_ethtool.c; the NIC reports the first two with the private
+    # flag report-stats
     "gve": {
         "ring": (r"rx_queue_drop_cnt\[\d+\]", r"rx_no_buffers_posted\[\d+\]"),
         "memory": ("rx_buf_alloc_fail", "rx_skb_alloc_fail", "page_alloc_fail"),
@@ -110,7 +113,8 @@ LOSS_COUNTERS: dict[str, Names] = {
 }
 
 CONNECTIONS_AVAILABLE = "conntrack_allowance_available"
-"""ena: connections that the platform can still track for the instance. A number of entries, not a counter."""
+"""ena: connections that the platform can still track for the instance. A number of entries, not a
+counter."""
 
 
 @lru_cache(maxsize=1024)
@@ -119,5 +123,5 @@ def loss_positions(driver: str | None, meaning: Meaning, names: Sequence[str]) -
     patterns = LOSS_COUNTERS.get(driver or "", OTHER).get(meaning, ())
     if not patterns:
         return ()
-    wanted = re.compile("|".join(f"(?:{one})" for one in patterns))
+    wanted = re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
     return tuple(position for position, name in enumerate(names) if wanted.fullmatch(name.strip()))

@@ -1,26 +1,37 @@
-"""What the chains of a packet filter do with a frame that passes a bridge, or with a packet that it routes.
+"""What the chains of a packet filter do with a frame that passes a bridge, or with a packet that it
+routes.
 
-Reads nothing. A packet passes if every base chain accepts it. A rule that may or may not apply, to this packet or by
-what is known of it, leaves open what its chain does: then nothing is claimed.
+Reads nothing. A packet passes if every base chain accepts it. A rule that may or may not apply, to
+this packet or by what is known of it, leaves open what its chain does: then nothing is claimed.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain
 
 FrameFamily = Literal["ipv4", "ipv6", "arp"]
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-FAMILY_CHAINS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("ip", "inet"), "ipv6": ("ip6", "inet"), "arp": ()}
+FAMILY_CHAINS: Mapping[FrameFamily, tuple[str, ...]] = {
+    "ipv4": ("ip", "inet"),
+    "ipv6": ("ip6", "inet"),
+    "arp": (),
+}
 """Frames → families of the chains that they come to by br_netfilter."""
-OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {"ipv4": ("udp", "icmp"), "ipv6": ("udp", "icmpv6"), "arp": ()}
+OTHER_PROTOCOLS: Mapping[FrameFamily, tuple[str, ...]] = {
+    "ipv4": ("udp", "icmp"),
+    "ipv6": ("udp", "icmpv6"),
+    "arp": (),
+}
 """Besides TCP: a firewall may let ICMP pass and nothing else."""
 REFUSALS = ("drop", "reject")
 BRIDGE_HOOKS = ("prerouting", "forward", "postrouting")
+PORT_CONDITIONS = ("port_in", "port_out")
+HOOKS_BY_PURPOSE = {"accept": "forward", "nat": "nat"}
+IPTABLES_PROGRAMS = {"ip6": "ip6tables"}
 SOURCE_NAT = ("masq", "nat", "MASQUERADE", "SNAT")
 """Expressions of nftables and targets of xtables."""
 MAX_STEPS = 6_000
@@ -46,9 +57,12 @@ class Refusal(NamedTuple):
         """Packets that it has refused, of all bridges and routes; None: not counted."""
         if self.rule is not None:
             return self.rule.packets
-        last = self.chain.rules[-1] if self.chain.rules else None
-        is_count = last is not None and not last.verdict and not last.conditions
-        return last.packets if last is not None and is_count and last.packets else self.chain.packets
+        if self.chain.rules:
+            last = self.chain.rules[-1]
+            is_counter = not last.verdict and not last.conditions
+            if is_counter and last.packets:
+                return last.packets
+        return self.chain.packets
 
 
 @dataclass(frozen=True)
@@ -92,10 +106,34 @@ class Frame:
 
 def chain_text(chain: PacketChain) -> str:
     """``FORWARD (iptables)``, ``inet filter forward``"""
-    is_iptables = chain.backend == "iptables" or (chain.table in ("filter", "nat") and chain.family in ("ip", "ip6"))
-    if is_iptables:
-        return f"{'ip6tables' if chain.family == 'ip6' else 'iptables'} {chain.name}"
+    is_table_of_iptables = chain.table in ("filter", "nat") and chain.family in ("ip", "ip6")
+    if chain.backend == "iptables" or is_table_of_iptables:
+        return f"{IPTABLES_PROGRAMS.get(chain.family, 'iptables')} {chain.name}"
     return f"nft {chain.family} {chain.table} {chain.name}"
+
+
+def table_of(chain: PacketChain) -> tuple[str, str, str]:
+    """The table of a chain; names of chains are unique in one."""
+    return chain.backend, chain.family, chain.table
+
+
+def _may_refuse(chain: PacketChain) -> bool:
+    return any(rule.verdict in (*REFUSALS, "unknown") for rule in chain.rules)
+
+
+def _names_port(chain: PacketChain) -> bool:
+    return any(condition.what in PORT_CONDITIONS for condition in _conditions(chain))
+
+
+def decisive(verdicts: Sequence[Verdict]) -> Verdict | None:
+    """The first one that refuses, else the first one that is not known; None: there is neither."""
+    for verdict in verdicts:
+        if verdict.refusal is not None:
+            return verdict
+    for verdict in verdicts:
+        if verdict.unknown:
+            return verdict
+    return None
 
 
 class _End(NamedTuple):
@@ -111,34 +149,33 @@ class Evaluator:
 
     def __init__(self, chains: Iterable[PacketChain]) -> None:
         self.chains = tuple(chains)
-        self.by_name = {(one.backend, one.family, one.table, one.name): one for one in self.chains}
+        self.by_name = {(table_of(chain), chain.name): chain for chain in self.chains}
         self.steps = 0
-        self._refusing = {
-            (one.backend, one.family, one.table)
-            for one in self.chains
-            if any(rule.verdict in (*REFUSALS, "unknown") for rule in one.rules)
-        }
+        self._refusing = {table_of(chain) for chain in self.chains if _may_refuse(chain)}
         """Tables in which a rule may refuse something."""
-        self._names_ports = any(
-            condition.what in ("port_in", "port_out") for one in self.chains for condition in _conditions(one)
-        )
+        self._names_ports = any(map(_names_port, self.chains))
 
     def chains_for(self, family: FrameFamily, untagged: frozenset[str]) -> tuple[PacketChain, ...]:
-        """Base chains that frames come to. `untagged`: ports that br_netfilter filters; none: it does not."""
-        families = FAMILY_CHAINS[family] if untagged else ()
-        return tuple(
-            one
-            for one in self.chains
-            if (one.hook == "forward" and one.family in families)
-            or (one.family == "bridge" and one.hook in BRIDGE_HOOKS)
-        )
+        """Base chains that frames come to. `untagged`: ports that br_netfilter filters; none: it
+        does not."""
+        found = []
+        for chain in self.chains:
+            if chain.family == "bridge":
+                is_passed = chain.hook in BRIDGE_HOOKS
+            else:
+                is_routed = chain.hook == "forward" and chain.family in FAMILY_CHAINS[family]
+                is_passed = is_routed and bool(untagged)
+            if is_passed:
+                found.append(chain)
+        return tuple(found)
 
     def names_ports(self, chains: Iterable[PacketChain]) -> bool:
         """The verdict may differ between ports of one bridge."""
-        return self._names_ports or any(one.family == "bridge" for one in chains)
+        return self._names_ports or any(chain.family == "bridge" for chain in chains)
 
     def verdict(self, chains: Sequence[PacketChain], frame: Frame) -> Verdict:
-        """What all base chains together do. Refused: TCP is, and UDP is not accepted by a rule for all of it."""
+        """What all base chains together do. Refused: TCP is, and UDP is not accepted by a rule for
+        all of it."""
         found = self._protocol_verdict(chains, frame)
         if found.refusal is None:
             return found
@@ -147,48 +184,37 @@ class Evaluator:
             other = self._protocol_verdict(chains, replace(frame, protocol=protocol))
             if other == PASSED:
                 passes.append(protocol)
-        return Verdict(is_partial=True) if "udp" in passes else replace(found, passes=tuple(passes))
+        if "udp" in passes:
+            return Verdict(is_partial=True)
+        return replace(found, passes=tuple(passes))
 
     def _protocol_verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
         verdicts = [self.chain_verdict(chain, frame) for chain in chains]
-        refused = next((one for one in verdicts if one.refusal is not None), None)
-        if refused is not None:
-            return refused
-        unknown = next((one for one in verdicts if one.unknown), None)
-        return unknown or Verdict(is_partial=any(one.is_partial for one in verdicts))
+        is_partial = any(verdict.is_partial for verdict in verdicts)
+        return decisive(verdicts) or Verdict(is_partial=is_partial)
 
     def chain_verdict(self, chain: PacketChain, frame: Frame) -> Verdict:
         """What one base chain does."""
-        if chain.policy == "accept" and (chain.backend, chain.family, chain.table) not in self._refusing:
+        if chain.policy == "accept" and table_of(chain) not in self._refusing:
             return PASSED
         if chain.family == "bridge":
             frame = replace(frame, on_ports=True)
         ends, goes_on = self._ends(chain, frame, 0)
         if goes_on:
             ends = [*ends, _End(chain.policy, chain, None)]
-        verdicts = {end.verdict for end in ends}
-        if verdicts == {"accept"}:
-            return PASSED
-        open_end = next((end for end in ends if end.verdict not in ("accept", *REFUSALS)), None)
-        if open_end is not None:
-            target = open_end.rule.target if open_end.rule is not None else open_end.verdict
-            return Verdict(unknown=f"{chain_text(open_end.at)}: a rule with {target or 'an unknown verdict'}")
-        if "accept" in verdicts:
-            return Verdict(is_partial=True)
-        last = ends[-1]
-        is_meant = last.rule is not None and _is_meant(last.rule, frame)
-        return Verdict(Refusal(chain, last.at, last.rule, is_meant))
+        return _verdict_of_ends(chain, ends, frame)
 
     def rule_for(self, frame: Frame, purpose: Literal["accept", "nat"]) -> Refusal | None:
-        """The rule that accepts a frame because of its bridge, or translates the addresses of its subnet."""
-        wanted = "forward" if purpose == "accept" else "nat"
+        """The rule that accepts a frame because of its bridge, or translates the addresses of its
+        subnet."""
         for chain in self.chains:
-            if chain.hook != wanted or chain.family not in FAMILY_CHAINS[frame.family]:
+            is_at_hook = chain.hook == HOOKS_BY_PURPOSE[purpose]
+            if not is_at_hook or chain.family not in FAMILY_CHAINS[frame.family]:
                 continue
-            for end in self._ends(chain, frame, 0)[0]:
-                if end.rule is None or not _is_for_bridge(end, frame, purpose):
-                    continue
-                return Refusal(chain, end.at, end.rule)
+            ends, _ = self._ends(chain, frame, 0)
+            for verdict, place, rule in ends:
+                if rule is not None and _is_for_bridge(verdict, rule, frame, purpose):
+                    return Refusal(chain, place, rule)
         return None
 
     def _ends(self, chain: PacketChain, frame: Frame, depth: int) -> tuple[list[_End], bool]:
@@ -203,23 +229,52 @@ class Evaluator:
             if applies is False or not rule.verdict:
                 continue
             is_over = applies is True
-            if rule.verdict in ("jump", "goto"):
-                called = self.by_name.get((chain.backend, chain.family, chain.table, rule.target))
-                inner, comes_back = ([_End("unknown", chain, rule)], True)
-                if called is not None:
-                    inner, comes_back = self._ends(called, frame, depth + 1)
-                ends += inner
+            if rule.verdict == "return":
+                may_return = True
+            elif rule.verdict in ("jump", "goto"):
+                called_ends, comes_back = self._ends_of_called(chain, rule, frame, depth)
+                ends += called_ends
                 if rule.verdict == "goto":
                     may_return = may_return or comes_back
-                else:
-                    is_over = is_over and not comes_back
-            elif rule.verdict == "return":
-                may_return = True
+                elif comes_back:
+                    is_over = False
             else:
                 ends.append(_End(rule.verdict, chain, rule))
             if is_over:
                 return ends, may_return
         return ends, True
+
+    def _ends_of_called(
+        self, chain: PacketChain, rule: FilterRule, frame: Frame, depth: int
+    ) -> tuple[list[_End], bool]:
+        """`_ends` of the chain that a rule calls."""
+        called = self.by_name.get((table_of(chain), rule.target))
+        if called is None:
+            return [_End("unknown", chain, rule)], True
+        return self._ends(called, frame, depth + 1)
+
+
+def _verdict_of_ends(chain: PacketChain, ends: Sequence[_End], frame: Frame) -> Verdict:
+    """What a base chain does that may end in these ways."""
+    verdicts = {end.verdict for end in ends}
+    if verdicts == {"accept"}:
+        return PASSED
+    for end in ends:
+        if end.verdict not in ("accept", *REFUSALS):
+            return Verdict(unknown=f"{chain_text(end.at)}: a rule with {_unknown_text(end)}")
+    if "accept" in verdicts:
+        return Verdict(is_partial=True)
+    last = ends[-1]
+    is_meant = last.rule is not None and _is_meant(last.rule, frame)
+    return Verdict(Refusal(chain, last.at, last.rule, is_meant))
+
+
+def _unknown_text(end: _End) -> str:
+    """What is not known of an end: the target of its rule, or the verdict."""
+    text = end.verdict
+    if end.rule is not None:
+        text = end.rule.target
+    return text or "an unknown verdict"
 
 
 def _conditions(chain: PacketChain) -> Iterable[FilterCondition]:
@@ -228,26 +283,38 @@ def _conditions(chain: PacketChain) -> Iterable[FilterCondition]:
 
 
 def _is_meant(rule: FilterRule, frame: Frame) -> bool:
-    """The rule names the bridge as input and as output: it is there to separate its ports (Docker: icc=false). Or it
-    names a port."""
-    exact = [one for one in rule.conditions if not one.negated and not any("*" in value for value in one.values)]
-    named = {one.what for one in exact if one.what in ("in", "out")}
-    if any(one.what in ("port_in", "port_out") for one in exact):
+    """The rule names the bridge as input and as output: it is there to separate its ports (Docker:
+    icc=false). Or it names a port."""
+    compared = {condition.what for condition in rule.conditions if _is_exact(condition)}
+    if compared.intersection(PORT_CONDITIONS):
         return True
-    return bool(named) if frame.on_ports or frame.is_routed_to else named == {"in", "out"}
+    directions = compared & {"in", "out"}
+    if frame.on_ports or frame.is_routed_to:
+        return bool(directions)
+    return directions == {"in", "out"}
 
 
-def _is_for_bridge(end: _End, frame: Frame, purpose: str) -> bool:
-    conditions = [one for one in (end.rule.conditions if end.rule is not None else ()) if not one.negated]
-    if purpose == "accept":
-        named = any(one.what == "in" and frame.bridge in one.values for one in conditions)
-        return end.verdict == "accept" and named and end.rule is not None and rule_applies(end.rule, frame) is True
-    of_subnet = any(one.what == "source" and _has_source(one, frame) for one in conditions)
-    return end.rule is not None and end.rule.target in SOURCE_NAT and of_subnet
+def _is_exact(condition: FilterCondition) -> bool:
+    """It is true for certain names only."""
+    return not condition.negated and not any("*" in value for value in condition.values)
+
+
+def _is_for_bridge(verdict: str, rule: FilterRule, frame: Frame, purpose: str) -> bool:
+    conditions = [condition for condition in rule.conditions if not condition.negated]
+    if purpose == "nat":
+        sources = [condition for condition in conditions if condition.what == "source"]
+        is_of_subnet = any(_has_source(condition, frame) for condition in sources)
+        return rule.target in SOURCE_NAT and is_of_subnet
+    inputs = [condition for condition in conditions if condition.what == "in"]
+    is_named = any(frame.bridge in condition.values for condition in inputs)
+    if verdict != "accept" or not is_named:
+        return False
+    return rule_applies(rule, frame) is True
 
 
 def rule_applies(rule: FilterRule, frame: Frame) -> bool | None:
-    """Whether all conditions of a rule are true for a frame; None: for some frames, or not known."""
+    """Whether all conditions of a rule are true for a frame; None: for some frames, or not
+    known."""
     result: bool | None = True
     for condition in rule.conditions:
         holds = _holds(condition, frame)
@@ -260,8 +327,12 @@ def rule_applies(rule: FilterRule, frame: Frame) -> bool | None:
 
 def _holds(condition: FilterCondition, frame: Frame) -> bool | None:
     judge = JUDGES.get(condition.what)
-    holds = judge(condition, frame) if judge is not None else None
-    return None if holds is None else holds is not condition.negated
+    if judge is None:
+        return None
+    holds = judge(condition, frame)
+    if holds is None:
+        return None
+    return holds is not condition.negated
 
 
 def _interface(condition: FilterCondition, own: Iterable[str]) -> bool | None:
@@ -270,7 +341,11 @@ def _interface(condition: FilterCondition, own: Iterable[str]) -> bool | None:
     for value in condition.values:
         if value.endswith("*"):
             matching |= {name for name in names if name.startswith(value[:-1])}
-    return True if matching == names else None if matching else False
+    if matching == names:
+        return True
+    if matching:
+        return None
+    return False
 
 
 def _is_new(condition: FilterCondition, _: Frame) -> bool:
@@ -287,37 +362,53 @@ def _has_destination(condition: FilterCondition, frame: Frame) -> bool | None:
     """So is the receiver, unless the packet is routed."""
     if not frame.is_routed_to:
         return _is_in(condition, frame)
-    return False if _is_in(condition, frame) is True else None
+    if _is_in(condition, frame) is True:
+        return False
+    return None
 
 
 def _is_in(condition: FilterCondition, frame: Frame) -> bool | None:
-    """Whether every address of the networks of a frame is in those of the condition; None: some are, or not known. A
-    bridge may have more subnets than its own address tells: others are only excluded if another link has them."""
-    found: set[bool | None] = set()
-    for value in condition.values if frame.networks else ():
-        try:
-            wanted = ipaddress.ip_network(value, strict=False)
-        except ValueError:
+    """Whether every address of the networks of a frame is in those of the condition; None: some
+    are, or not known. A bridge may have more subnets than its own address tells: others are only
+    excluded if another link has them."""
+    if not frame.networks:
+        return None
+    answers: set[bool | None] = set()
+    for value in condition.values:
+        wanted = parse_network(value)
+        if wanted is None:
             return None
-        found.update(_is_network_in(own, wanted, frame) for own in frame.networks)
-    return found.pop() if len(found) == 1 else None
+        answers.update(_is_network_in(own, wanted, frame) for own in frame.networks)
+    if len(answers) != 1:
+        return None
+    return answers.pop()
 
 
 def _is_network_in(own: Network, wanted: Network, frame: Frame) -> bool | None:
     if own.version != wanted.version:
         return False
     if own.overlaps(wanted):
-        return True if wanted.prefixlen <= own.prefixlen else None
-    is_elsewhere = any(one.version == wanted.version and one.overlaps(wanted) for one in frame.other_networks)
-    return False if frame.is_routed_to or is_elsewhere else None
+        if wanted.prefixlen <= own.prefixlen:
+            return True
+        return None
+    if frame.is_routed_to:
+        return False
+    for network in frame.other_networks:
+        if network.version == wanted.version and network.overlaps(wanted):
+            return False
+    return None
 
 
 def _in(condition: FilterCondition, frame: Frame) -> bool | None:
-    return _interface(condition, frame.inputs if frame.on_ports else (frame.bridge,))
+    if frame.on_ports:
+        return _interface(condition, frame.inputs)
+    return _interface(condition, (frame.bridge,))
 
 
 def _out(condition: FilterCondition, frame: Frame) -> bool | None:
-    return _interface(condition, frame.outputs if frame.on_ports else (frame.is_routed_to or frame.bridge,))
+    if frame.on_ports:
+        return _interface(condition, frame.outputs)
+    return _interface(condition, (frame.is_routed_to or frame.bridge,))
 
 
 def _bridge(condition: FilterCondition, frame: Frame) -> bool | None:
@@ -340,4 +431,5 @@ JUDGES = {
     "source": _has_source,
     "destination": _has_destination,
 }
-"""What is compared → whether that is so for a frame that nothing has marked or translated; any other is not known."""
+"""What is compared → whether that is so for a frame that nothing has marked or translated; any
+other is not known."""

@@ -1,15 +1,16 @@
-"""Whether the chains of a host let the frames pass that its bridges forward between ports, and what guests send out.
+"""Whether the chains of a host let the frames pass that its bridges forward between ports, and what
+guests send out.
 
-Reads nothing. Bridged IP packets come to the chains at hook forward of nftables and iptables if br_netfilter is loaded
-and the sysctl or the option of the bridge says so (kernel net/bridge/br_netfilter_hooks.c: br_nf_pre_routing,
-br_nf_forward_ip): input and output interface are the bridge itself. Frames with a VLAN tag do not, unless
-bridge-nf-filter-vlan-tagged is 1. Chains of the family bridge get every frame, with its ports as interfaces.
+Reads nothing. Bridged IP packets come to the chains at hook forward of nftables and iptables if
+br_netfilter is loaded and the sysctl or the option of the bridge says so (kernel
+net/bridge/br_netfilter_hooks.c: br_nf_pre_routing, br_nf_forward_ip): input and output interface
+are the bridge itself. Frames with a VLAN tag do not, unless bridge-nf-filter-vlan-tagged is 1.
+Chains of the family bridge get every frame, with its ports as interfaces.
 """
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nictop.model.devices.bridges import filters_vlans, pvid
@@ -19,13 +20,17 @@ from nictop.model.devices.filter_evaluation import (
     Evaluator,
     Frame,
     FrameFamily,
-    Network,
     Refusal,
     Verdict,
+    decisive,
+    table_of,
 )
+from nictop.model.devices.links import ports_of
+from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import IFF_UP
-from nictop.probe.records import FilterCondition, FilterRule, Link, PacketChain, Unreadable
+from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.words import IFF_UP, address_text
+from nictop.probe.records import FilterCondition, FilterRule, Link, PacketChain
 
 CALLS: Mapping[FrameFamily, str] = {"ipv4": "iptables", "ipv6": "ip6tables"}
 """Frames → end of the names of the sysctl and of the bridge option."""
@@ -56,12 +61,12 @@ class ForwardFilters:
     """Name of a bridge → why it is not known whether its frames pass."""
 
 
-# ------------------------------------------------------------------------------------------------- bridges and ports
+# -------------------------------------------------------------------------------- bridges and ports
 
 
 def is_guest_port(link: Link, snapshot: Snapshot) -> bool:
-    """A tap, a veth whose other end is in another network namespace or on another bridge, or the representor of a
-    VF."""
+    """A tap, a veth whose other end is in another network namespace or on another bridge, or the
+    representor of a VF."""
     if link.kind == "tun":
         return True
     if link.kind == "veth":
@@ -75,20 +80,18 @@ def is_guest_port(link: Link, snapshot: Snapshot) -> bool:
 
 def forwarding_ports(bridge: Link, snapshot: Snapshot) -> tuple[Link, ...]:
     """Ports of a bridge that are up and have a carrier, by name."""
-    ports = [
-        link
-        for link in snapshot.links.values()
-        if link.master == bridge.ifindex and link.flags & IFF_UP and link.carrier is not False
-    ]
-    return tuple(sorted(ports, key=lambda link: link.name))
+    ports = []
+    for port in ports_of(bridge, snapshot.links):
+        if port.flags & IFF_UP and port.carrier is not False:
+            ports.append(port)
+    return tuple(sorted(ports, key=lambda port: port.name))
 
 
 def netfilter_calls(bridge: Link, snapshot: Snapshot, family: FrameFamily) -> tuple[bool, bool]:
-    """(by the sysctl, by the option of the bridge) whether br_netfilter passes its frames to the chains."""
-    inventory = snapshot.inventory
+    """(by the sysctl, by the option of the bridge) whether br_netfilter passes its frames to the
+    chains."""
     name = CALLS.get(family)
-    sysctl = inventory.settings.sysctl if inventory is not None else {}
-    value = sysctl.get(f"net.bridge.bridge-nf-call-{name}")
+    value = sysctl_values(snapshot).get(f"net.bridge.bridge-nf-call-{name}")
     if value is None:  # not loaded: the option has no effect
         return False, False
     return value != 0, bridge.details.get(f"bridge_nf_call_{name}") is True
@@ -96,22 +99,44 @@ def netfilter_calls(bridge: Link, snapshot: Snapshot, family: FrameFamily) -> tu
 
 def _filtered_ports(ports: Sequence[Link], bridge: Link, snapshot: Snapshot) -> tuple[Link, ...]:
     """Ports whose frames have no VLAN tag on both sides, so that br_netfilter takes them."""
-    inventory = snapshot.inventory
-    sysctl = inventory.settings.sysctl if inventory is not None else {}
-    if not filters_vlans(bridge) or sysctl.get("net.bridge.bridge-nf-filter-vlan-tagged"):
+    takes_tagged = sysctl_values(snapshot).get("net.bridge.bridge-nf-filter-vlan-tagged")
+    if takes_tagged or not filters_vlans(bridge):
         return tuple(ports)
     members: dict[int, list[Link]] = {}
     for port in ports:
-        own = pvid(port.bridge_vlans or ())
-        is_untagged = own is not None and any(
-            one.untagged and one.first <= own <= one.last for one in port.bridge_vlans or ()
-        )
-        if own is not None and is_untagged:
-            members.setdefault(own, []).append(port)
-    return tuple(port for one in members.values() if len(one) > 1 for port in one)
+        vlan = _untagged_vlan(port)
+        if vlan is not None:
+            members.setdefault(vlan, []).append(port)
+    taken: list[Link] = []
+    for alike in members.values():
+        if len(alike) > 1:
+            taken += alike
+    return tuple(taken)
 
 
-# ---------------------------------------------------------------------------------------------------- the whole host
+# ----------------------------------------------------------------------------------- the whole host
+
+
+def _untagged_vlan(port: Link) -> int | None:
+    """The VLAN that frames without a tag belong to in both directions."""
+    vlans = port.bridge_vlans or ()
+    own = pvid(vlans)
+    if own is None:
+        return None
+    for vlan in vlans:
+        if vlan.untagged and vlan.first <= own <= vlan.last:
+            return own
+    return None
+
+
+def _bridges(snapshot: Snapshot) -> list[Link]:
+    """By ifindex."""
+    bridges = [link for link in snapshot.links.values() if link.kind == "bridge"]
+    return sorted(bridges, key=lambda bridge: bridge.ifindex)
+
+
+def _guest_ports(ports: Iterable[Link], snapshot: Snapshot) -> list[Link]:
+    return [port for port in ports if is_guest_port(port, snapshot)]
 
 
 def forward_filters(snapshot: Snapshot) -> ForwardFilters:
@@ -119,98 +144,139 @@ def forward_filters(snapshot: Snapshot) -> ForwardFilters:
     inventory = snapshot.inventory
     if inventory is None:
         return ForwardFilters()
-    bridges = [link for link in snapshot.links.values() if link.kind == "bridge" and link.flags & IFF_UP]
-    if not bridges or not (inventory.filters.chains or inventory.filters.unreadable or inventory.unreadable):
+    filters = inventory.filters
+    if not (filters.chains or filters.unreadable or inventory.unreadable):
         return ForwardFilters()
     refused: list[BridgeFilter] = []
     unknown: dict[str, str] = {}
-    evaluator = Evaluator(inventory.filters.chains)
-    for bridge in sorted(bridges, key=lambda link: link.ifindex):
+    evaluator = Evaluator(filters.chains)
+    for bridge in _bridges(snapshot):
+        if not bridge.flags & IFF_UP:
+            continue
         ports = forwarding_ports(bridge, snapshot)
-        guests = [port for port in ports if is_guest_port(port, snapshot)]
+        guests = _guest_ports(ports, snapshot)
         if not guests or len(ports) < 2:
             continue
-        found = _bridge_filter(bridge, ports, guests, snapshot, evaluator)
-        if isinstance(found, str):
-            unknown[bridge.name] = found
-        elif found is not None:
-            refused.append(found)
+        result = _bridge_filter(bridge, ports, guests, snapshot, evaluator)
+        if isinstance(result, str):
+            unknown[bridge.name] = result
+        elif result is not None:
+            refused.append(result)
     return ForwardFilters(tuple(refused), unknown)
 
 
 def _bridge_filter(
-    bridge: Link, ports: Sequence[Link], guests: Sequence[Link], snapshot: Snapshot, evaluator: Evaluator
+    bridge: Link,
+    ports: Sequence[Link],
+    guests: Sequence[Link],
+    snapshot: Snapshot,
+    evaluator: Evaluator,
 ) -> BridgeFilter | str | None:
     """What refuses frames of guests on a bridge; why it is not known; None: nothing does."""
-    unreadable = _unreadable(bridge, snapshot)
     refusals: dict[FrameFamily, Refusal] = {}
     cut_off: dict[str, Link] = {}
     passes: dict[str, None] = {}
     unknown = ""
     for family in FAMILY_CHAINS:
-        by_netfilter = any(netfilter_calls(bridge, snapshot, family))
-        untagged = _filtered_ports(ports, bridge, snapshot) if by_netfilter else ()
-        chains = evaluator.chains_for(family, frozenset(port.name for port in untagged))
-        if not chains:
-            continue
-        known = {port.ifindex for port in untagged}
-        own = [port for port in guests if port.ifindex in known] if untagged else list(guests)
-        for port in own[:MAX_PORTS]:
-            others = frozenset(one.name for one in (untagged or ports) if one is not port)
-            networks, elsewhere = bridge_networks(bridge, family), other_networks(bridge, snapshot, family)
-            frame = Frame(family, bridge.name, frozenset((port.name,)), others, networks, elsewhere)
-            verdict = _verdict_for_port(evaluator, chains, frame)
+        for alike, verdict in _verdicts(bridge, ports, guests, snapshot, evaluator, family=family):
             unknown = unknown or verdict.unknown
-            if verdict.refusal is not None:
-                refusals.setdefault(family, verdict.refusal)
-                passes.update(dict.fromkeys(verdict.passes))
+            if verdict.refusal is None:
+                continue
+            refusals.setdefault(family, verdict.refusal)
+            passes.update(dict.fromkeys(verdict.passes))
+            for port in alike:
                 cut_off[port.name] = port
-            if not evaluator.names_ports(chains):
-                if verdict.refusal is not None:
-                    cut_off.update({one.name: one for one in own})
-                break
-    if refusals:
-        return BridgeFilter(bridge, tuple(cut_off[name] for name in sorted(cut_off)), refusals, tuple(passes))
-    return unreadable or unknown or None
+    if not refusals:
+        return _unreadable(bridge, snapshot) or unknown or None
+    guests_cut_off = tuple(cut_off[name] for name in sorted(cut_off))
+    return BridgeFilter(bridge, guests_cut_off, refusals, tuple(passes))
 
 
-def _verdict_for_port(evaluator: Evaluator, chains: Sequence[PacketChain], outward: Frame) -> Verdict:
+def _verdicts(
+    bridge: Link,
+    ports: Sequence[Link],
+    guests: Sequence[Link],
+    snapshot: Snapshot,
+    evaluator: Evaluator,
+    *,
+    family: FrameFamily,
+) -> Iterator[tuple[list[Link], Verdict]]:
+    """(ports of guests that the chains treat alike, what happens to their frames)"""
+    untagged: Sequence[Link] = ()
+    if any(netfilter_calls(bridge, snapshot, family)):
+        untagged = _filtered_ports(ports, bridge, snapshot)
+    chains = evaluator.chains_for(family, frozenset(port.name for port in untagged))
+    between = untagged or ports
+    asked = _ports_of(guests, between)
+    if not chains or not asked:
+        return
+    groups = [asked]
+    if evaluator.names_ports(chains):
+        groups = [[port] for port in asked[:MAX_PORTS]]
+    for alike in groups:
+        outward = _outward(alike[0], between, bridge, family, snapshot)
+        yield alike, _verdict_for_port(evaluator, chains, outward)
+
+
+def _verdict_for_port(
+    evaluator: Evaluator, chains: Sequence[PacketChain], outward: Frame
+) -> Verdict:
     """Frames from a port to the others, and back: one direction that is refused cuts it off."""
     back = replace(outward, inputs=outward.outputs, outputs=outward.inputs)
     verdicts = [evaluator.verdict(chains, frame) for frame in (outward, back)]
-    refused = next((one for one in verdicts if one.refusal is not None), None)
-    return refused or next((one for one in verdicts if one.unknown), verdicts[0])
+    return decisive(verdicts) or verdicts[0]
 
 
 def other_networks(bridge: Link, snapshot: Snapshot, family: FrameFamily) -> tuple[Network, ...]:
     """Subnets of the other links of a host."""
-    others = (link for link in snapshot.links.values() if link is not bridge and link.addresses)
-    return tuple(network for link in others for network in bridge_networks(link, family))
+    networks: list[Network] = []
+    for link in snapshot.links.values():
+        if link is not bridge:
+            networks += bridge_networks(link, family)
+    return tuple(networks)
+
+
+def _ports_of(guests: Sequence[Link], ports: Sequence[Link]) -> list[Link]:
+    """Those of the guests that are among some ports."""
+    known = {port.ifindex for port in ports}
+    return [port for port in guests if port.ifindex in known]
+
+
+def _outward(
+    port: Link, ports: Sequence[Link], bridge: Link, family: FrameFamily, snapshot: Snapshot
+) -> Frame:
+    """A frame from a port to the others."""
+    others = frozenset(other.name for other in ports if other is not port)
+    networks = bridge_networks(bridge, family)
+    elsewhere = other_networks(bridge, snapshot, family)
+    return Frame(family, bridge.name, frozenset((port.name,)), others, networks, elsewhere)
 
 
 def bridge_networks(bridge: Link, family: FrameFamily) -> tuple[Network, ...]:
     """Subnets of the addresses of a bridge, without link-local ones."""
-    found = []
+    networks = []
     for address in bridge.addresses:
-        if address.family == family and address.scope != "link":
-            try:
-                found.append(ipaddress.ip_network(f"{address.address}/{address.prefix_length}", strict=False))
-            except ValueError:
-                continue
-    return tuple(found)
+        if address.family != family or address.scope == "link":
+            continue
+        network = parse_network(address_text(address))
+        if network is not None:
+            networks.append(network)
+    return tuple(networks)
 
 
 def _unreadable(bridge: Link, snapshot: Snapshot) -> str:
-    """Why some chains are missing that frames of the bridge may come to; "": they are known, or all are missing."""
+    """Why some chains are missing that frames of the bridge may come to; "": they are known, or all
+    are missing."""
     inventory = snapshot.inventory
-    if inventory is None or not any(any(netfilter_calls(bridge, snapshot, family)) for family in FAMILY_CHAINS):
+    if inventory is None or "filters" in inventory.unreadable:
         return ""
-    reasons: dict[str, Unreadable] = inventory.filters.unreadable
-    if "filters" in inventory.unreadable:
+    if not any(any(netfilter_calls(bridge, snapshot, family)) for family in FAMILY_CHAINS):
         return ""
-    return "; ".join(
-        f"{source}: {why.detail or why.reason}" for source, why in reasons.items() if source != "nft_local"
-    )
+    reasons = []
+    for source, why in inventory.filters.unreadable.items():
+        if source != "nft_local":
+            reasons.append(f"{source}: {why.detail or why.reason}")
+    return "; ".join(reasons)
 
 
 @dataclass(frozen=True)
@@ -222,88 +288,126 @@ class RoutedRefusal:
     outward: Link
     """Link of the default route."""
     meant: Refusal
-    """The rule that shows it: it accepts what comes from their bridge, or translates their addresses."""
+    """The rule that shows it: it accepts what comes from their bridge, or translates their
+    addresses."""
     is_translated: bool
     refusal: Refusal
 
 
 def routed_refusals(snapshot: Snapshot) -> Iterator[RoutedRefusal]:
-    """Bridges of guests that the host routes, and whose packets to the default route do not get through all chains.
+    """Bridges of guests that the host routes, and whose packets to the default route do not get
+    through all chains.
 
-    A chain alone that refuses them may be there on purpose; one that accepts them by name, and source NAT for their
-    subnet, say that they are to pass.
+    A chain alone that refuses them may be there on purpose; one that accepts them by name, and
+    source NAT for their subnet, say that they are to pass.
     """
     inventory = snapshot.inventory
     if inventory is None or not inventory.settings.sysctl.get("net.ipv4.ip_forward"):
         return
-    if not any(one.hook == "forward" for one in inventory.filters.chains):
+    if not any(chain.hook == "forward" for chain in inventory.filters.chains):
         return
-    ways = [link for link in snapshot.links.values() if any(one.family == "ipv4" for one in link.default_routes)]
-    outward = min(ways, key=lambda link: min(one.metric for one in link.default_routes), default=None)
+    outward = _default_route_link(snapshot)
+    if outward is None:
+        return
     evaluator = Evaluator(inventory.filters.chains)
-    for bridge in sorted(snapshot.links.values(), key=lambda link: link.ifindex):
-        networks = bridge_networks(bridge, "ipv4") if bridge.kind == "bridge" else ()
-        if outward is None or outward is bridge or not networks:
+    for bridge in _bridges(snapshot):
+        if bridge is outward:
             continue
-        guests = tuple(port for port in forwarding_ports(bridge, snapshot) if is_guest_port(port, snapshot))
-        if not guests:
-            continue
-        names = frozenset(port.name for port in guests)
-        frame = Frame("ipv4", bridge.name, names, names, networks, is_routed_to=outward.name)
-        refusal = _routed_refusal(evaluator, frame)
-        accepting = evaluator.rule_for(frame, "accept") if refusal is not None else None
-        meant = accepting or (evaluator.rule_for(frame, "nat") if refusal is not None else None)
-        if refusal is not None and meant is not None:
-            yield RoutedRefusal(bridge, guests, outward, meant, accepting is None, refusal)
+        found = _routed_refusal(bridge, outward, snapshot, evaluator)
+        if found is not None:
+            yield found
 
 
-def _routed_refusal(evaluator: Evaluator, frame: Frame) -> Refusal | None:
-    """What refuses a routed frame, not by a rule for its bridge."""
-    for chain in evaluator.chains_for(frame.family, frame.inputs):
-        refusal = evaluator.chain_verdict(chain, frame).refusal if chain.family != "bridge" else None
-        if refusal is not None:
-            return None if refusal.is_meant else refusal
+def _routed_refusal(
+    bridge: Link, outward: Link, snapshot: Snapshot, evaluator: Evaluator
+) -> RoutedRefusal | None:
+    """That of the guests of a bridge; None: their packets pass, or nothing says they should."""
+    networks = bridge_networks(bridge, "ipv4")
+    guests = tuple(_guest_ports(forwarding_ports(bridge, snapshot), snapshot))
+    if not networks or not guests:
+        return None
+    names = frozenset(port.name for port in guests)
+    frame = Frame("ipv4", bridge.name, names, names, networks, is_routed_to=outward.name)
+    refusal = _refusal_of_routed(evaluator, frame)
+    if refusal is None:
+        return None
+    accepting = evaluator.rule_for(frame, "accept")
+    if accepting is not None:
+        return RoutedRefusal(bridge, guests, outward, accepting, False, refusal)
+    translating = evaluator.rule_for(frame, "nat")
+    if translating is not None:
+        return RoutedRefusal(bridge, guests, outward, translating, True, refusal)
     return None
 
 
-# ------------------------------------------------------------------------------------------- where an accept must go
+def _default_route_link(snapshot: Snapshot) -> Link | None:
+    """The one with the lowest metric of those that have an IPv4 default route."""
+    links = []
+    for link in snapshot.links.values():
+        if any(route.family == "ipv4" for route in link.default_routes):
+            links.append(link)
+    return min(
+        links, key=lambda link: min(route.metric for route in link.default_routes), default=None
+    )
 
 
-def with_accept(chains: Sequence[PacketChain], into: PacketChain, bridge: str) -> tuple[PacketChain, ...]:
-    """The chains with a first rule in one of them that accepts what is bridged between ports of the bridge."""
+def _refusal_of_routed(evaluator: Evaluator, frame: Frame) -> Refusal | None:
+    """What refuses a routed frame, not by a rule for its bridge."""
+    for packet_chain in evaluator.chains_for(frame.family, frame.inputs):
+        if packet_chain.family == "bridge":
+            continue
+        refusal = evaluator.chain_verdict(packet_chain, frame).refusal
+        if refusal is None:
+            continue
+        if refusal.is_meant:
+            return None
+        return refusal
+    return None
+
+
+# -------------------------------------------------------------------------- where an accept must go
+
+
+def with_accept(
+    chains: Sequence[PacketChain], into: PacketChain, bridge: str
+) -> tuple[PacketChain, ...]:
+    """The chains with a first rule in one of them that accepts what is bridged between ports of the
+    bridge."""
     conditions = (FilterCondition("in", (bridge,)), FilterCondition("out", (bridge,)))
     rule = FilterRule("accept", conditions=conditions)
-    return tuple(replace(one, rules=(rule, *one.rules)) if one is into else one for one in chains)
+    accepting = replace(into, rules=(rule, *into.rules))
+    return tuple(accepting if chain is into else chain for chain in chains)
 
 
 def places_to_accept(
     snapshot: Snapshot, found: BridgeFilter, family: FrameFamily, user_chain: str
 ) -> list[PacketChain]:
-    """Chains into which such a rule must go, so that every base chain accepts the frames of this family: the chain of
-    that name, where it comes early enough, else the base chain itself."""
+    """Chains into which such a rule must go, so that every base chain accepts the frames of this
+    family: the chain of that name, where it comes early enough, else the base chain itself."""
     inventory = snapshot.inventory
     if inventory is None:
         return []
-    chains = inventory.filters.chains
-    ports = forwarding_ports(found.bridge, snapshot)
-    names = frozenset(port.name for port in ports)
-    networks, elsewhere = bridge_networks(found.bridge, family), other_networks(found.bridge, snapshot, family)
-    frame = Frame(family, found.bridge.name, names, names, networks, elsewhere)
+    chains, bridge = inventory.filters.chains, found.bridge
+    names = frozenset(port.name for port in forwarding_ports(bridge, snapshot))
+    networks = bridge_networks(bridge, family)
+    elsewhere = other_networks(bridge, snapshot, family)
+    frame = Frame(family, bridge.name, names, names, networks, elsewhere)
     places = []
-    for chain in chains:
-        if chain.hook != "forward" or chain.family not in FAMILY_CHAINS[family]:
+    for base in chains:
+        if base.hook != "forward" or base.family not in FAMILY_CHAINS[family]:
             continue
-        if Evaluator(chains).chain_verdict(chain, frame).refusal is None:
-            continue
-        places.append(_place(chains, chain, frame, user_chain))
+        if Evaluator(chains).chain_verdict(base, frame).refusal is not None:
+            places.append(_place(chains, base, frame, user_chain))
     return places
 
 
-def _place(chains: Sequence[PacketChain], base: PacketChain, frame: Frame, user_chain: str) -> PacketChain:
-    same_table = (base.backend, base.family, base.table)
+def _place(
+    chains: Sequence[PacketChain], base: PacketChain, frame: Frame, user_chain: str
+) -> PacketChain:
     for chain in chains:
-        if chain.name == user_chain and (chain.backend, chain.family, chain.table) == same_table:
-            changed = with_accept(chains, chain, frame.bridge)
-            if Evaluator(changed).chain_verdict(base, frame) == PASSED:
-                return chain
+        if chain.name != user_chain or table_of(chain) != table_of(base):
+            continue
+        changed = with_accept(chains, chain, frame.bridge)
+        if Evaluator(changed).chain_verdict(base, frame) == PASSED:
+            return chain
     return base

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.model.devices.pairs import Pairs, pairs
+from nictop.model.devices.pairs import Pairs, paired_functions, pairs
 from nictop.model.snapshot import Snapshot
 
 
@@ -23,16 +23,21 @@ class Guest:
 
 
 def guests(snapshots: Sequence[Snapshot], found: Pairs | None = None) -> dict[str, Guest]:
-    """Host → its virtual machine, where all pairs of the host agree. `found`: `pairs` of the snapshots, if known."""
-    found = pairs(snapshots) if found is None else found
+    """Host → its virtual machine, where all pairs of the host agree. `found`: `pairs` of the
+    snapshots, if known."""
+    if found is None:
+        found = pairs(snapshots)
     by_name = {snapshot.host: snapshot for snapshot in snapshots}
     claims: dict[str, set[Guest]] = {}
     for tap in found.taps:
         if tap.machine is not None:
             claims.setdefault(tap.guest.host, set()).add(Guest(tap.tap.host, tap.machine))
     for pair in found.virtual_functions:
-        port = by_name[pair.physical.host].links.get(pair.physical.ifindex)
-        for function in port.virtual_functions if port is not None else ():
-            if function.number == pair.number and function.machine is not None:
-                claims.setdefault(pair.guest.host, set()).add(Guest(pair.physical.host, function.machine))
+        hypervisor = by_name[pair.physical.host]
+        port = hypervisor.links.get(pair.physical.ifindex)
+        for function in paired_functions(pair, by_name):
+            owner = hypervisor.owners.of_vf(port, function) if port is not None else None
+            if owner is not None and owner.kind == "vm" and not owner.is_stopped:
+                guest = Guest(hypervisor.host, owner.name)
+                claims.setdefault(pair.guest.host, set()).add(guest)
     return {host: claimed.pop() for host, claimed in claims.items() if len(claimed) == 1}

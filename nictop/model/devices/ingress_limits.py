@@ -1,19 +1,29 @@
-"""What drops or limits packets of a link before they come to the network stack, or after they have left it.
+"""What drops or limits packets of a link before they come to the network stack, or after they have
+left it.
 
-Reads nothing: policers and drops of tc at ingress and clsact, rules of nftables with a rate, XDP programs. These are
-facts for rules, and possible causes for path tests and traffic tests.
+Reads nothing: policers and drops of tc at ingress and clsact, rules of nftables with a rate, XDP
+programs. These are facts for rules, and possible causes for path tests and traffic tests.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from nictop.model.devices.links import reported_speed
 from nictop.model.devices.traffic_control import impairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.probe.records import FilterRule, Link, PacketChain, Qdisc, TcAction, TcFilter
+from nictop.probe.records import (
+    FilterCondition,
+    FilterRule,
+    Link,
+    PacketChain,
+    Qdisc,
+    TcAction,
+    TcFilter,
+)
 
 PLAIN_CONDITIONS = ("limit", "in", "out", "family")
 """Of a rule that limits everything on a link, not one service."""
@@ -29,11 +39,12 @@ class TcLimit(NamedTuple):
     @property
     def drops_all(self) -> bool:
         """It drops every packet of its protocol."""
-        return self.action.kind == "gact" and self.action.verdict == "drop" and self.filter.matches_all
+        return _is_drop(self.action) and self.filter.matches_all
 
 
 class RedirectLimit(NamedTuple):
-    """Received packets are redirected to another link, whose queueing discipline holds them back."""
+    """Received packets are redirected to another link, whose queueing discipline holds them
+    back."""
 
     filter: TcFilter
     target: Link
@@ -52,26 +63,45 @@ class RateRule(NamedTuple):
 
 
 def ingress_limits(link: Link) -> tuple[TcLimit, ...]:
-    """What tc drops or limits on a link, in the order in which packets come to it; ingress before egress."""
+    """What tc drops or limits on a link, in the order in which packets come to it; ingress before
+    egress."""
     found = []
-    for one in sorted(link.tc_filters, key=lambda one: (one.hook == "egress", one.priority)):
-        for action in one.actions:
-            is_police = action.kind == "police" and action.rate is not None and action.verdict in ("drop", "")
-            is_drop = action.kind == "gact" and action.verdict == "drop"
-            if is_police or is_drop:
-                found.append(TcLimit(one, action))
+    for tc_filter in sorted(link.tc_filters, key=_filter_order):
+        for action in tc_filter.actions:
+            if _is_police(action) or _is_drop(action):
+                found.append(TcLimit(tc_filter, action))
     return tuple(found)
 
 
+def _filter_order(tc_filter: TcFilter) -> tuple[bool, int]:
+    return tc_filter.hook == "egress", tc_filter.priority
+
+
+def _is_drop(action: TcAction) -> bool:
+    return action.kind == "gact" and action.verdict == "drop"
+
+
+def _is_police(action: TcAction) -> bool:
+    """It drops what exceeds its rate."""
+    if action.kind != "police" or action.rate is None:
+        return False
+    return action.verdict in ("drop", "")
+
+
 def redirect_limits(link: Link, snapshot: Snapshot) -> Iterator[RedirectLimit]:
-    """Redirections of everything that a link receives to a link (an ifb) whose qdisc limits or changes it."""
-    speed = link.ethtool.settings.speed if link.ethtool.settings is not None else None
-    for one in link.tc_filters:
-        targets = [action.target for action in one.actions if action.kind == "mirred" and action.verdict == "stolen"]
-        target = snapshot.links.get(targets[0] or 0) if one.hook == "ingress" and one.matches_all and targets else None
-        acting = [qdisc for qdisc in target.traffic_control if impairs(qdisc, speed)] if target is not None else []
-        if target is not None and acting:
-            yield RedirectLimit(one, target, acting[0])
+    """Redirections of everything that a link receives to a link (an ifb) whose qdisc limits or
+    changes it."""
+    speed = reported_speed(link)
+    for tc_filter in link.tc_filters:
+        if tc_filter.hook != "ingress" or not tc_filter.matches_all:
+            continue
+        target = snapshot.links.get(_redirect_target(tc_filter) or 0)
+        if target is None:
+            continue
+        for qdisc in target.traffic_control:
+            if impairs(qdisc, speed):
+                yield RedirectLimit(tc_filter, target, qdisc)
+                break
 
 
 def limit_text(limit: TcLimit) -> str:
@@ -81,17 +111,45 @@ def limit_text(limit: TcLimit) -> str:
     return f"police rate {units.bits_per_second(limit.action.rate)} ({limit.filter.kind})"
 
 
+def _redirect_target(tc_filter: TcFilter) -> int | None:
+    """ifindex of the link to which packets are redirected first."""
+    for action in tc_filter.actions:
+        if action.kind == "mirred" and action.verdict == "stolen":
+            return action.target
+    return None
+
+
 def rate_rules(snapshot: Snapshot) -> Iterator[RateRule]:
     """Rules of the host's packet filter that drop what exceeds a rate."""
     inventory = snapshot.inventory
-    for chain in inventory.filters.chains if inventory is not None else ():
+    if inventory is None:
+        return
+    for chain in inventory.filters.chains:
         for rule in chain.rules:
-            if rule.verdict not in ("drop", "reject"):
-                continue
-            limit = next((one for one in rule.conditions if one.what == "limit" and not one.negated), None)
-            if limit is not None:
-                is_plain = chain.hook != "" and all(one.what in PLAIN_CONDITIONS for one in rule.conditions)
-                yield RateRule(chain, rule, rate_text(limit.values[0] if limit.values else ""), is_plain)
+            found = _rate_rule(chain, rule)
+            if found is not None:
+                yield found
+
+
+def _rate_rule(chain: PacketChain, rule: FilterRule) -> RateRule | None:
+    if rule.verdict not in ("drop", "reject"):
+        return None
+    limits = _conditions(rule, ("limit",))
+    if not limits:
+        return None
+    rate = next(iter(limits[0].values), "")
+    compared = {condition.what for condition in rule.conditions}
+    is_plain = chain.hook != "" and compared <= set(PLAIN_CONDITIONS)
+    return RateRule(chain, rule, rate_text(rate), is_plain)
+
+
+def _conditions(rule: FilterRule, kinds: Sequence[str]) -> list[FilterCondition]:
+    """Those of these kinds that are not negated."""
+    found = []
+    for condition in rule.conditions:
+        if condition.what in kinds and not condition.negated:
+            found.append(condition)
+    return found
 
 
 def rate_text(rate: str) -> str:
@@ -103,19 +161,25 @@ def rate_text(rate: str) -> str:
         return rate
     if not math.isfinite(value):
         return rate
-    return units.bits_per_second(value * 8) if unit == "bytes/s" else f"{value:g} {unit}"
+    if unit == "bytes/s":
+        return units.bits_per_second(value * 8)
+    return f"{value:g} {unit}"
 
 
 def is_limited_by(rule: RateRule, link: Link) -> bool:
-    """The rule applies to what the link receives or sends; a rule without an interface applies to all."""
+    """The rule applies to what the link receives or sends; a rule without an interface applies to
+    all."""
     if rule.chain.links:
         return link.name in rule.chain.links
-    named = [one for one in rule.rule.conditions if one.what in ("in", "out") and not one.negated]
-    return all(any(value in (link.name, "") for value in one.values) for one in named)
+    for condition in _conditions(rule.rule, ("in", "out")):
+        if not {link.name, ""} & set(condition.values):
+            return False
+    return True
 
 
 def xdp_drop_counters(link: Link) -> tuple[str, ...]:
-    """Names of the driver's counters of packets that XDP programs dropped; those of the whole NIC, if it has any."""
+    """Names of the driver's counters of packets that XDP programs dropped; those of the whole NIC,
+    if it has any."""
     names = [name for name in link.ethtool.driver_counter_names or () if "xdp_drop" in name.lower()]
     whole = [name for name in names if not any(character.isdigit() for character in name)]
     return tuple(dict.fromkeys(name.strip() for name in whole or names))

@@ -1,4 +1,5 @@
-"""Effective IPv4 and ARP settings of one link: the maximum of net.ipv4.conf.all and net.ipv4.conf.LINK.
+"""Effective IPv4 and ARP settings of one link: the maximum of net.ipv4.conf.all and
+net.ipv4.conf.LINK.
 
 Reads nothing. Kernel: Documentation/networking/ip-sysctl.rst.
 """
@@ -22,8 +23,8 @@ class Ipv4Conf:
     arp_filter: int | None
     """1: answers ARP only if the route back uses the same link."""
     arp_ignore: int | None
-    """0: answers ARP for the addresses of all links; 1: only for its own; 2: and only for requests from its own
-    subnet."""
+    """0: answers ARP for the addresses of all links; 1: only for its own; 2: and only for requests
+    from its own subnet."""
     arp_announce: int | None
     """0: may send ARP requests with the address of another link; 2: with its own."""
 
@@ -34,21 +35,32 @@ def ipv4_conf(link: Link, settings: Settings) -> Ipv4Conf:
     def larger(name: str) -> int | None:
         own = settings.sysctl.get(f"net.ipv4.conf.{link.name}.{name}")
         every = settings.sysctl.get(f"net.ipv4.conf.all.{name}")
-        return None if own is None or every is None else max(own, every)
+        if own is None or every is None:
+            return None
+        return max(own, every)
 
-    return Ipv4Conf(larger("rp_filter"), larger("arp_filter"), larger("arp_ignore"), larger("arp_announce"))
+    return Ipv4Conf(
+        larger("rp_filter"), larger("arp_filter"), larger("arp_ignore"), larger("arp_announce")
+    )
 
 
 RP_FILTER_TEXTS = {0: "off", STRICT: "strict", LOOSE: "loose"}
 
 
 def ipv4_conf_text(conf: Ipv4Conf) -> str:
-    """``rp_filter 1 (strict), arp_ignore 1``: the known values that are not 0; "" when there are none."""
-    values = {
-        "rp_filter": conf.rp_filter,
-        "arp_filter": conf.arp_filter,
-        "arp_ignore": conf.arp_ignore,
-        "arp_announce": conf.arp_announce,
-    }
-    comments = {"rp_filter": f" ({RP_FILTER_TEXTS[conf.rp_filter]})" if conf.rp_filter in RP_FILTER_TEXTS else ""}
-    return ", ".join(f"{name} {value}{comments.get(name, '')}" for name, value in values.items() if value)
+    """``rp_filter 1 (strict), arp_ignore 1``: the known values that are not 0; "" when there are
+    none."""
+    parts = []
+    if conf.rp_filter:
+        text = f"rp_filter {conf.rp_filter}"
+        if conf.rp_filter in RP_FILTER_TEXTS:
+            text += f" ({RP_FILTER_TEXTS[conf.rp_filter]})"
+        parts.append(text)
+    for name, value in (
+        ("arp_filter", conf.arp_filter),
+        ("arp_ignore", conf.arp_ignore),
+        ("arp_announce", conf.arp_announce),
+    ):
+        if value:
+            parts.append(f"{name} {value}")
+    return ", ".join(parts)

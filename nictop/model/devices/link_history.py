@@ -1,7 +1,8 @@
-"""What happened to the netdevs of a host while it was watched: carrier changes, resets, new netdevs of the same device.
+"""What happened to the netdevs of a host while it was watched: carrier changes, resets, new netdevs
+of the same device.
 
-The kernel counts since the netdev was created; a mean since boot hides what happens now. Reads nothing; compares
-inventories, which are taken after each event.
+The kernel counts since the netdev was created; a mean since boot hides what happens now. Reads
+nothing; compares inventories, which are taken after each event.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nictop.model.devices.driver_losses import loss_positions
+from nictop.model.devices.links import ethtool_driver
 from nictop.probe.records import Inventory, Link
 
 HISTORY_SECONDS = 3600.0
@@ -28,7 +30,8 @@ class Point:
     carrier_changes: int = 0
     resets: int = 0
     netdevs: int = 0
-    """How often another netdev appeared for the device: the driver was bound again, or a VF was made again."""
+    """How often another netdev appeared for the device: the driver was bound again, or a VF was
+    made again."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class LinkHistory:
     resets: int | None
     """As last counted by kernel and driver; None: not counted."""
     is_settled: bool
-    """Administratively up, and it had its carrier since: other changes of the carrier are not losses."""
+    """Administratively up, and it had its carrier since: other changes of the carrier are not
+    losses."""
     points: tuple[Point, ...]
     """Oldest first, never empty."""
 
@@ -63,8 +67,11 @@ class LinkHistory:
         return self.points[-1].netdevs - self.points[0].netdevs
 
 
-def with_inventory(histories: Mapping[str, LinkHistory], inventory: Inventory) -> dict[str, LinkHistory]:
-    """The histories after an inventory: of the devices in it, and of those that were there within the hour."""
+def with_inventory(
+    histories: Mapping[str, LinkHistory], inventory: Inventory
+) -> dict[str, LinkHistory]:
+    """The histories after an inventory: of the devices in it, and of those that were there within
+    the hour."""
     recent = {
         device: history
         for device, history in histories.items()
@@ -78,42 +85,61 @@ def with_inventory(histories: Mapping[str, LinkHistory], inventory: Inventory) -
 
 def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHistory:
     changes, resets = link.carrier_changes, reset_total(link)
-    is_up = bool(link.flags & IFF_UP)
     if before is None:
-        return LinkHistory(link.ifindex, changes, resets, is_up and link.carrier is True, (Point(time),))
+        is_settled = link.carrier is True and bool(link.flags & IFF_UP)
+        return LinkHistory(link.ifindex, changes, resets, is_settled, (Point(time),))
     last = before.points[-1]
     is_new = link.ifindex != before.ifindex
-    changed = increase(None if is_new else before.carrier_changes, changes, is_new=is_new)
-    if not is_up:
-        changed = 0
-    elif not before.is_settled and not is_new:
-        changed = max(0, changed - 1)  # the carrier that follows "up"
     point = Point(
         time,
-        last.carrier_changes + changed,
-        last.resets + increase(None if is_new else before.resets, resets, is_new=is_new),
+        last.carrier_changes + _counted_changes(before, link, is_new=is_new),
+        last.resets + increase(before.resets, resets, is_new=is_new),
         last.netdevs + is_new,
     )
-    # Any change since "up" includes the carrier that follows it.
-    has_returned = link.carrier is True or bool(changes and changes != before.carrier_changes)
-    is_settled = is_up and (has_returned or (before.is_settled and not is_new))
+    is_settled = _is_settled(before, link, is_new=is_new)
     return LinkHistory(link.ifindex, changes, resets, is_settled, _appended(before.points, point))
 
 
+def _counted_changes(before: LinkHistory, link: Link, *, is_new: bool) -> int:
+    """Carrier changes since the last inventory, without those by "down" and "up"."""
+    if not link.flags & IFF_UP:
+        return 0
+    changed = increase(before.carrier_changes, link.carrier_changes, is_new=is_new)
+    if before.is_settled or is_new:
+        return changed
+    return max(0, changed - 1)  # the carrier that follows "up"
+
+
+def _is_settled(before: LinkHistory, link: Link, *, is_new: bool) -> bool:
+    """`LinkHistory.is_settled`"""
+    if not link.flags & IFF_UP:
+        return False
+    if link.carrier is True:
+        return True
+    # Any change since "up" includes the carrier that follows it.
+    if link.carrier_changes and link.carrier_changes != before.carrier_changes:
+        return True
+    return before.is_settled and not is_new
+
+
 def increase(before: int | None, now: int | None, *, is_new: bool) -> int:
-    """How much a counter has risen; one that became smaller, or is that of a new netdev, began at 0."""
+    """How much a counter has risen; one that became smaller, or is that of a new netdev, began at
+    0."""
     if now is None:
         return 0
     if is_new:
         return now
     if before is None:
         return 0
-    return now - before if now >= before else now
+    if now < before:
+        return now
+    return now - before
 
 
 def _appended(points: tuple[Point, ...], point: Point) -> tuple[Point, ...]:
-    kept = [one for one in points if point.time - one.time <= HISTORY_SECONDS]
-    # A point between others is replaced by the next one that follows soon; the first one stays, it is the base.
+    kept = [known for known in points if point.time - known.time <= HISTORY_SECONDS]
+    # A point between others is replaced by the next one that follows soon; the first one stays, it
+    # is the base.
     if len(kept) > 1 and point.time - kept[-2].time < MIN_STEP_SECONDS:
         kept.pop()
     return (*kept, point)
@@ -124,6 +150,7 @@ def reset_total(link: Link) -> int | None:
     names, values = link.ethtool.driver_counter_names, link.ethtool.driver_counters
     if names is None or values is None or len(names) != len(values):
         return None
-    driver = link.ethtool.driver.driver if link.ethtool.driver is not None else None
-    positions = loss_positions(driver, "resets", names)
-    return sum(values[position] for position in positions) if positions else None
+    positions = loss_positions(ethtool_driver(link), "resets", names)
+    if not positions:
+        return None
+    return sum(values[position] for position in positions)

@@ -1,4 +1,5 @@
-"""The port of the switch that a netdev is connected to, as far as LLDP or CDP says, and why it is not known.
+"""The port of the switch that a netdev is connected to, as far as LLDP or CDP says, and why it is
+not known.
 
 Reads nothing; takes links and the newest snapshot of their host.
 """
@@ -8,13 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from nictop.model.devices.links import ethtool_driver, functions_by_address, is_into_namespace
 from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.model.parts import managed_devices, network_manager, unreadable_sources
 from nictop.model.snapshot import ARPHRD_ETHER, Snapshot
 from nictop.model.text.words import IFF_UP, absence_reason
 from nictop.probe.records import Link, LldpNeighbour, ManagedDevice, Profile, Unreadable
 from nictop.probe.traffic.requests import MAX_LLDP_LINKS
 
-FORWARDING_CAPABILITIES = frozenset(("bridge", "router", "repeater", "C-VLAN", "S-VLAN", "TPMR", "WLAN access point"))
+FORWARDING_CAPABILITIES = frozenset(
+    ("bridge", "router", "repeater", "C-VLAN", "S-VLAN", "TPMR", "WLAN access point")
+)
 """Capabilities of what forwards frames; other neighbours are hosts."""
 VIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 VIRTUAL_DRIVERS = ("vmxnet3", "ena", "gve", "mana")
@@ -38,19 +43,20 @@ class NoNeighbour:
 
 def neighbours(link: Link, snapshot: Snapshot) -> tuple[LldpNeighbour, ...]:
     """Every neighbour of a netdev, once: of equal ones, that with most values."""
-    inventory = snapshot.inventory
     known: list[LldpNeighbour] = []
-    if inventory is not None:
-        known += inventory.lldp.get(link.ifindex, ())
-        device = _device(link, snapshot)
-        known += device.lldp if device is not None else ()
+    if snapshot.inventory is not None:
+        known += snapshot.inventory.lldp.get(link.ifindex, ())
+    device = _device(link, snapshot)
+    if device is not None:
+        known += device.lldp
     heard = snapshot.listened.get(link.ifindex)
-    known += (heard,) if isinstance(heard, LldpNeighbour) else ()
+    if isinstance(heard, LldpNeighbour):
+        known.append(heard)
     best: dict[tuple[str, str, str], LldpNeighbour] = {}
-    for one in known:
-        key = (one.protocol, one.chassis, one.port)
-        if key not in best or _number_of_values(one) > _number_of_values(best[key]):
-            best[key] = one
+    for neighbour in known:
+        key = (neighbour.protocol, neighbour.chassis, neighbour.port)
+        if key not in best or _number_of_values(neighbour) > _number_of_values(best[key]):
+            best[key] = neighbour
     return tuple(best.values())
 
 
@@ -59,44 +65,64 @@ def _number_of_values(neighbour: LldpNeighbour) -> int:
 
 
 def switch_port(link: Link, snapshot: Snapshot) -> LldpNeighbour | None:
-    """The port that a netdev is connected to; None: not known, not that of a switch, or several (a hub, or a switch
-    that forwards LLDP)."""
+    """The port that a netdev is connected to; None: not known, not that of a switch, or several (a
+    hub, or a switch that forwards LLDP)."""
     found = neighbours(link, snapshot)
-    if len({one.chassis for one in found if one.protocol == "LLDP"}) > 1:
+    by_lldp = [neighbour for neighbour in found if neighbour.protocol == "LLDP"]
+    if len({neighbour.chassis for neighbour in by_lldp}) > 1:
         return None
-    switches = [one for one in found if one.protocol == "CDP" or FORWARDING_CAPABILITIES.intersection(one.capabilities)]
-    return next((one for one in switches if one.protocol == "LLDP"), next(iter(switches), None))
+    for neighbour in (*by_lldp, *found):
+        forwards = FORWARDING_CAPABILITIES.intersection(neighbour.capabilities)
+        if forwards or neighbour.protocol == "CDP":
+            return neighbour
+    return None
 
 
 def switch_ports(snapshot: Snapshot) -> dict[int, LldpNeighbour]:
     """`switch_port` of every netdev that has one, by ifindex."""
-    inventory = snapshot.inventory
-    manager = inventory.networkmanager if inventory is not None else None
-    known = set(inventory.lldp) if inventory is not None else set()
-    known |= {ifindex for ifindex, device in (manager.devices if manager is not None else {}).items() if device.lldp}
-    known |= {ifindex for ifindex, heard in snapshot.listened.items() if isinstance(heard, LldpNeighbour)}
     found = {}
-    for ifindex in sorted(known):
+    for ifindex in sorted(_links_with_neighbours(snapshot)):
         link = snapshot.links.get(ifindex)
-        port = switch_port(link, snapshot) if link is not None else None
+        if link is None:
+            continue
+        port = switch_port(link, snapshot)
         if port is not None:
             found[ifindex] = port
     return found
 
 
+def _links_with_neighbours(snapshot: Snapshot) -> set[int]:
+    """ifindexes, by all sources."""
+    known = set[int]()
+    if snapshot.inventory is not None:
+        known.update(snapshot.inventory.lldp)
+    for ifindex, device in managed_devices(network_manager(snapshot)).items():
+        if device.lldp:
+            known.add(ifindex)
+    for ifindex, heard in snapshot.listened.items():
+        if isinstance(heard, LldpNeighbour):
+            known.add(ifindex)
+    return known
+
+
 def may_have_switch(link: Link) -> bool:
-    """A netdev with a device, or a veth whose peer is in another network namespace: not a port of a bridge of this
-    host, which leads to a container."""
+    """A netdev with a device, or a veth whose peer is in another network namespace: not a port of a
+    bridge of this host, which leads to a container."""
     if link.type != ARPHRD_ETHER:
         return False
-    leads_out = link.kind == "veth" and link.lower_namespace is not None
-    return link.device is not None or (leads_out and (link.master is None or link.bond_port is not None))
+    if link.device is not None:
+        return True
+    is_port_of_bridge = link.master is not None and link.bond_port is None
+    return is_into_namespace(link) and not is_port_of_bridge
 
 
 def listening_links(snapshot: Snapshot) -> tuple[int, ...]:
     """ifindexes of the netdevs to listen on: those with a carrier that may have a switch."""
-    links = (link for link in snapshot.links.values() if may_have_switch(link) and has_carrier(link))
-    return tuple(sorted(link.ifindex for link in links))[:MAX_LLDP_LINKS]
+    found = []
+    for link in snapshot.links.values():
+        if may_have_switch(link) and has_carrier(link):
+            found.append(link.ifindex)
+    return tuple(sorted(found)[:MAX_LLDP_LINKS])
 
 
 def has_carrier(link: Link) -> bool:
@@ -104,28 +130,41 @@ def has_carrier(link: Link) -> bool:
 
 
 def firmware_flag(link: Link) -> tuple[str, bool] | None:
-    """Private flag that makes the firmware keep LLDP frames, and the value with which it passes them on; None: it
-    passes them on, or that is not known."""
-    driver = link.ethtool.driver.driver if link.ethtool.driver is not None else ""
-    flag, passes = FIRMWARE_FLAGS.get(driver, ("", False))
+    """Private flag that makes the firmware keep LLDP frames, and the value with which it passes
+    them on; None: it passes them on, or that is not known."""
+    flag, passes = FIRMWARE_FLAGS.get(_driver(link), ("", False))
     value = (link.ethtool.private_flags or {}).get(flag)
-    return None if value is None or value == passes else (flag, passes)
+    if value is None or value == passes:
+        return None
+    return flag, passes
+
+
+def _driver(link: Link) -> str:
+    return ethtool_driver(link) or ""
 
 
 def is_virtual_nic(link: Link) -> bool:
     """A NIC of a guest that a hypervisor emulates, or a veth: connected to a virtual switch."""
-    driver = link.ethtool.driver.driver if link.ethtool.driver is not None else ""
-    return link.kind == "veth" or link.bus in VIRTUAL_BUSES or driver in VIRTUAL_DRIVERS
+    if link.kind == "veth" or link.bus in VIRTUAL_BUSES:
+        return True
+    return _driver(link) in VIRTUAL_DRIVERS
 
 
 def lldp_profile(link: Link, snapshot: Snapshot) -> Profile | None:
-    """Profile of NetworkManager that decides whether LLDP is received; None: it does not manage the netdev."""
-    manager = snapshot.inventory.networkmanager if snapshot.inventory is not None else None
-    device = _device(link, snapshot)
-    if manager is None or device is None or not device.managed or not device.active_profile:
+    """Profile of NetworkManager that decides whether LLDP is received; None: it does not manage the
+    netdev."""
+    manager, device = network_manager(snapshot), _device(link, snapshot)
+    if manager is None or device is None:
         return None
-    profile = next((one for one in manager.profiles if one.uuid == device.active_profile), None)
-    return None if profile is None or profile.external else profile
+    if not device.managed or not device.active_profile:
+        return None
+    for profile in manager.profiles:
+        if profile.uuid != device.active_profile:
+            continue
+        if profile.external:
+            return None
+        return profile
+    return None
 
 
 def receivers(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
@@ -133,43 +172,59 @@ def receivers(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
     inventory = snapshot.inventory
     if inventory is None:
         return ()
-    found = ["lldpd"] if inventory.services.lldpd is not None else []
+    found = []
+    if inventory.services.lldpd is not None:
+        found.append("lldpd")
     profile = lldp_profile(link, snapshot)
     if profile is not None and profile.lldp == 1:
         found.append("NetworkManager")
-    network = inventory.networkd.get(link.ifindex) if inventory.services.networkd is not None else None
-    if network is not None and network.setup_state not in ("unmanaged", ""):
+    network = inventory.networkd.get(link.ifindex)
+    is_by_networkd = network is not None and network.setup_state not in ("unmanaged", "")
+    if is_by_networkd and inventory.services.networkd is not None:
         found.append("systemd-networkd")
     return tuple(found)
 
 
 def why_no_neighbour(link: Link, snapshot: Snapshot) -> NoNeighbour:
     """For a netdev that `may_have_switch`, without neighbours."""
-    functions = {function.address: function for function in snapshot.pci}
-    inventory, heard = snapshot.inventory, snapshot.listened.get(link.ifindex)
-    flag = firmware_flag(link)
-    if not has_carrier(link):
-        return NoNeighbour("down", "no link")
-    if is_virtual_function(link, functions):
-        return NoNeighbour("vf", "VF: LLDP frames reach the PF only")
-    if flag is not None:
-        return NoNeighbour("firmware", f"the firmware keeps LLDP frames (private flag {flag[0]})")
+    obstacle = _obstacle(link, snapshot)
+    if obstacle is not None:
+        return obstacle
+    heard = snapshot.listened.get(link.ifindex)
     if isinstance(heard, Unreadable):
-        kind: ReasonKind = "rights" if heard.reason == "needs_root" else "off"
-        return NoNeighbour(kind, f"cannot listen: {absence_reason(heard, None)}")
+        return _not_received(heard, f"cannot listen: {absence_reason(heard, None)}")
     is_silent = link.ifindex in snapshot.listened
     if is_virtual_nic(link):
         text = "virtual switches do not forward LLDP unless configured"
-        return NoNeighbour("virtual", f"nothing received; {text}" if is_silent else text)
+        if is_silent:
+            text = f"nothing received; {text}"
+        return NoNeighbour("virtual", text)
     services = receivers(link, snapshot)
     if is_silent or services:
         return NoNeighbour("silent", f"nothing received by {', '.join(services) or 'listening'}")
-    why = inventory.unreadable.get("lldp") if inventory is not None else None
+    why = unreadable_sources(snapshot).get("lldp")
     if why is not None:
-        return NoNeighbour("rights" if why.reason == "needs_root" else "off", absence_reason(why, None))
+        return _not_received(why, absence_reason(why, None))
     return NoNeighbour("off", "no service receives LLDP; nictop show --lldp listens")
 
 
+def _obstacle(link: Link, snapshot: Snapshot) -> NoNeighbour | None:
+    """Why no frame of a neighbour comes to the host, whoever receives; None: it may."""
+    if not has_carrier(link):
+        return NoNeighbour("down", "no link")
+    if is_virtual_function(link, functions_by_address(snapshot.pci)):
+        return NoNeighbour("vf", "VF: LLDP frames reach the PF only")
+    flag = firmware_flag(link)
+    if flag is not None:
+        return NoNeighbour("firmware", f"the firmware keeps LLDP frames (private flag {flag[0]})")
+    return None
+
+
+def _not_received(why: Unreadable, text: str) -> NoNeighbour:
+    if why.reason == "needs_root":
+        return NoNeighbour("rights", text)
+    return NoNeighbour("off", text)
+
+
 def _device(link: Link, snapshot: Snapshot) -> ManagedDevice | None:
-    manager = snapshot.inventory.networkmanager if snapshot.inventory is not None else None
-    return manager.devices.get(link.ifindex) if manager is not None else None
+    return managed_devices(network_manager(snapshot)).get(link.ifindex)

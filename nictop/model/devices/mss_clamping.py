@@ -13,22 +13,36 @@ SOURCES = ("nft", "nft_local", "iptables")
 
 
 def reduces_mss(inventory: Inventory, outgoing: str, incoming: str) -> bool | None:
-    """A rule reduces the MSS of what is forwarded between two links. None: not known, because rules could not be read;
-    those of the table mangle of iptables-legacy never are."""
-    chains = inventory.filters.chains
-    if any(_reduces(rule, outgoing, incoming) for chain in chains for rule in chain.rules):
-        return True
-    is_unknown = "filters" in inventory.unreadable or any(one in inventory.filters.unreadable for one in SOURCES)
-    return None if is_unknown or any(chain.backend == "iptables" for chain in chains) else False
+    """A rule reduces the MSS of what is forwarded between two links. None: not known, because rules
+    could not be read; those of the table mangle of iptables-legacy never are."""
+    filters = inventory.filters
+    for chain in filters.chains:
+        if any(_reduces(rule, outgoing, incoming) for rule in chain.rules):
+            return True
+    if "filters" in inventory.unreadable or filters.unreadable.keys() & set(SOURCES):
+        return None
+    if any(chain.backend == "iptables" for chain in filters.chains):
+        return None
+    return False
 
 
 def _reduces(rule: FilterRule, outgoing: str, incoming: str) -> bool:
     if rule.target != TARGET or rule.verdict:
         return False
     names = {"out": outgoing, "in": incoming}
-    return all(_holds(one, names[one.what]) for one in rule.conditions if one.what in names)
+    for condition in rule.conditions:
+        if condition.what in names and not _holds(condition, names[condition.what]):
+            return False
+    return True
 
 
 def _holds(condition: FilterCondition, name: str) -> bool:
-    is_one = any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in condition.values)
-    return is_one != condition.negated
+    is_named = any(_is_name(name, pattern) for pattern in condition.values)
+    return is_named != condition.negated
+
+
+def _is_name(name: str, pattern: str) -> bool:
+    """``eth*`` stands for all names with this begin."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return name == pattern

@@ -1,7 +1,7 @@
 """Netdevs of several watched hosts, and differences between the ends of a connection.
 
-Reads nothing; takes the newest snapshots. A machine that is watched under two names, or a network namespace that is
-visible twice, does not give its netdevs twice: they belong to the first host.
+Reads nothing; takes the newest snapshots. A machine that is watched under two names, or a network
+namespace that is visible twice, does not give its netdevs twice: they belong to the first host.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.parts import boot_id
+from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Link
 
@@ -41,13 +42,14 @@ class Netdev:
 
 
 def netdevs(snapshots: Iterable[Snapshot]) -> tuple[Netdev, ...]:
-    """Every netdev of the hosts except loopback and those without an inventory yet, by host and ifindex."""
+    """Every netdev of the hosts except loopback and those without an inventory yet, by host and
+    ifindex."""
     found: list[Netdev] = []
     seen: set[tuple[str, int, str, str]] = set()
     for snapshot in snapshots:
-        boot = snapshot.hello.boot_id if snapshot.hello is not None else ""
+        boot = boot_id(snapshot) or ""
         for ifindex, link in sorted(snapshot.links.items()):
-            if link.flags & IFF_LOOPBACK or link.type == ARPHRD_VOID:
+            if link.flags & IFF_LOOPBACK or is_unread_link(link):
                 continue
             identity = (boot, ifindex, link.name, link.address or "")
             if boot and identity in seen:
@@ -60,7 +62,8 @@ def netdevs(snapshots: Iterable[Snapshot]) -> tuple[Netdev, ...]:
 def disagreements(
     what: Literal["mtu", "speed", "vlan"], values: Iterable[tuple[End, str | None]]
 ) -> tuple[Disagreement, ...]:
-    """One element if two ends have different values, else none. Unknown values (None) are ignored."""
+    """One element if two ends have different values, else none. Unknown values (None) are
+    ignored."""
     sides: dict[str, dict[End, None]] = {}
     for end, value in values:
         if value is not None:

@@ -5,13 +5,13 @@ Reads nothing; leases of NetworkManager and systemd-networkd.
 
 from __future__ import annotations
 
+from nictop.model.parts import managed_devices
 from nictop.probe.records import Inventory
 
 
 def offered_mtu(inventory: Inventory, ifindex: int) -> tuple[int | None, str]:
     """(Bytes, where it was read); None: no lease, or none in it."""
-    manager = inventory.networkmanager
-    device = manager.devices.get(ifindex) if manager is not None else None
+    device = managed_devices(inventory.networkmanager).get(ifindex)
     if device is not None and device.dhcp_mtu is not None:
         return device.dhcp_mtu, "NetworkManager: Dhcp4Config.Options"
     networkd = inventory.networkd.get(ifindex)

@@ -1,8 +1,8 @@
 """The overview: one row per NIC of every watched host.
 
-Reads nothing; `overview(hosts)` returns the rows, `columns.overview` defines the cells and their order, `row_filter`
-selects rows. A host without NICs (nothing received yet, failed, or only loopback) has one row of its own, so that
-every watched host is visible.
+Reads nothing; `overview(hosts)` returns the rows, `columns.overview` defines the cells and their
+order, `row_filter` selects rows. A host without NICs (nothing received yet, failed, or only
+loopback) has one row of its own, so that every watched host is visible.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nictop.model.devices.bonds import is_aggregate
+from nictop.model.devices.links import function_of, functions_by_address, reported_speed
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
-from nictop.model.rates.links import LinkRates, VfRates
+from nictop.model.parts import rates_of_links
+from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import IFF_LOOPBACK, Tone, driver_name, is_virtual
+from nictop.model.text.words import IFF_LOOPBACK, Tone, address_text, driver_name, is_virtual
 from nictop.probe.records import LINK_COUNTERS, Link, PciFunction, VirtualFunction
 
 NO_NIC_IFINDEX = 0
@@ -46,7 +48,8 @@ class NicRow:
     """Key: stable while the netdev exists."""
     snapshot: Snapshot
     link: Link | None = None
-    """None: the row of a host without NICs, or (in the tree of devices) a function without a netdev."""
+    """None: the row of a host without NICs, or (in the tree of devices) a function without a
+    netdev."""
     pci: PciFunction | None = None
     vf: VirtualFunction | None = None
     """In the tree of devices: as reported by the netdev of its physical function."""
@@ -74,46 +77,63 @@ class NicRow:
             return state
         if state == "connecting" and self.snapshot.hello is None:
             return state
-        return "stale" if self.age is None else f"stale {units.duration(self.age)}"
+        if self.age is None:
+            return "stale"
+        return f"stale {units.duration(self.age)}"
 
     @cached_property
     def driver(self) -> str:
         if self.link is not None:
             return driver_name(self.link, self.pci) or ""
-        return (self.pci.driver or "") if self.pci is not None else ""
+        if self.pci is not None:
+            return self.pci.driver or ""
+        return ""
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """``192.0.2.7/24``; the most useful ones first."""
-        return tuple(f"{one.address}/{one.prefix_length}" for one in ranked_addresses(self.link)) if self.link else ()
+        if self.link is None:
+            return ()
+        return tuple(map(address_text, ranked_addresses(self.link)))
 
     @property
     def speed(self) -> int | None:
         """Mb/s."""
-        settings = self.link.ethtool.settings if self.link is not None else None
-        return settings.speed if settings is not None else None
+        if self.link is None:
+            return None
+        return reported_speed(self.link)
 
     def rate(self, *names: str) -> float | None:
         """Sum of some fields of `LinkRates`; None when one of them is not known."""
-        values = [getattr(self.rates, name, None) for name in names]
-        return None if None in values else sum(value for value in values if value is not None)
+        total: float = 0
+        for name in names:
+            value: float | None = getattr(self.rates, name, None)
+            if value is None:
+                return None
+            total += value
+        return total
 
     def count(self, *names: str) -> int | None:
-        """Sum of some counters (`LINK_COUNTERS`) of the link; None when none of them has been counted."""
+        """Sum of some counters (`LINK_COUNTERS`) of the link; None when none of them has been
+        counted."""
         if self.link is None:
             return None
-        counters = self.snapshot.counters
-        numbers = (counters.links.get(self.link.ifindex) if counters is not None else None) or self.link.counters
+        numbers = self.link.counters
+        if self.snapshot.counters is not None:
+            numbers = self.snapshot.counters.links.get(self.link.ifindex) or numbers
         if numbers is None:
             return None
-        known = [number for name, number in zip(LINK_COUNTERS, numbers, strict=False) if name in names]
-        return sum(known) if known else None
+        by_name = dict(zip(LINK_COUNTERS, numbers, strict=False))
+        return sum_known(by_name.get(name) for name in names)
 
     @property
     def drops(self) -> float | None:
-        """Packets dropped by the stack and, where it counts them, missed by the device; per second."""
+        """Packets dropped by the stack and, where it counts them, missed by the device; per
+        second."""
         dropped = self.rate("rx_dropped", "tx_dropped")
-        return None if dropped is None else dropped + (self.rate("rx_missed") or 0.0)
+        if dropped is None:
+            return None
+        return dropped + (self.rate("rx_missed") or 0.0)
 
     @property
     def total_drops(self) -> int | None:
@@ -129,48 +149,80 @@ def overview(
     virtual: bool = False,
     before: Iterable[NicRow] = (),
 ) -> tuple[NicRow, ...]:
-    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths, … and loopback; of a
-    host that has no others, all but loopback are included anyway. `before`: the previous rows; values that cannot have
-    changed are copied from them."""
+    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths,
+    … and loopback; of a host that has no others, all but loopback are included anyway. `before`:
+    the previous rows; values that cannot have changed are copied from them."""
     hosts = tuple(hosts)
+    severities, peers = severities or {}, peers or {}
     known = {row.end: row for row in before}
-    names = _names(hosts) if peers else {}
+    names: Mapping[End, str] = {}
+    if peers:
+        names = _names(hosts)
     rows: list[NicRow] = []
     for host in hosts:
-        snapshot = host.snapshot
-        age = host.age if snapshot.state != "live" else None
-        functions = {function.address: function for function in snapshot.pci}
-        links = [link for _, link in sorted(snapshot.links.items())]
-        shown = [link for link in links if virtual or not is_virtual(link)]
-        shown = [link for link in links if link in shown or is_aggregate(link)] if shown and not virtual else shown
-        shown = shown or [link for link in links if not link.flags & IFF_LOOPBACK]
-        if not shown:
+        snapshot, age = host.snapshot, _shown_age(host)
+        functions = functions_by_address(snapshot.pci)
+        rates = rates_of_links(snapshot)
+        links = _shown_links(snapshot, virtual=virtual)
+        if not links:
             rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))
-        for link in shown:
+        for link in links:
             end = End(snapshot.host, link.ifindex)
-            others = (peers or {}).get(end, ())
             rows.append(
                 NicRow(
                     end=end,
                     snapshot=snapshot,
                     link=link,
-                    pci=functions.get(link.pci_address or ""),
+                    pci=function_of(link, functions),
                     profile=_profile(link, snapshot, known.get(end)),
-                    rates=snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None,
-                    severity=(severities or {}).get(end),
-                    peers=tuple(f"{other.host} {names[other]}" for other in others if other in names),
+                    rates=rates.get(link.ifindex),
+                    severity=severities.get(end),
+                    peers=_peer_texts(peers.get(end, ()), names),
                     age=age,
                 )
             )
     return tuple(rows)
 
 
+def _shown_age(host: HostNow) -> float | None:
+    """Of values that are not those of now."""
+    if host.snapshot.state == "live":
+        return None
+    return host.age
+
+
+def _peer_texts(ends: Iterable[End], names: Mapping[End, str]) -> tuple[str, ...]:
+    """``vm1 ens3`` of those whose host is shown."""
+    return tuple(f"{end.host} {names[end]}" for end in ends if end in names)
+
+
+def _shown_links(snapshot: Snapshot, *, virtual: bool) -> list[Link]:
+    """By ifindex: all, or those with a device and what is made of them; of a host that has none,
+    all but loopback."""
+    links = [link for _, link in sorted(snapshot.links.items())]
+    if virtual and links:
+        return links
+    if all(map(is_virtual, links)):
+        return [link for link in links if not link.flags & IFF_LOOPBACK]
+    return [link for link in links if not is_virtual(link) or is_aggregate(link)]
+
+
 def _names(hosts: Iterable[HostNow]) -> dict[End, str]:
-    return {End(host.snapshot.host, link.ifindex): link.name for host in hosts for link in host.snapshot.links.values()}
+    names: dict[End, str] = {}
+    for host in hosts:
+        for link in host.snapshot.links.values():
+            names[End(host.snapshot.host, link.ifindex)] = link.name
+    return names
 
 
 def _profile(link: Link, snapshot: Snapshot, before: NicRow | None) -> tuple[str, Tone]:
-    if before is not None and before.link is link and before.snapshot.inventory is snapshot.inventory:
+    if (
+        before is not None
+        and before.link is link
+        and before.snapshot.inventory is snapshot.inventory
+    ):
         return before.profile
     name, tone = profile_name(link, snapshot)
-    return ("", "dim") if name == units.UNKNOWN else (name, tone)
+    if name == units.UNKNOWN:
+        return "", "dim"
+    return name, tone

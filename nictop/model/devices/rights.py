@@ -1,4 +1,5 @@
-"""Values that the probe could not read because it does not run as root; what the kernel forbids one that does.
+"""Values that the probe could not read because it does not run as root; what the kernel forbids one
+that does.
 
 Reads nothing; takes the newest snapshot.
 """
@@ -26,12 +27,11 @@ FIELD_TEXTS = {
 
 def needs_root(snapshot: Snapshot) -> tuple[str, ...]:
     """Texts for what only root can read, each once, in alphabetical order."""
-    hidden = {
-        FIELD_TEXTS.get(field, field.replace("_", " "))
-        for unreadable in _all(snapshot)
-        for field, why in unreadable.items()
-        if why.reason == "needs_root"
-    }
+    hidden = set()
+    for unreadable in _all(snapshot):
+        for field, why in unreadable.items():
+            if why.reason == "needs_root":
+                hidden.add(FIELD_TEXTS.get(field, field.replace("_", " ")))
     return tuple(sorted(hidden, key=str.casefold))
 
 
@@ -51,14 +51,18 @@ def _all(snapshot: Snapshot) -> Iterator[Mapping[str, Unreadable]]:
 
 def is_root(snapshot: Snapshot) -> bool | None:
     """Whether the probe runs as root; None: no hello yet."""
-    return None if snapshot.hello is None else snapshot.hello.euid == 0
+    if snapshot.hello is None:
+        return None
+    return snapshot.hello.euid == 0
 
 
 def rights_text(snapshot: Snapshot) -> str:
     """``root``, ``user 1000``; "" before the hello."""
     if snapshot.hello is None:
         return ""
-    return "root" if snapshot.hello.euid == 0 else f"user {snapshot.hello.euid}"
+    if snapshot.hello.euid == 0:
+        return "root"
+    return f"user {snapshot.hello.euid}"
 
 
 SIGNAL_ABI = 6
@@ -66,15 +70,15 @@ SIGNAL_ABI = 6
 
 
 def restriction_text(snapshot: Snapshot) -> str:
-    """Whether the kernel holds the probe to reading: ``held by the kernel: Landlock ABI 7; capabilities net_admin``; ""
-    if that is not known."""
+    """Whether the kernel holds the probe to reading: ``held by the kernel: Landlock ABI 7;
+    capabilities net_admin``; "" if that is not known."""
     if snapshot.inventory is None or snapshot.hello is None:
         return ""
     found = snapshot.inventory.restriction
+    if found is None and is_root(snapshot):
+        return ""
     if found is None:
-        return (
-            "" if is_root(snapshot) else f"not held by the kernel: the probe has the rights of {rights_text(snapshot)}"
-        )
+        return f"not held by the kernel: the probe has the rights of {rights_text(snapshot)}"
     parts = [_landlock_text(found), _capabilities_text(found)]
     if found.why_tests_are_root:
         parts.append(f"tests run as root, because {found.why_tests_are_root}")
@@ -93,8 +97,13 @@ def _landlock_text(found: Restriction) -> str:
         missing.append("signals, which need Linux 6.12")
     if found.why_no_seccomp:
         missing.append(f"attributes of files, because {found.why_no_seccomp}")
-    but = f" but for {', and for '.join(missing)}" if missing else ""
-    return f"held by the kernel{but}: Landlock ABI {found.landlock}{', seccomp' if has_seccomp else ''}"
+    text = "held by the kernel"
+    if missing:
+        text += f" but for {', and for '.join(missing)}"
+    text += f": Landlock ABI {found.landlock}"
+    if has_seccomp:
+        text += ", seccomp"
+    return text
 
 
 def _capabilities_text(found: Restriction) -> str:
@@ -104,6 +113,11 @@ def _capabilities_text(found: Restriction) -> str:
 
 
 def missing_rights_text(snapshot: Snapshot) -> str:
-    """``not readable without root: kernel messages, transceiver data``; "" if everything can be read."""
-    hidden = () if is_root(snapshot) else needs_root(snapshot)
-    return f"not readable without root: {', '.join(hidden)}" if hidden else ""
+    """``not readable without root: kernel messages, transceiver data``; "" if everything can be
+    read."""
+    if is_root(snapshot):
+        return ""
+    hidden = needs_root(snapshot)
+    if not hidden:
+        return ""
+    return f"not readable without root: {', '.join(hidden)}"

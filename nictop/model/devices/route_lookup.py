@@ -1,8 +1,9 @@
-"""The route that a host would use for a packet of its own, computed from its policy rules and routing tables.
+"""The route that a host would use for a packet of its own, computed from its policy rules and
+routing tables.
 
-Reads nothing. For packets of programs that are not bound to a link and set no mark: net/core/fib_rules.c
-fib_rules_lookup, net/ipv4/fib_rules.c fib4_rule_match and fib4_rule_suppress, net/ipv6/fib6_rules.c. What depends on
-more (user, port, protocol, VRF) is not known.
+Reads nothing. For packets of programs that are not bound to a link and set no mark:
+net/core/fib_rules.c fib_rules_lookup, net/ipv4/fib_rules.c fib4_rule_match and fib4_rule_suppress,
+net/ipv6/fib6_rules.c. What depends on more (user, port, protocol, VRF) is not known.
 """
 
 from __future__ import annotations
@@ -68,7 +69,11 @@ class RoutingTables:
     @cached_property
     def _rules(self) -> dict[str, list[PolicyRule]]:
         """By family."""
-        return {family: [one for one in self.rules if one.family == family] for family in BITS}
+        by_family: dict[str, list[PolicyRule]] = {family: [] for family in BITS}
+        for rule in self.rules:
+            if rule.family in by_family:
+                by_family[rule.family].append(rule)
+        return by_family
 
     @cached_property
     def _tables(self) -> dict[tuple[str, int], dict[int, dict[int, list[TableRoute]]]]:
@@ -84,29 +89,29 @@ class RoutingTables:
     @cached_property
     def refuses(self) -> bool:
         """Whether a route or a rule refuses packets."""
-        has_routes = any(one.type in REFUSING_TYPES for one in self.routes)
-        return has_routes or any(one.action in REFUSING_TYPES for one in self.rules)
+        refusing_route = any(route.type in REFUSING_TYPES for route in self.routes)
+        return refusing_route or any(rule.action in REFUSING_TYPES for rule in self.rules)
 
     def has_table(self, family: str, number: int) -> bool:
         """Whether a route is in it."""
-        return any(one.table == number and one.family == family for one in self.routes)
+        return any(route.table == number and route.family == family for route in self.routes)
 
     def lookup(self, destination: str, source: str | None = None) -> RouteAnswer | None:
-        """The route to an address, from an address of this host or from any. None: not known, because the tables were
-        not read completely, or because it depends on the program."""
+        """The route to an address, from an address of this host or from any. None: not known,
+        because the tables were not read completely, or because it depends on the program."""
         target = number_of(destination)
         if target is None or not self.is_complete:
             return None
         family, address = target
-        own = number_of(source) if source is not None else None
         rules = self._rules[family]
         if not rules:  # a kernel without policy routing
             return RouteAnswer(self._best(family, MAIN_TABLE, address) or ())
+        own = _number_in_family(source)
         skip_below = 0
         for rule in rules:
             if rule.priority < skip_below:
                 continue
-            is_match = _matches(rule, address, own[1] if own is not None else None)
+            is_match = _matches(rule, address, own)
             if is_match is None:
                 return None
             if not is_match:
@@ -115,64 +120,91 @@ class RoutingTables:
                 return RouteAnswer((), rule)
             if rule.action == "goto":
                 skip_below = rule.target or 0
-            if rule.action != "table" or rule.table == LOCAL_TABLE or rule.table is None:
-                continue
-            hops = self._best(family, rule.table, address)
+            hops = self._hops_by_rule(rule, family, address)
             if hops is None:
                 return None
-            if not hops or hops[0].type == THROW or _is_suppressed(rule, hops[0]):
-                continue
-            return RouteAnswer(hops, rule)
+            if hops:
+                return RouteAnswer(hops, rule)
         return RouteAnswer()
 
+    def _hops_by_rule(
+        self, rule: PolicyRule, family: str, address: int
+    ) -> tuple[TableRoute, ...] | None:
+        """The next hops in the table of a rule; (): none, so that the next rule counts. None: not
+        known."""
+        if rule.action != "table" or rule.table is None or rule.table == LOCAL_TABLE:
+            return ()
+        hops = self._best(family, rule.table, address)
+        if not hops:
+            return hops
+        if hops[0].type == THROW or _is_suppressed(rule, hops[0]):
+            return ()
+        return hops
+
     def _best(self, family: str, number: int, address: int) -> tuple[TableRoute, ...] | None:
-        """The routes with the longest prefix and then the lowest metric; (): none. None: not known."""
+        """The routes with the longest prefix and then the lowest metric; (): none. None: not
+        known."""
         table = self._tables.get((family, number), {})
         for length in sorted(table, reverse=True):
             first = address >> (BITS[family] - length) << (BITS[family] - length)
             found = table[length].get(first)
             if not found:
                 continue
-            metric = min(one.metric for one in found)
-            best = tuple(one for one in found if one.metric == metric)
-            if any(one.source or not one.usable or _is_without_link(one) for one in best):
+            metric = min(route.metric for route in found)
+            best = tuple(route for route in found if route.metric == metric)
+            if not all(map(_is_certain, best)):
                 return None
             return best
         return ()
 
 
-def _is_without_link(route: TableRoute) -> bool:
-    """A next hop that the kernel does not describe (nexthop objects)."""
-    return route.type == "unicast" and route.ifindex is None
+def _is_certain(route: TableRoute) -> bool:
+    """It is for all sources, and the kernel uses it now and says through which link: next hops that
+    are nexthop objects are not described."""
+    if route.source or not route.usable:
+        return False
+    return route.type != "unicast" or route.ifindex is not None
 
 
 def _is_suppressed(rule: PolicyRule, route: TableRoute) -> bool:
+    if rule.suppressed_length is None or route.type != "unicast":
+        return False
     span = span_of(route.destination)
-    limit = rule.suppressed_length
-    return limit is not None and span is not None and route.type == "unicast" and span.length <= limit
+    return span is not None and span.length <= rule.suppressed_length
 
 
 def _matches(rule: PolicyRule, destination: int, source: int | None) -> bool | None:
     """None: it depends on the program."""
-    others = [one for one in rule.other_selectors if one != VRF_SELECTOR]
-    if others:
+    if set(rule.other_selectors) - {VRF_SELECTOR}:
         return None
     conditions = (
         VRF_SELECTOR not in rule.other_selectors,
         rule.input_link in ("", LOOPBACK),
         not rule.output_link,
-        rule.mark is None or not rule.mark & (0xFFFFFFFF if rule.mark_mask is None else rule.mark_mask),
+        _matches_without_mark(rule),
         _is_in(rule.source, source),
         _is_in(rule.destination, destination),
     )
     return all(conditions) != rule.inverted
 
 
+def _matches_without_mark(rule: PolicyRule) -> bool:
+    """Packets whose mark is 0."""
+    if rule.mark is None:
+        return True
+    mask = rule.mark_mask
+    if mask is None:
+        mask = 0xFFFFFFFF
+    return not rule.mark & mask
+
+
 def _is_in(prefix: str, address: int | None) -> bool:
     if not prefix:
         return True
     span = span_of(prefix)
-    return span is not None and address is not None and address in span
+    if span is None or address is None:
+        return False
+    return address in span
 
 
 @lru_cache(maxsize=16384)
@@ -189,7 +221,17 @@ def span_of(prefix: str) -> Span | None:
 def number_of(address: str) -> tuple[str, int] | None:
     """(family, number) of an address; None: malformed."""
     parsed = parse_ip_address(address)
-    return (f"ipv{parsed.version}", int(parsed)) if parsed is not None else None
+    if parsed is None:
+        return None
+    return f"ipv{parsed.version}", int(parsed)
+
+
+def _number_in_family(address: str | None) -> int | None:
+    """The number of an address; None: there is none, or it is malformed."""
+    parsed = number_of(address or "")
+    if parsed is None:
+        return None
+    return parsed[1]
 
 
 def wider(span: Span, length: int) -> Span:

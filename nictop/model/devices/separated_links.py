@@ -1,11 +1,12 @@
 """Two ends that cannot reach each other by the design of macvlan, macvtap and ipvlan.
 
-A macvlan sends to other macvlans of its lower device (mode bridge), and everything else out of the lower device to the
-wire (drivers/net/macvlan.c, macvlan_queue_xmit): the host that has the lower device never receives it, nor does a
-macvlan receive what the lower device sends. Two macvlans of mode vepa or private reach each other only through a switch
-that sends a frame back to the port where it came in (hairpin). ipvlan hands unicast packets to its master, but not the
-broadcasts of ARP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_multicast). So this is reported of a path that was
-tested and does not work.
+A macvlan sends to other macvlans of its lower device (mode bridge), and everything else out of the
+lower device to the wire (drivers/net/macvlan.c, macvlan_queue_xmit): the host that has the lower
+device never receives it, nor does a macvlan receive what the lower device sends. Two macvlans of
+mode vepa or private reach each other only through a switch that sends a frame back to the port
+where it came in (hairpin). ipvlan hands unicast packets to its master, but not the broadcasts of
+ARP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_multicast). So this is reported of a path that
+was tested and does not work.
 
 Reads nothing; takes the snapshots of both ends.
 """
@@ -31,7 +32,8 @@ class Separation:
     """Why two ends cannot reach each other."""
 
     kind: Literal["lower", "siblings"]
-    """lower: one end is the device below the other one. siblings: both are above the same device."""
+    """lower: one end is the device below the other one. siblings: both are above the same
+    device."""
     upper: Link
     """The macvlan, macvtap or ipvlan."""
     upper_host: str
@@ -46,10 +48,14 @@ class Separation:
     @property
     def mode(self) -> str:
         """``bridge``, ``vepa``, ``private``, ``passthru``, ``l2``; "": not known."""
-        return str(self.upper.details.get("macvlan_mode") or self.upper.details.get("ipvlan_mode") or "")
+        return str(
+            self.upper.details.get("macvlan_mode") or self.upper.details.get("ipvlan_mode") or ""
+        )
 
 
-def separation(one: Snapshot, link: Link | None, other: Snapshot, other_link: Link | None) -> Separation | None:
+def separation(
+    one: Snapshot, link: Link | None, other: Snapshot, other_link: Link | None
+) -> Separation | None:
     """None: nothing of this kind is known between the two links."""
     if link is None or other_link is None:
         return None
@@ -61,21 +67,26 @@ def separation(one: Snapshot, link: Link | None, other: Snapshot, other_link: Li
     return found[0] if found else None
 
 
-def _above_the_other(upper: Snapshot, link: Link, lower: Snapshot, lower_link: Link) -> Iterator[Separation]:
-    """`link` is above `lower_link`: itself, or as the NIC of a guest whose tap is a macvtap there."""
+def _above_the_other(
+    upper: Snapshot, link: Link, lower: Snapshot, lower_link: Link
+) -> Iterator[Separation]:
+    """`link` is above `lower_link`: itself, or as the NIC of a guest whose tap is a macvtap
+    there."""
     if link.kind in UPPER_KINDS and _is_on(upper, link, lower, lower_link):
         yield Separation("lower", link, upper.host, lower_link, lower.host)
         return
     if link.kind is not None or link.address is None:
         return
     for tap in lower.links.values():
-        is_of_guest = tap.kind in MACVLAN_KINDS and tap.address == link.address
-        if is_of_guest and tap.lower == lower_link.ifindex and tap.lower_namespace is None:
+        if tap.lower != lower_link.ifindex or tap.lower_namespace is not None:
+            continue
+        if tap.kind in MACVLAN_KINDS and tap.address == link.address:
             yield Separation("lower", tap, lower.host, lower_link, lower.host, guest=upper.host)
 
 
 def _is_on(upper: Snapshot, link: Link, lower: Snapshot, lower_link: Link) -> bool:
-    """In another network namespace of one machine the number of the lower device is that of the other namespace."""
+    """In another network namespace of one machine the number of the lower device is that of the
+    other namespace."""
     if link.lower != lower_link.ifindex or lower_link.kind in UPPER_KINDS:
         return False
     if link.lower_namespace is None:
@@ -89,11 +100,15 @@ def _in_one_namespace(one: Snapshot, other: Snapshot) -> bool:
 
 
 def _siblings(one: Snapshot, link: Link, other: Snapshot, other_link: Link) -> Iterator[Separation]:
-    """Both are macvlans above one device, and the mode of one of them does not let them reach each other."""
-    kinds = {link.kind, other_link.kind}
-    if not kinds <= {*MACVLAN_KINDS} or link.lower is None or link.lower != other_link.lower:
+    """Both are macvlans above one device, and the mode of one of them does not let them reach each
+    other."""
+    if link.kind not in MACVLAN_KINDS or other_link.kind not in MACVLAN_KINDS:
         return
-    if not is_same_machine(one, other) or (link.lower_namespace is None) != (other_link.lower_namespace is None):
+    if link.lower is None or link.lower != other_link.lower:
+        return
+    is_outside = link.lower_namespace is not None
+    is_other_outside = other_link.lower_namespace is not None
+    if is_outside != is_other_outside or not is_same_machine(one, other):
         return
     for host, upper, there in ((one, link, other), (other, other_link, one)):
         if upper.details.get("macvlan_mode") in BLIND_MODES:

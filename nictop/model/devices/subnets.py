@@ -1,7 +1,8 @@
 """IP subnets shared by netdevs of several hosts, and their differences.
 
-Reads nothing. Addresses of global scope count; link-local and loopback ones do not, nor does a prefix with a single
-address (/32, /128) or with all addresses (/0). The same subnet need not be the same network: differences are reported.
+Reads nothing. Addresses of global scope count; link-local and loopback ones do not, nor does a
+prefix with a single address (/32, /128) or with all addresses (/0). The same subnet need not be the
+same network: differences are reported.
 """
 
 from __future__ import annotations
@@ -14,23 +15,36 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Literal, NamedTuple
 
+from nictop.model.devices.links import reported_speed
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.records import Address, Link, Platform
 
 KINDS_WITH_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")
-"""Kinds of virtual links whose speed is that of a device below; others (bridge, veth, tap) report a false one."""
+"""Kinds of virtual links whose speed is that of a device below; others (bridge, veth, tap) report a
+false one."""
 
-CLOUD_PROVIDERS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
+CLOUD_PROVIDERS = (
+    "aws",
+    "gcp",
+    "oci",
+    "alibaba",
+    "digitalocean",
+    "hetzner",
+    "tencent",
+    "openstack",
+)
 """`Platform.environment` of guests whose addresses the cloud gives out; Azure is another one."""
 USER_GUEST, USER_GATEWAY = ".15", ".2"
-"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
-guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
+"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and
+VirtualBox' NAT give to every guest, each in a network of its own, whose numbers can be chosen
+(``net=``)."""
 
 Separation = Literal["nat", "cloud", "vlan", "session"]
-"""Why two addresses are known to be in different networks. nat: each guest has its own. cloud: a cloud gives out the
-addresses. vlan: VLANs with different IDs. session: both hosts are watched via the same address."""
+"""Why two addresses are known to be in different networks. nat: each guest has its own. cloud: a
+cloud gives out the addresses. vlan: VLANs with different IDs. session: both hosts are watched via
+the same address."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +65,8 @@ class SharedSubnet:
     members: tuple[Member, ...]
     """Ordered by host, ifindex and address."""
     duplicates: tuple[str, ...] = ()
-    """Addresses of several netdevs: a duplicate, or two networks with the same subnet. Their netdevs are left out of
-    `disagreements`."""
+    """Addresses of several netdevs: a duplicate, or two networks with the same subnet. Their
+    netdevs are left out of `disagreements`."""
     separate: tuple[tuple[str, Separation], ...] = ()
     """Those of the duplicates whose netdevs are known to be in different networks, and why."""
     disagreements: tuple[Disagreement, ...] = ()
@@ -73,9 +87,11 @@ class _Prefix:
     """IP version, network address as a number, prefix length."""
 
 
-def subnets(found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None) -> tuple[SharedSubnet, ...]:
-    """The shared subnets, IPv4 first, then by network address. `port_vlans`: the VLAN in which a physical function puts
-    all packets of a virtual function."""
+def subnets(
+    found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None
+) -> tuple[SharedSubnet, ...]:
+    """The shared subnets, IPv4 first, then by network address. `port_vlans`: the VLAN in which a
+    physical function puts all packets of a virtual function."""
     groups: dict[_Prefix, list[tuple[Netdev, str]]] = {}
     for netdev in found:
         for prefix in dict.fromkeys(_prefixes(netdev.link)):
@@ -90,10 +106,10 @@ def subnets(found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None
 
 
 def _prefixes(link: Link) -> Iterable[_Prefix]:
-    for one in link.addresses:
-        prefix = (
-            _prefix(one.address, one.prefix_length) if one.scope == "global" and "dadfailed" not in one.flags else None
-        )
+    for address in link.addresses:
+        if address.scope != "global" or "dadfailed" in address.flags:
+            continue
+        prefix = _prefix(address.address, address.prefix_length)
         if prefix is not None:
             yield prefix
 
@@ -107,37 +123,56 @@ def _prefix(address: str, prefix_length: int) -> _Prefix | None:
     except ValueError:
         return None
     ip, network = interface.ip, interface.network
-    if ip.is_link_local or ip.is_loopback or not 0 < network.prefixlen < network.max_prefixlen:
+    if ip.is_link_local or ip.is_loopback:
         return None
-    return _Prefix(str(network), str(ip), (network.version, int(network.network_address), network.prefixlen))
+    if network.prefixlen in (0, network.max_prefixlen):
+        return None
+    order = (network.version, int(network.network_address), network.prefixlen)
+    return _Prefix(str(network), str(ip), order)
 
 
 def _without_inner_bridges(members: Sequence[tuple[Netdev, str]]) -> list[tuple[Netdev, str]]:
-    """Without bridges that have the same address on several hosts (docker0, virbr0): each is an internal network of its
-    host."""
+    """Without bridges that have the same address on several hosts (docker0, virbr0): each is an
+    internal network of its host."""
     bridges: dict[str, set[str]] = {}
     for netdev, address in members:
         if netdev.link.kind == "bridge":
             bridges.setdefault(address, set()).add(netdev.end.host)
-    return [
-        (netdev, address) for netdev, address in members if netdev.link.kind != "bridge" or len(bridges[address]) == 1
-    ]
+    outer = []
+    for netdev, address in members:
+        if netdev.link.kind != "bridge" or len(bridges[address]) == 1:
+            outer.append((netdev, address))
+    return outer
 
 
-def _subnet(prefix: _Prefix, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]) -> SharedSubnet:
+def _subnet(
+    prefix: _Prefix, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]
+) -> SharedSubnet:
     counts = Counter(address for _, address in members)
     duplicates = tuple(address for address, number in counts.items() if number > 1)
-    unambiguous = {netdev.end: netdev.link for netdev, address in members if counts[address] == 1}
+    separate = []
+    for address in duplicates:
+        why = _separation(address, members)
+        if why is not None:
+            separate.append((address, why))
+    mtus: dict[End, str | None] = {}
+    speeds: dict[End, str | None] = {}
+    vlans: dict[End, str | None] = {}
+    for netdev, address in members:
+        if counts[address] == 1:
+            mtus[netdev.end] = str(netdev.link.mtu)
+            speeds[netdev.end] = speed(netdev.link)
+            vlans[netdev.end] = _vlan(netdev.end, netdev.link, port_vlans)
     return SharedSubnet(
         network=prefix.network,
         family="ipv4" if prefix.order[0] == 4 else "ipv6",
         members=tuple(Member(netdev.end, address) for netdev, address in members),
         duplicates=duplicates,
-        separate=tuple((address, why) for address in duplicates if (why := _separation(address, members)) is not None),
+        separate=tuple(separate),
         disagreements=(
-            *disagreements("mtu", ((end, str(link.mtu)) for end, link in unambiguous.items())),
-            *disagreements("speed", ((end, speed(link)) for end, link in unambiguous.items())),
-            *disagreements("vlan", ((end, _vlan(end, link, port_vlans)) for end, link in unambiguous.items())),
+            *disagreements("mtu", mtus.items()),
+            *disagreements("speed", speeds.items()),
+            *disagreements("vlan", vlans.items()),
         ),
     )
 
@@ -151,28 +186,34 @@ class LinkAddress(NamedTuple):
 
 
 def separation(one: LinkAddress, other: LinkAddress) -> Separation | None:
-    """Why two links of different hosts cannot be in one network; None: they can, as far as the hosts show."""
+    """Why two links of different hosts cannot be in one network; None: they can, as far as the
+    hosts show."""
     tags = vlan_id(one.link), vlan_id(other.link)
     if None not in tags and tags[0] != tags[1]:
         return "vlan"
-    platforms = [known for place in (one, other) if (known := _platform(place)) is not None]
+    both = (_platform(one), _platform(other))
+    platforms = [platform for platform in both if platform is not None]
     if any(platform.environment in (*CLOUD_PROVIDERS, "azure") for platform in platforms):
         return "cloud"  # it lets no other address be used; what is equal is in two networks
     if _is_in_user_network(one) and _is_in_user_network(other):
         return "nat"
     address = one.address.address
-    is_reached = address == other.address.address and [known.session_address for known in platforms] == [address] * 2
-    return "session" if is_reached else None
+    if address != other.address.address:
+        return None
+    sessions = [platform.session_address for platform in platforms]
+    if sessions == [address, address]:
+        return "session"
+    return None
 
 
 def _separation(address: str, members: Sequence[tuple[Netdev, str]]) -> Separation | None:
     """A reason, if there is one for each pair of the netdevs that have the address."""
-    places = [
-        LinkAddress(netdev.snapshot, netdev.link, one)
-        for netdev in dict.fromkeys(netdev for netdev, known in members if known == address)
-        for one in netdev.link.addresses
-        if (prefix := _prefix(one.address, one.prefix_length)) is not None and prefix.address == address
-    ]
+    places = []
+    for netdev in dict.fromkeys(netdev for netdev, known in members if known == address):
+        for own in netdev.link.addresses:
+            prefix = _prefix(own.address, own.prefix_length)
+            if prefix is not None and prefix.address == address:
+                places.append(LinkAddress(netdev.snapshot, netdev.link, own))
     if all(map(_is_in_user_network, places)):
         return "nat"  # of hundreds of guests
     found: Separation | None = None
@@ -184,36 +225,45 @@ def _separation(address: str, members: Sequence[tuple[Netdev, str]]) -> Separati
 
 
 def _platform(place: LinkAddress) -> Platform | None:
-    return place.snapshot.inventory.platform if place.snapshot.inventory is not None else None
+    if place.snapshot.inventory is None:
+        return None
+    return place.snapshot.inventory.platform
 
 
 def _is_in_user_network(place: LinkAddress) -> bool:
     platform = _platform(place)
+    if platform is None or platform.hypervisor is None:
+        return False
     network, dot, last = place.address.address.rpartition(".")
-    return (
-        platform is not None
-        and platform.hypervisor is not None
-        and "permanent" not in place.address.flags
-        and f"{dot}{last}" == USER_GUEST
-        and f"{network}{USER_GATEWAY}" in {route.gateway for route in place.link.default_routes}
-    )
+    if f"{dot}{last}" != USER_GUEST or "permanent" in place.address.flags:
+        return False
+    gateways = {route.gateway for route in place.link.default_routes}
+    return f"{network}{USER_GATEWAY}" in gateways
 
 
 def speed(link: Link) -> str | None:
     """``10G``; None: not known, or a false one of a virtual link."""
-    settings = link.ethtool.settings
-    if settings is None or settings.speed is None or (link.bus is None and link.kind not in KINDS_WITH_SPEED):
+    if link.bus is None and link.kind not in KINDS_WITH_SPEED:
         return None
-    return units.link_speed(settings.speed)
+    megabits = reported_speed(link)
+    if megabits is None:
+        return None
+    return units.link_speed(megabits)
 
 
 def _vlan(end: End, link: Link, port_vlans: Mapping[End, int]) -> str | None:
     """The known VLAN of the packets of a netdev. None: not known, the switch may add one."""
     number = port_vlans.get(end) or vlan_id(link)
-    return None if number is None else str(number)
+    if number is None:
+        return None
+    return str(number)
 
 
 def vlan_id(link: Link) -> int | None:
     """VLAN ID of a VLAN netdev."""
-    number = link.details.get("vlan_id") if link.kind == "vlan" else None
-    return number if isinstance(number, int) else None
+    if link.kind != "vlan":
+        return None
+    number = link.details.get("vlan_id")
+    if not isinstance(number, int):
+        return None
+    return number

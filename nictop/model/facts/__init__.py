@@ -1,7 +1,7 @@
 """Texts for values, and for the reasons of their absence, shared by the screens and the report.
 
-`text.terminal` sanitizes strings of a host; `text.words`, `hardware` and `ethtool_settings` format single facts;
-`facts` collects everything known of one link.
+`text.terminal` sanitizes strings of a host; `text.words`, `hardware` and `ethtool_settings` format
+single facts; `facts` collects everything known of one link.
 """
 
 from nictop.model.facts.hardware import pci_name, pcie_text, vf_text

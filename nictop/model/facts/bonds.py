@@ -14,14 +14,16 @@ from nictop.model.devices.bonds import (
     has_no_partner,
     is_in_use,
     partner_text,
+    role_text,
     speaks_lacp,
     state_text,
 )
+from nictop.model.devices.links import link_at
 from nictop.model.facts.links import link_name
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import absence_reason, count_noun
-from nictop.probe.records import Bond, BondPort, LacpEnd, Link, Team
+from nictop.model.text.words import absence_reason, count_noun, warn_if
+from nictop.probe.records import Bond, BondPort, LacpEnd, Link, Team, TeamPort
 
 LACP_RATE_TEXTS = {"slow": "slow (30 s)", "fast": "fast (1 s)"}
 MAX_PORT_LINES = 16
@@ -33,7 +35,7 @@ def bond_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if link.bond is not None:
         sections += section("Bond", _bond(link, link.bond, snapshot))
     if link.bond_port is not None:
-        master = snapshot.links.get(link.master) if link.master is not None else None
+        master = link_at(link.master, snapshot.links)
         sections += section("Bond port", _port(link.bond_port, master))
     if link.team is not None:
         sections += section("Team", _team(link.team, snapshot))
@@ -43,11 +45,8 @@ def bond_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 def _bond(link: Link, bond: Bond, snapshot: Snapshot) -> list[Fact]:
     facts = [Fact("Mode", bond.mode)]
     if bond.mode in ACTIVE_PORT_MODES:
-        chosen = "none" if bond.primary is None else link_name(bond.primary, snapshot)
-        reselect = f", primary_reselect {bond.primary_reselect}" if bond.primary and bond.primary_reselect else ""
-        active = "none" if bond.active_port is None else link_name(bond.active_port, snapshot)
-        facts.append(Fact("Active port", active, "warn" if bond.active_port is None else "normal"))
-        facts.append(Fact("Primary", chosen + reselect))
+        facts.append(_active_port(bond.active_port, snapshot))
+        facts.append(_primary(bond, snapshot))
     if bond.mode == LACP_MODE:
         facts += _lacp(bond)
     if bond.hash_policy is not None and bond.mode in HASH_MODES:
@@ -62,35 +61,53 @@ def _bond(link: Link, bond: Bond, snapshot: Snapshot) -> list[Fact]:
     return facts
 
 
+def _active_port(ifindex: int | None, snapshot: Snapshot) -> Fact:
+    """Of a bond or team of which one port carries the packets."""
+    if ifindex is None:
+        return Fact("Active port", "none", "warn")
+    return Fact("Active port", link_name(ifindex, snapshot))
+
+
+def _primary(bond: Bond, snapshot: Snapshot) -> Fact:
+    if bond.primary is None:
+        return Fact("Primary", "none")
+    name = link_name(bond.primary, snapshot)
+    if bond.primary and bond.primary_reselect:
+        return Fact("Primary", f"{name}, primary_reselect {bond.primary_reselect}")
+    return Fact("Primary", name)
+
+
 def _lacp(bond: Bond) -> list[Fact]:
     rate = LACP_RATE_TEXTS.get(bond.lacp_rate or "", bond.lacp_rate or "unknown")
     sends = " · lacp_active off" if bond.lacp_active is False else ""
-    facts = [Fact("LACP rate", rate + sends, "warn" if sends else "normal")]
+    facts = [Fact("LACP rate", rate + sends, warn_if(sends))]
     if bond.aggregator is None:
         return [*facts, Fact("Aggregator", "none active", "warn")]
-    number = count_noun(bond.aggregator_ports, "port") if bond.aggregator_ports is not None else "ports unknown"
+    number = "ports unknown"
+    if bond.aggregator_ports is not None:
+        number = count_noun(bond.aggregator_ports, "port")
     keys = f"key {bond.actor_key}, partner key {bond.partner_key}"
+    has_no_partner_now = bond.partner == NO_PARTNER
     return [
         *facts,
         Fact("Aggregator", f"{bond.aggregator} · {number} · {keys}"),
-        Fact("LACP partner", partner_text(bond.partner), "warn" if bond.partner == NO_PARTNER else "normal"),
+        Fact("LACP partner", partner_text(bond.partner), warn_if(has_no_partner_now)),
     ]
 
 
 def _monitoring(bond: Bond) -> Fact:
+    if bond.miimon is None:
+        return Fact("Link monitor", "unknown", "dim")
     parts = []
     if bond.miimon:
         parts.append(f"miimon {bond.miimon} ms")
-        parts += [
-            f"{name} {delay} ms"
-            for name, delay in (("updelay", bond.up_delay), ("downdelay", bond.down_delay))
-            if delay
-        ]
+        if bond.up_delay:
+            parts.append(f"updelay {bond.up_delay} ms")
+        if bond.down_delay:
+            parts.append(f"downdelay {bond.down_delay} ms")
     if bond.arp_interval:
         parts.append(f"arp_interval {bond.arp_interval} ms")
-    if bond.miimon is None:
-        return Fact("Link monitor", "unknown", "dim")
-    return Fact("Link monitor", ", ".join(parts) or "off", "normal" if parts else "warn")
+    return Fact("Link monitor", ", ".join(parts) or "off", warn_if(not parts))
 
 
 def _port_line(link: Link, bond: Bond) -> Fact:
@@ -98,51 +115,75 @@ def _port_line(link: Link, bond: Bond) -> Fact:
     assert port is not None
     parts = [port.mii_status]
     if bond.mode in ACTIVE_PORT_MODES:
-        parts.append("active" if port.active else "backup")
-    warns = port.mii_status != "up"
+        parts.append(role_text(port))
+    is_bad = port.mii_status != "up"
     if bond.mode == LACP_MODE and speaks_lacp(port):
-        if has_no_partner(port):
-            parts.append("no partner")
-        else:
-            parts.append("in use" if is_in_use(port) else "not in use")
+        parts.append(_lacp_use(port))
         if port.aggregator is not None:
             parts.append(f"aggregator {port.aggregator}")
-        warns = warns or not is_in_use(port)
+        is_bad = is_bad or not is_in_use(port)
     if port.link_failures:
         parts.append(count_noun(port.link_failures, "link failure"))
-    return Fact("Port", f"{link.name}: {', '.join(parts)}", "warn" if warns else "normal")
+    return Fact("Port", f"{link.name}: {', '.join(parts)}", warn_if(is_bad))
+
+
+def _lacp_use(port: BondPort) -> str:
+    if has_no_partner(port):
+        return "no partner"
+    if is_in_use(port):
+        return "in use"
+    return "not in use"
 
 
 def _port(port: BondPort, master: Link | None) -> list[Fact]:
-    bond = master.bond if master is not None else None
-    role = " · active" if port.active else " · backup"
-    failures = f" · {count_noun(port.link_failures, 'link failure')}" if port.link_failures is not None else ""
-    facts = [Fact("MII status", f"{port.mii_status}{role}{failures}", "normal" if port.mii_status == "up" else "warn")]
+    parts = [port.mii_status, role_text(port)]
+    if port.link_failures is not None:
+        parts.append(count_noun(port.link_failures, "link failure"))
+    facts = [Fact("MII status", " · ".join(parts), warn_if(port.mii_status != "up"))]
     if port.actor_state is None and port.aggregator is None:
         return facts
-    other = bond is not None and bond.aggregator is not None and port.aggregator != bond.aggregator
-    suffix = f" (the bond uses {bond.aggregator})" if bond is not None and other else ""
+    tone = warn_if(not is_in_use(port))
     facts += [
-        Fact("Aggregator", f"{port.aggregator}{suffix}", "warn" if other else "normal"),
-        Fact("Actor state", state_text(port.actor_state), "normal" if is_in_use(port) else "warn"),
-        Fact("Partner state", state_text(port.partner_state), "normal" if is_in_use(port) else "warn"),
+        _aggregator(port, master),
+        Fact("Actor state", state_text(port.actor_state), tone),
+        Fact("Partner state", state_text(port.partner_state), tone),
         _end("Actor", port.actor, port),
         _end("Partner", port.partner, port),
     ]
     if port.actor_churn is not None or port.partner_churn is not None:
-        counts = f" ({port.actor_churns or 0} and {port.partner_churns or 0} times)"
-        churned = "churned" in (port.actor_churn, port.partner_churn)
-        text = f"actor {port.actor_churn or 'unknown'}, partner {port.partner_churn or 'unknown'}"
-        shown = counts if port.actor_churns or port.partner_churns else ""
-        facts.append(Fact("Churn", text + shown, "warn" if churned else "normal"))
+        facts.append(_churn(port))
     return facts
+
+
+def _aggregator(port: BondPort, master: Link | None) -> Fact:
+    """That of a port, and that of its bond if it is another one."""
+    used = None
+    if master is not None and master.bond is not None:
+        used = master.bond.aggregator
+    if used is None or used == port.aggregator:
+        return Fact("Aggregator", f"{port.aggregator}")
+    return Fact("Aggregator", f"{port.aggregator} (the bond uses {used})", "warn")
+
+
+def _churn(port: BondPort) -> Fact:
+    """Whether actor and partner agree for long enough (802.1AX churn detection)."""
+    text = f"actor {port.actor_churn or 'unknown'}, partner {port.partner_churn or 'unknown'}"
+    if port.actor_churns or port.partner_churns:
+        text += f" ({port.actor_churns or 0} and {port.partner_churns or 0} times)"
+    has_churned = "churned" in (port.actor_churn, port.partner_churn)
+    return Fact("Churn", text, warn_if(has_churned))
 
 
 def _end(label: str, end: LacpEnd | None, port: BondPort) -> Fact:
     if end is None:
         return Fact(label, absence_reason(port.unreadable.get(label.lower()), None), "dim")
-    numbers = f"key {end.key} · port {end.port} · priority {end.system_priority}, port {end.port_priority}"
-    return Fact(label, f"{partner_text(end.system)} · {numbers}", "warn" if end.system == NO_PARTNER else "normal")
+    parts = [
+        partner_text(end.system),
+        f"key {end.key}",
+        f"port {end.port}",
+        f"priority {end.system_priority}, port {end.port_priority}",
+    ]
+    return Fact(label, " · ".join(parts), warn_if(end.system == NO_PARTNER))
 
 
 def _team(team: Team, snapshot: Snapshot) -> list[Fact]:
@@ -150,12 +191,15 @@ def _team(team: Team, snapshot: Snapshot) -> list[Fact]:
         return [Fact("Mode", absence_reason(team.unreadable.get("mode"), None), "dim")]
     facts = [Fact("Mode", team.mode or "none")]
     if team.mode == "activebackup":
-        active = "none" if team.active_port is None else link_name(team.active_port, snapshot)
-        facts.append(Fact("Active port", active, "warn" if team.active_port is None else "normal"))
-    for one in team.ports:
-        used = {True: ", enabled", False: ", disabled", None: ""}[one.enabled]
-        text = f"{link_name(one.ifindex, snapshot)}: {'link' if one.has_link else 'no link'}{used}"
-        facts.append(Fact("Port", text, "normal" if one.has_link and one.enabled is not False else "warn"))
+        facts.append(_active_port(team.active_port, snapshot))
+    facts += [_team_port(port, snapshot) for port in team.ports]
     if team.mode == "loadbalance":
         facts.append(Fact("LACP", "known to teamd only (teamdctl NAME state)", "dim"))
     return facts
+
+
+def _team_port(port: TeamPort, snapshot: Snapshot) -> Fact:
+    state = "link" if port.has_link else "no link"
+    use = {True: ", enabled", False: ", disabled", None: ""}[port.enabled]
+    is_good = port.has_link and port.enabled is not False
+    return Fact("Port", f"{link_name(port.ifindex, snapshot)}: {state}{use}", warn_if(not is_good))

@@ -6,10 +6,11 @@ Reads nothing; returns sections of unsanitized text.
 from __future__ import annotations
 
 from nictop.model.devices.bridges import bridge_of, default_pvid, filters_vlans, vlans_text
+from nictop.model.devices.links import ports_of
 from nictop.model.facts.filters import netfilter_facts
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import IFF_UP, Tone, on_off
+from nictop.model.text.words import IFF_UP, Tone, on_off, warn_if
 from nictop.probe.records import BridgePort, Link
 
 MAX_PORT_LINES = 32
@@ -29,34 +30,51 @@ def bridge_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if link.kind == "bridge":
         return _bridge(link, snapshot)
     bridge = bridge_of(link, snapshot.links)
-    return () if bridge is None or link.bridge_port is None else _port(link, link.bridge_port, bridge)
+    if bridge is None or link.bridge_port is None:
+        return ()
+    return _port(link, link.bridge_port, bridge)
 
 
 def _bridge(bridge: Link, snapshot: Snapshot) -> tuple[Section, ...]:
+    facts = []
     stp = bridge.details.get("bridge_stp")
-    facts = [] if stp is None else [Fact("STP", on_off(bool(stp)))]
-    filtering = bridge.details.get("bridge_vlan_filtering")
-    if filtering is None:
-        facts.append(Fact("Filtering", "not supported by this kernel", "dim"))
-    else:
-        parts = [on_off(bool(filtering))]
-        if filtering:
-            default = default_pvid(bridge)
-            parts += [str(bridge.details.get("bridge_vlan_protocol", "802.1Q"))]
-            parts += [f"default PVID {default or 'none'}"] if default is not None else []
-        facts.append(Fact("Filtering", " · ".join(parts)))
+    if stp is not None:
+        facts.append(Fact("STP", on_off(bool(stp))))
+    facts.append(_filtering(bridge))
     facts += netfilter_facts(bridge, snapshot)
-    if filtering and bridge.bridge_vlans is not None:
+    is_filtering = bool(bridge.details.get("bridge_vlan_filtering"))
+    if is_filtering and bridge.bridge_vlans is not None:
         facts.append(Fact("VLANs of host", vlans_text(bridge.bridge_vlans)))
-    ports = sorted((one for one in snapshot.links.values() if one.master == bridge.ifindex), key=lambda one: one.name)
+    ports = sorted(ports_of(bridge, snapshot.links), key=lambda port: port.name)
     for port in ports[:MAX_PORT_LINES]:
         if port.bridge_port is not None:
-            state, tone = _state(port, port.bridge_port)
-            shown = f" · {vlans_text(port.bridge_vlans)}" if filtering and port.bridge_vlans is not None else ""
-            facts.append(Fact("Port", f"{port.name}: {state}{shown}", tone))
+            facts.append(_port_fact(port, port.bridge_port, is_filtering=is_filtering))
     if len(ports) > MAX_PORT_LINES:
         facts.append(Fact("Port", f"{len(ports) - MAX_PORT_LINES} more", "dim"))
     return section("Bridge", facts)
+
+
+def _port_fact(link: Link, port: BridgePort, *, is_filtering: bool) -> Fact:
+    """One line about a port. `is_filtering`: its bridge filters VLANs."""
+    state, tone = _state(link, port)
+    text = f"{link.name}: {state}"
+    if is_filtering and link.bridge_vlans is not None:
+        text += f" · {vlans_text(link.bridge_vlans)}"
+    return Fact("Port", text, tone)
+
+
+def _filtering(bridge: Link) -> Fact:
+    """Of VLANs, and the VLAN of frames without a tag."""
+    filtering = bridge.details.get("bridge_vlan_filtering")
+    if filtering is None:
+        return Fact("Filtering", "not supported by this kernel", "dim")
+    parts = [on_off(bool(filtering))]
+    if filtering:
+        parts.append(str(bridge.details.get("bridge_vlan_protocol", "802.1Q")))
+        default = default_pvid(bridge)
+        if default is not None:
+            parts.append(f"default PVID {default or 'none'}")
+    return Fact("Filtering", " · ".join(parts))
 
 
 def _port(link: Link, port: BridgePort, bridge: Link) -> tuple[Section, ...]:
@@ -67,15 +85,14 @@ def _port(link: Link, port: BridgePort, bridge: Link) -> tuple[Section, ...]:
     elif link.bridge_vlans is not None:
         facts.append(Fact("VLANs", vlans_text(link.bridge_vlans)))
     settings = [f"{name} {on_off(getattr(port, field))}" for field, name in PORT_SETTINGS]
-    settings += [
-        f"{name} {on_off(getattr(port, field))}"
-        for field, name, normal in PORT_SETTINGS_IF_CHANGED
-        if getattr(port, field) is not normal
-    ]
+    for field, name, normal in PORT_SETTINGS_IF_CHANGED:
+        value = getattr(port, field)
+        if value is not normal:
+            settings.append(f"{name} {on_off(value)}")
     return section("Bridge port", [*facts, Fact("Settings", " · ".join(settings))])
 
 
 def _state(link: Link, port: BridgePort) -> tuple[str, Tone]:
     """STP state; that of a link without carrier is always disabled."""
     is_usable = bool(link.flags & IFF_UP) and link.carrier is True
-    return port.state, "warn" if is_usable and port.state != "forwarding" else "normal"
+    return port.state, warn_if(is_usable and port.state != "forwarding")

@@ -1,19 +1,20 @@
 """Counters of a netdev: traffic, errors, its queues, and error counters of the driver.
 
-Reads nothing; returns sections of unsanitized text. Totals are since the driver was loaded, rates between the last two
-records.
+Reads nothing; returns sections of unsanitized text. Totals are since the driver was loaded, rates
+between the last two records.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.facts.sections import Fact, Section, section
-from nictop.model.rates.links import QueueRates
+from nictop.model.parts import newest_counters, rates_of_links
+from nictop.model.rates.links import LinkRates, QueueRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual
+from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, warn_if
 from nictop.probe.records import LINK_COUNTERS, Link
 
 MAX_QUEUE_LINES = 16
@@ -22,19 +23,23 @@ MAX_QUEUE_LINES = 16
 MAX_DRIVER_COUNTER_LINES = 40
 
 _ERROR_WORDS = re.compile(
-    r"err(?!ed|upt)|drop|discard|fail|miss|crc|fcs|timeout|no_?buf|no_?desc|out_of|\boob\b|overr|overfl|underr|fifo|collision"
-    r"|abort|lost|full|exceed|invalid|\bbad|_bad|stall|restart|reset|busy|xoff|linearize|too many|giant|oversize"
-    r"|undersize|fragment|jabber|symbol|align|csum_(?:err|bad)|wake|stop|late_coll|starv|storm|expired",
+    r"err(?!ed|upt)|drop|discard|fail|miss|crc|fcs|timeout|no_?buf|no_?desc|"
+    r"out_of|\boob\b|overr|overfl|underr|fifo|collision"
+    r"|abort|lost|full|exceed|invalid|\bbad|_bad|stall|restart|reset|busy|xoff|linearize|too "
+    r"many|giant|oversize"
+    r"|undersize|fragment|jabber|symbol|align|csum_(?:err|bad)|wake|stop|late_coll|starv|storm|"
+    r"expired",
     re.IGNORECASE,
 )
-"""Words in the names of drivers' error counters. Only for display: rules decide what is a problem."""
+"""Words in the names of drivers' error counters. Only for display: rules decide what is a
+problem."""
 
 _SUCCESS_ENDING = re.compile(r"_(?:ok|good)$", re.IGNORECASE)
 """Endings of counters of successful operations: ``rx_full_csum_ok``."""
 
 _QUEUE_HEADING = re.compile(r"([TtRr]x) Queue#")
-"""vmxnet3 has headings among its counters, whose value is the queue number; the indented names after one belong to
-it."""
+"""vmxnet3 has headings among its counters, whose value is the queue number; the indented names
+after one belong to it."""
 
 
 def counter_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -46,56 +51,71 @@ def counter_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
-    numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
-    numbers = numbers if numbers is not None else link.counters
+    numbers = newest_counters(link, snapshot)
     if numbers is None:
         return [Fact("Counters", "not read yet", "dim")]
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
-    rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
-    facts = []
-    for label, side in (("RX", "rx"), ("TX", "tx")):
-        bits = getattr(rates, f"{side}_bits") if rates is not None else None
-        packets = getattr(rates, f"{side}_packets") if rates is not None else None
-        moved = units.bytes_(total.get(f"{side}_bytes"))
-        facts.append(
-            Fact(
-                label,
-                f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · "
-                f"total {moved}, {units.count(total.get(f'{side}_packets'))} packets",
-            )
-        )
+    rates = rates_of_links(snapshot).get(link.ifindex)
+    facts = [traffic_fact("RX", "rx", total, rates), traffic_fact("TX", "tx", total, rates)]
     errors = []
     for name, value in total.items():
-        if value and ("err" in name or "dropped" in name or name in ("collisions", "rx_nohandler")):
-            rate = getattr(rates, name.replace("rx_missed_errors", "rx_missed"), None) if rates is not None else None
-            errors.append(_error_fact(name, value, rate))
-    return facts + (errors or [Fact("Errors", "no errors, drops or missed packets", "good")])
+        if value and _is_loss(name):
+            field = name.replace("rx_missed_errors", "rx_missed")
+            errors.append(_error_fact(name, value, getattr(rates, field, None)))
+    if not errors:
+        errors = [Fact("Errors", "no errors, drops or missed packets", "good")]
+    return facts + errors
+
+
+def traffic_fact(
+    label: str, side: str, total: Mapping[str, int], rates: LinkRates | VfRates | None
+) -> Fact:
+    """Rates and totals of one direction of a link or VF. `total`: by name of the counter."""
+    bits = units.bits_per_second(getattr(rates, f"{side}_bits", None))
+    packets = units.packets_per_second(getattr(rates, f"{side}_packets", None))
+    moved = units.bytes_(total.get(f"{side}_bytes"))
+    number = units.count(total.get(f"{side}_packets"))
+    return Fact(label, f"{bits} · {packets} · total {moved}, {number} packets")
+
+
+def _is_loss(name: str) -> bool:
+    """By the name of a counter of the kernel."""
+    return "err" in name or "dropped" in name or name in ("collisions", "rx_nohandler")
 
 
 def _error_fact(name: str, value: int, rate: float | None) -> Fact:
     """The name is in the text because it is longer than the 15 cells of a label."""
-    now = f" · {units.per_second(rate)}" if rate is not None else ""
-    return Fact("Errors", f"{name} {units.count(value)}{now}", "warn" if rate else "normal")
+    text = f"{name} {units.count(value)}"
+    if rate is not None:
+        text += f" · {units.per_second(rate)}"
+    return Fact("Errors", text, warn_if(rate))
 
 
 def _queue_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
-    queues = snapshot.rates.queues.get(link.ifindex, ()) if snapshot.rates is not None else ()
+    if snapshot.rates is None:
+        return []
+    queues = snapshot.rates.queues.get(link.ifindex, ())
     shown: Sequence[QueueRates] = queues
     if len(queues) > MAX_QUEUE_LINES:
         shown = sorted(queues, key=lambda queue: -(queue.bits or 0.0))[:MAX_QUEUE_LINES]
-    facts = [Fact(f"{queue.direction} {queue.queue}", _queue_text(queue), _queue_tone(queue)) for queue in shown]
+    facts = [
+        Fact(f"{queue.direction} {queue.queue}", _queue_text(queue), _queue_tone(queue))
+        for queue in shown
+    ]
     if len(queues) > len(shown):
         facts.append(Fact("More", f"{len(queues) - len(shown)} queues with less traffic", "dim"))
     return facts
 
 
 def _queue_text(queue: QueueRates) -> str:
-    drops = f" · drops {units.per_second(queue.drops)}" if queue.drops is not None else ""
-    return f"{units.bits_per_second(queue.bits)} · {units.packets_per_second(queue.packets)}{drops}"
+    parts = [units.bits_per_second(queue.bits), units.packets_per_second(queue.packets)]
+    if queue.drops is not None:
+        parts.append(f"drops {units.per_second(queue.drops)}")
+    return " · ".join(parts)
 
 
 def _queue_tone(queue: QueueRates) -> Tone:
-    return "warn" if queue.drops else "normal"
+    return warn_if(queue.drops)
 
 
 def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
@@ -103,27 +123,59 @@ def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     if not names and is_virtual(link):
         return []
     if names is None:
-        why = absence_reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
-        return [Fact("Counters", why, "dim")]
-    values = snapshot.counters.driver.get(link.ifindex) if snapshot.counters is not None else None
-    if values is None or len(values) != len(names):
-        values = link.ethtool.driver_counters
+        return [_absent_counters(link, "driver_counter_names")]
     if not names:
         return [Fact("Counters", "none in this driver", "dim")]
-    if values is None or len(values) != len(names):
-        return [
-            Fact("Counters", absence_reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")
-        ]
-    rates = snapshot.rates.driver.get(link.ifindex, ()) if snapshot.rates is not None else ()
-    facts = [
-        _error_fact(name, values[index], rates[index] if len(rates) == len(names) else None)
-        for index, name in enumerate(queue_names(names, values))
-        if values[index] and is_error_counter(name) and not _QUEUE_HEADING.fullmatch(names[index].strip())
-    ]
-    if len(facts) > MAX_DRIVER_COUNTER_LINES:
-        more = len(facts) - MAX_DRIVER_COUNTER_LINES
-        facts = [*facts[:MAX_DRIVER_COUNTER_LINES], Fact("More", f"{more} non-zero counters", "dim")]
-    return facts or [Fact("Errors", f"all error counters 0 ({len(names)} driver counters)", "good")]
+    values = _driver_values(link, snapshot, len(names))
+    if values is None:
+        return [_absent_counters(link, "driver_counters")]
+    facts = _driver_errors(names, values, _driver_rates(link, snapshot, len(names)))
+    if not facts:
+        text = f"all error counters 0 ({len(names)} driver counters)"
+        return [Fact("Errors", text, "good")]
+    more = len(facts) - MAX_DRIVER_COUNTER_LINES
+    if more > 0:
+        facts[MAX_DRIVER_COUNTER_LINES:] = [Fact("More", f"{more} non-zero counters", "dim")]
+    return facts
+
+
+def _driver_errors(
+    names: Sequence[str], values: Sequence[int], rates: Sequence[float | None]
+) -> list[Fact]:
+    """Error counters of a driver that are not 0."""
+    facts = []
+    for index, name in enumerate(queue_names(names, values)):
+        if not values[index] or _QUEUE_HEADING.fullmatch(names[index].strip()):
+            continue
+        if is_error_counter(name):
+            facts.append(_error_fact(name, values[index], rates[index]))
+    return facts
+
+
+def _driver_rates(link: Link, snapshot: Snapshot, number: int) -> Sequence[float | None]:
+    """The rates of so many counters; all unknown if they do not fit."""
+    rates: Sequence[float | None] = ()
+    if snapshot.rates is not None:
+        rates = snapshot.rates.driver.get(link.ifindex, ())
+    if len(rates) != number:
+        return [None] * number
+    return rates
+
+
+def _driver_values(link: Link, snapshot: Snapshot, number: int) -> Sequence[int] | None:
+    """The newest values of so many counters; None: none fit their names."""
+    candidates = [link.ethtool.driver_counters]
+    if snapshot.counters is not None:
+        candidates.insert(0, snapshot.counters.driver.get(link.ifindex))
+    for values in candidates:
+        if values is not None and len(values) == number:
+            return values
+    return None
+
+
+def _absent_counters(link: Link, field: str) -> Fact:
+    why = absence_reason(link.ethtool.unreadable.get(field), driver_name(link))
+    return Fact("Counters", why, "dim")
 
 
 def is_error_counter(name: str) -> bool:
@@ -132,8 +184,8 @@ def is_error_counter(name: str) -> bool:
 
 
 def queue_names(names: Sequence[str], values: Sequence[int]) -> Iterator[str]:
-    """Names with their queue: after vmxnet3's heading ``Tx Queue#`` of value 2, the indented `` ring full`` becomes
-    ``tx queue 2 ring full``. Names of other drivers do not change."""
+    """Names with their queue: after vmxnet3's heading ``Tx Queue#`` of value 2, the indented ``
+    ring full`` becomes ``tx queue 2 ring full``. Names of other drivers do not change."""
     queue = ""
     for name, value in zip(names, values, strict=True):
         heading = _QUEUE_HEADING.fullmatch(name.strip())

@@ -5,11 +5,15 @@ Reads nothing; returns a section of unsanitized text.
 
 from __future__ import annotations
 
+from collections import Counter
+
+from nictop.model.devices.links import link_at
 from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.parts import threads_of
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import count_noun
+from nictop.model.text.words import count_noun, warn_if
 
 MAX_WAIT_SHARE = 0.05
 """CPU ready or co-stop of a virtual machine above which it is highlighted."""
@@ -17,36 +21,48 @@ MAX_WAIT_SHARE = 0.05
 
 def machine_section(snapshot: Snapshot) -> tuple[Section, ...]:
     """One line for each virtual machine that has a port or a VF."""
-    threads = snapshot.inventory.threads if snapshot.inventory is not None else ()
-    vcpus: dict[int, int] = {}
-    for thread in threads:
-        if thread.kind == "vcpu":
-            vcpus[thread.pid] = vcpus.get(thread.pid, 0) + 1
+    vcpus = Counter(thread.pid for thread in threads_of(snapshot) if thread.kind == "vcpu")
+    functions = _functions_of_machines(snapshot)
+    facts = []
+    machines = [consumer for consumer in cpu_consumers(snapshot) if consumer.kind == "machine"]
+    for machine in sorted(machines, key=lambda one: one.name):
+        ports = [ifindex for ifindex in machine.links if ifindex in snapshot.links]
+        parts = [
+            count_noun(vcpus[machine.pid], "vCPU"),
+            *_cpu_texts(machine),
+            *(_port_text(ifindex, snapshot) for ifindex in ports),
+            *functions.pop(machine.name, []),
+        ]
+        is_slow = max(machine.ready or 0.0, machine.costop or 0.0) > MAX_WAIT_SHARE
+        facts.append(Fact(machine.name, " · ".join(parts), warn_if(is_slow)))
+    for name, own in sorted(functions.items()):
+        facts.append(Fact(name, " · ".join(["CPU not reported", *own])))
+    return section("Virtual machines", facts)
+
+
+def _functions_of_machines(snapshot: Snapshot) -> dict[str, list[str]]:
+    """Virtual machine → its VFs."""
     functions: dict[str, list[str]] = {}
     for link in snapshot.links.values():
-        for one in link.virtual_functions:
-            if one.machine is not None:
-                functions.setdefault(one.machine, []).append(f"VF {one.number} of {link.name}")
-    facts = []
-    machines = [one for one in cpu_consumers(snapshot) if one.kind == "machine"]
-    for machine in sorted(machines, key=lambda one: one.name):
-        parts = [count_noun(vcpus.get(machine.pid, 0), "vCPU"), *_cpu_texts(machine)]
-        parts += [_port_text(ifindex, snapshot) for ifindex in machine.links if ifindex in snapshot.links]
-        parts += functions.pop(machine.name, [])
-        is_slow = max(machine.ready or 0.0, machine.costop or 0.0) > MAX_WAIT_SHARE
-        facts.append(Fact(machine.name, " · ".join(parts), "warn" if is_slow else "normal"))
-    facts += [Fact(name, " · ".join(["CPU not reported", *found])) for name, found in sorted(functions.items())]
-    return section("Virtual machines", facts) if facts else ()
+        for vf in link.virtual_functions:
+            if vf.machine is not None:
+                functions.setdefault(vf.machine, []).append(f"VF {vf.number} of {link.name}")
+    return functions
 
 
 def _cpu_texts(machine: CpuConsumer) -> list[str]:
     if machine.total is None:
         return ["no rates yet"]
-    ready, costop = (units.UNKNOWN if one is None else units.percentage(one) for one in (machine.ready, machine.costop))
-    return [f"{units.percentage(machine.total)} of a CPU", f"CPU ready {ready}", f"co-stop {costop}"]
+    return [
+        f"{units.percentage(machine.total)} of a CPU",
+        f"CPU ready {units.percentage(machine.ready)}",
+        f"co-stop {units.percentage(machine.costop)}",
+    ]
 
 
 def _port_text(ifindex: int, snapshot: Snapshot) -> str:
     link = snapshot.links[ifindex]
-    uplink = snapshot.links.get(link.lower) if link.lower is not None else None
-    return f"{link.name} by {uplink.name}" if uplink is not None else link.name
+    uplink = link_at(link.lower, snapshot.links)
+    if uplink is None:
+        return link.name
+    return f"{link.name} by {uplink.name}"

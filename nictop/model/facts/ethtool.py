@@ -1,4 +1,5 @@
-"""ethtool values of a netdev: channels, rings, coalescing, offloads, RSS, pause, FEC, EEE, transceiver.
+"""ethtool values of a netdev: channels, rings, coalescing, offloads, RSS, pause, FEC, EEE,
+transceiver.
 
 Reads nothing; returns sections of unsanitized text. Absent parts are listed with the reason.
 """
@@ -17,8 +18,17 @@ from nictop.model.facts.ethtool_settings import (
 from nictop.model.facts.hardware import lane_texts, module_text
 from nictop.model.facts.sections import Fact, Section, absences, section
 from nictop.model.queues.counts import receive_channels
-from nictop.model.text.words import driver_name, is_virtual, on_off
-from nictop.probe.records import Channels, Ethtool, Feature, Link, Module, PciFunction, Rings
+from nictop.model.text.words import dim_if, driver_name, is_virtual, on_off, warn_if
+from nictop.probe.records import (
+    Channels,
+    Ethtool,
+    Feature,
+    Link,
+    LinkSettings,
+    Module,
+    PciFunction,
+    Rings,
+)
 
 PART_NAMES = {
     "settings": "speed",
@@ -38,19 +48,23 @@ PART_NAMES = {
 
 def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
     ethtool = link.ethtool
-    names = {
-        field: name
-        for field, name in PART_NAMES.items()
-        if getattr(ethtool, field) is None and not (field == "settings" and not is_virtual(link))
-    }
-    if is_virtual(link) and "module" not in ethtool.unreadable:
+    names = {field: name for field, name in PART_NAMES.items() if getattr(ethtool, field) is None}
+    if not is_virtual(link):
+        names.pop("settings", None)  # the line of the speed says it
+    elif "module" not in ethtool.unreadable:
         names.pop("module", None)  # virtual links have no transceiver
     missing = absences(names, ethtool.unreadable, driver_name(link, pci))
+    offloads: list[Fact] = []
+    if ethtool.features is not None:
+        offloads = offload_facts(ethtool.features)
+    module: list[Fact] = []
+    if ethtool.module is not None:
+        module = _module_facts(ethtool.module)
     return (
         *section("Queues", _queue_facts(ethtool)),
-        *section("Offloads", offload_facts(ethtool.features) if ethtool.features is not None else ()),
+        *section("Offloads", offloads),
         *section("Link parameters", _parameter_facts(ethtool)),
-        *section("Module", _module_facts(ethtool.module) if ethtool.module is not None else ()),
+        *section("Module", module),
         *section("Not available", missing),
     )
 
@@ -66,31 +80,32 @@ def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     if ethtool.rss is not None:
         text, tone = rss_text(ethtool.rss, receive_channels(ethtool.channels))
         facts.append(Fact("RSS", text, tone))
-        key = f", key {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
-        facts.append(Fact("RSS hash", f"{ethtool.rss.hash_function or 'unknown'}{key}"))
+        hashing = ethtool.rss.hash_function or "unknown"
+        if ethtool.rss.key_length:
+            hashing += f", key {ethtool.rss.key_length} bytes"
+        facts.append(Fact("RSS hash", hashing))
     return facts
 
 
 def channel_text(channels: Channels) -> str:
     """``combined 2 of 4 · other 1 of 1``; kinds that the driver does not have are left out."""
-    kinds = (
+    parts = present_and_maximum(
         ("combined", channels.combined, channels.max_combined),
         ("rx", channels.rx, channels.max_rx),
         ("tx", channels.tx, channels.max_tx),
         ("other", channels.other, channels.max_other),
     )
-    return " · ".join(_of(name, now, maximum) for name, now, maximum in kinds if now or maximum) or "none"
+    return " · ".join(parts) or "none"
 
 
 def ring_text(rings: Rings) -> str:
     """``rx 512 of 4096 · tx 512 of 4096``"""
-    kinds = (
+    parts = present_and_maximum(
         ("rx", rings.rx, rings.max_rx),
         ("rx mini", rings.rx_mini, rings.max_rx_mini),
         ("rx jumbo", rings.rx_jumbo, rings.max_rx_jumbo),
         ("tx", rings.tx, rings.max_tx),
     )
-    parts = [_of(name, now, maximum) for name, now, maximum in kinds if now or maximum]
     if rings.rx_buffer_length:
         parts.append(f"rx buffer {rings.rx_buffer_length} bytes")
     if rings.tcp_data_split not in (None, "unknown"):
@@ -98,38 +113,44 @@ def ring_text(rings: Rings) -> str:
     return " · ".join(parts) or "none"
 
 
-def _of(name: str, now: int | None, maximum: int | None) -> str:
-    return f"{name} {now if now is not None else '?'}" + (f" of {maximum}" if maximum is not None else "")
+def present_and_maximum(
+    *kinds: tuple[str, int | None, int | None], between: str = " of "
+) -> list[str]:
+    """``combined 2 of 4``: (name, present number, maximum) of each kind that the driver has."""
+    parts = []
+    for name, now, maximum in kinds:
+        if not now and not maximum:
+            continue
+        number = "?" if now is None else str(now)
+        if maximum is not None:
+            number += f"{between}{maximum}"
+        parts.append(f"{name} {number}")
+    return parts
 
 
 def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
-    """First the offloads that differ from usual, then those that are on, those that are off, and the features of no
-    offload."""
+    """First the offloads that differ from usual, then those that are on, those that are off, and
+    the features of no offload."""
     states = offload_states(features)
-    facts = [
-        Fact(
-            "Unusual",
-            f"{state.offload.name} {state.text}",
-            "dim" if state.fixed else "warn",
-        )
-        for state in states
-        if state.unusual
-    ]
-    if not facts and states:
-        facts.append(Fact("Unusual", "none", "good"))
-    facts += [
-        Fact("Refused", f"{state.offload.name} {state.text}", "warn")
-        for state in states
-        if state.refused and not state.unusual
-    ]
-    for active in (True, False):
-        names = [
-            state.offload.name + (" [fixed]" if state.fixed else "")
-            for state in states
-            if state.active is active and not state.unusual and not state.refused
-        ]
-        if names:
-            facts.append(Fact(on_off(active).capitalize(), ", ".join(names)))
+    unusual: list[Fact] = []
+    refused: list[Fact] = []
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for state in states:
+        text = f"{state.offload.name} {state.text}"
+        if state.unusual:
+            unusual.append(Fact("Unusual", text, "dim" if state.fixed else "warn"))
+        elif state.refused:
+            refused.append(Fact("Refused", text, "warn"))
+        else:
+            suffix = " [fixed]" if state.fixed else ""
+            names[state.active].append(state.offload.name + suffix)
+    if states and not unusual:
+        unusual.append(Fact("Unusual", "none", "good"))
+    facts = unusual + refused
+    if names[True]:
+        facts.append(Fact("On", ", ".join(names[True])))
+    if names[False]:
+        facts.append(Fact("Off", ", ".join(names[False])))
     others = other_features(features)
     facts.append(Fact("Also on", ", ".join(others) or "none", "dim"))
     return facts
@@ -144,27 +165,36 @@ def _parameter_facts(ethtool: Ethtool) -> list[Fact]:
     if ethtool.eee is not None:
         facts.append(Fact("EEE", eee_text(ethtool.eee)))
     if ethtool.private_flags:
-        facts.append(
-            Fact("Private flags", ", ".join(f"{name} {on_off(flag)}" for name, flag in ethtool.private_flags.items()))
-        )
+        flags = [f"{name} {on_off(flag)}" for name, flag in ethtool.private_flags.items()]
+        facts.append(Fact("Private flags", ", ".join(flags)))
     if ethtool.settings is not None:
-        for label, modes in (("Advertised", ethtool.settings.advertised), ("Link partner", ethtool.settings.partner)):
-            if modes:
-                facts.append(Fact(label, ", ".join(modes), "dim"))
+        facts += _mode_facts(ethtool.settings)
+    return facts
+
+
+def _mode_facts(settings: LinkSettings) -> list[Fact]:
+    """Link modes of both ends."""
+    facts = []
+    if settings.advertised:
+        facts.append(Fact("Advertised", ", ".join(settings.advertised), "dim"))
+    if settings.partner:
+        facts.append(Fact("Link partner", ", ".join(settings.partner), "dim"))
     return facts
 
 
 def _module_facts(module: Module) -> list[Fact]:
-    facts = [Fact("Module", module_text(module)), Fact("Serial", module.serial or "none", "dim")]
-    health = [
-        f"{value:g} {unit}" for value, unit in ((module.temperature, "°C"), (module.voltage, "V")) if value is not None
+    health = []
+    if module.temperature is not None:
+        health.append(f"{module.temperature:g} °C")
+    if module.voltage is not None:
+        health.append(f"{module.voltage:g} V")
+    diagnostics = " · ".join(health) or "not supported by this module"
+    facts = [
+        Fact("Module", module_text(module)),
+        Fact("Serial", module.serial or "none", "dim"),
+        Fact("Diagnostics", diagnostics, dim_if(not health)),
     ]
-    facts.append(
-        Fact("Diagnostics", " · ".join(health) or "not supported by this module", "normal" if health else "dim")
-    )
-    for number, text in enumerate(lane_texts(module.lanes)):
-        dark = "no light" in text
-        facts.append(
-            Fact(f"Lane {number + 1}" if len(module.lanes) > 1 else "Optics", text, "warn" if dark else "normal")
-        )
+    for number, text in enumerate(lane_texts(module.lanes), 1):
+        label = f"Lane {number}" if len(module.lanes) > 1 else "Optics"
+        facts.append(Fact(label, text, warn_if("no light" in text)))
     return facts

@@ -1,16 +1,18 @@
 """Texts for ethtool values: offloads, coalescing, receive side scaling, pause, FEC, EEE.
 
-Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it is displayed.
+Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it
+is displayed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from nictop.model.text import units
-from nictop.model.text.words import Tone, on_off
+from nictop.model.text.words import Tone, count_noun, on_off, warn_if
 from nictop.probe.records import Eee, Feature, Fec, Pause, Rss
 
 
@@ -50,7 +52,8 @@ class OffloadState:
     fixed: bool
     """None of its features can be changed."""
     refused: bool
-    """A feature was requested that is neither active nor fixed: the kernel or the driver disabled it again."""
+    """A feature was requested that is neither active nor fixed: the kernel or the driver disabled
+    it again."""
 
     @property
     def unusual(self) -> bool:
@@ -59,79 +62,95 @@ class OffloadState:
     @property
     def text(self) -> str:
         """As ethtool prints it: ``on``, ``off [fixed]``, ``off [requested on]``."""
-        return on_off(self.active) + (" [fixed]" if self.fixed else " [requested on]" if self.refused else "")
+        state = on_off(self.active)
+        if self.fixed:
+            return f"{state} [fixed]"
+        if self.refused:
+            return f"{state} [requested on]"
+        return state
 
 
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
-    """The offloads of these features, those that differ from usual first; offloads without any feature are absent."""
+    """The offloads of these features, those that differ from usual first; offloads without any
+    feature are absent."""
     states = []
     for offload in ETHTOOL_OFFLOADS:
-        members = [one for one in features if any(fnmatchcase(one.name, pattern) for pattern in offload.features)]
+        members = [feature for feature in features if _belongs(feature, offload.features)]
         if members:
-            active = any(one.active for one in members)
-            changeable = [one for one in members if not one.fixed]
-            refused = not active and any(one.wanted for one in changeable)
+            active = any(feature.active for feature in members)
+            changeable = [feature for feature in members if not feature.fixed]
+            refused = not active and any(feature.wanted for feature in changeable)
             states.append(OffloadState(offload, active, not changeable, refused))
     return tuple(sorted(states, key=lambda state: not state.unusual))
 
 
+def _belongs(feature: Feature, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(feature.name, pattern) for pattern in patterns)
+
+
 def other_features(features: Sequence[Feature]) -> tuple[str, ...]:
     """Names of the active features that belong to no offload of the table."""
-    patterns = [pattern for offload in ETHTOOL_OFFLOADS for pattern in offload.features]
-    return tuple(
-        one.name for one in features if one.active and not any(fnmatchcase(one.name, pattern) for pattern in patterns)
-    )
+    patterns: list[str] = []
+    for offload in ETHTOOL_OFFLOADS:
+        patterns += offload.features
+    active = [feature for feature in features if feature.active]
+    return tuple(feature.name for feature in active if not _belongs(feature, patterns))
 
 
 def pause_text(pause: Pause) -> str:
-    counted = [
-        f"{name} {units.count(number)} frames"
-        for name, number in (("rx", pause.rx_frames), ("tx", pause.tx_frames))
-        if number is not None
-    ]
-    return " · ".join(
-        [f"rx {on_off(pause.rx)}, tx {on_off(pause.tx)}, autonegotiation {on_off(pause.autonegotiation)}", *counted]
-    )
+    autonegotiation = on_off(pause.autonegotiation)
+    parts = [f"rx {on_off(pause.rx)}, tx {on_off(pause.tx)}, autonegotiation {autonegotiation}"]
+    if pause.rx_frames is not None:
+        parts.append(f"rx {units.count(pause.rx_frames)} frames")
+    if pause.tx_frames is not None:
+        parts.append(f"tx {units.count(pause.tx_frames)} frames")
+    return " · ".join(parts)
 
 
 def fec_text(fec: Fec) -> str:
-    configured = ", ".join((*(("auto",) if fec.automatic else ()), *fec.configured)) or "none"
-    return f"active: {fec.active or 'none'} · configured: {configured}"
+    configured = [*fec.configured]
+    if fec.automatic:
+        configured.insert(0, "auto")
+    return f"active: {fec.active or 'none'} · configured: {', '.join(configured) or 'none'}"
 
 
 def eee_text(eee: Eee) -> str:
     if not eee.enabled:
         return "disabled"
-    timer = f", tx LPI after {eee.tx_timer} µs" if eee.tx_low_power and eee.tx_timer is not None else ""
-    return f"enabled, {'active' if eee.active else 'not active'}{timer}"
+    text = f"enabled, {'active' if eee.active else 'not active'}"
+    if eee.tx_low_power and eee.tx_timer is not None:
+        text += f", tx LPI after {eee.tx_timer} µs"
+    return text
 
 
 def rss_text(rss: Rss, queues: int) -> tuple[str, Tone]:
-    """``128 entries over 4 queues, even``; `queues`: number of receive queues of the link, 0: not known."""
+    """``128 entries over 4 queues, even``; `queues`: number of receive queues of the link, 0: not
+    known."""
     if not rss.indirection:
         return "indirection table not reported by the driver", "dim"
-    weights: dict[int, int] = {}
-    for queue in rss.indirection:
-        weights[queue] = weights.get(queue, 0) + 1
+    weights = Counter(rss.indirection)
     used = len(weights)
-    idle = used < queues
-    over = f"{used} of {queues} queues" if idle else f"{used} queue{'' if used == 1 else 's'}"
-    even = max(weights.values()) - min(weights.values()) <= 1
-    spread = "" if used == 1 else ", even" if even else ", uneven"
-    return f"{len(rss.indirection)} entries over {over}{spread}", "warn" if idle or not even else "normal"
+    is_idle = used < queues
+    over = f"{used} of {queues} queues" if is_idle else count_noun(used, "queue")
+    is_even = max(weights.values()) - min(weights.values()) <= 1
+    parts = [f"{len(rss.indirection)} entries over {over}"]
+    if used > 1:
+        parts.append("even" if is_even else "uneven")
+    return ", ".join(parts), warn_if(is_idle or not is_even)
 
 
 COALESCING_FIRST = ("adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames")
 
 
 def coalescing_text(coalescing: Mapping[str, int]) -> str:
-    """``adaptive-rx off · rx-usecs 50``: the most used parameters first, then those that are not 0."""
+    """``adaptive-rx off · rx-usecs 50``: the most used parameters first, then those that are not
+    0."""
     names = [name for name in COALESCING_FIRST if name in coalescing]
     names += [name for name, value in coalescing.items() if value and name not in COALESCING_FIRST]
-    return " · ".join(
-        f"{name} {on_off(bool(coalescing[name])) if _is_switch(name) else coalescing[name]}" for name in names
-    )
+    return " · ".join(f"{name} {_parameter_text(name, coalescing[name])}" for name in names)
 
 
-def _is_switch(name: str) -> bool:
-    return name.startswith(("adaptive-", "cqe-mode-"))
+def _parameter_text(name: str, value: int) -> str:
+    if name.startswith(("adaptive-", "cqe-mode-")):
+        return on_off(bool(value))
+    return str(value)

@@ -1,23 +1,25 @@
 """Everything known of one row of the device tree, for the Link panel and the report.
 
-Reads nothing; `link_facts(row, snapshot)` returns sections of unsanitized text for a host, a PCI function, a virtual
-function, a netdev or a group.
+Reads nothing; `link_facts(row, snapshot)` returns sections of unsanitized text for a host, a PCI
+function, a virtual function, a netdev or a group.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.rights import restriction_text
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.bonds import bond_sections
 from nictop.model.facts.bridges import bridge_section
-from nictop.model.facts.counters import counter_sections
+from nictop.model.facts.counters import counter_sections, traffic_fact
 from nictop.model.facts.devlink import devlink_section
 from nictop.model.facts.esxi import machine_section
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.filters import filter_section
+from nictop.model.facts.guests import guest_section, owner_of
 from nictop.model.facts.hardware import (
     aspm_text,
     driver_text,
@@ -35,34 +37,66 @@ from nictop.model.facts.lldp import lldp_sections
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
 from nictop.model.facts.routing import routing_section
 from nictop.model.facts.sections import Fact, Section, section
-from nictop.model.facts.summary import summary_section
-from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.facts.summary import age_facts, summary_section
+from nictop.model.parts import unreadable_sources
+from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import (
     absence_reason,
+    address_text,
     count_noun,
+    dim_if,
     driver_name,
     hypervisor_text,
     is_esxi,
     is_virtual,
     on_off,
     state_text,
+    warn_if,
 )
-from nictop.probe.records import NOT_OFFERED_BY_ESXI, VF_COUNTERS, Link, PciFunction, Unreadable
+from nictop.probe.records import (
+    NOT_OFFERED_BY_ESXI,
+    VF_COUNTERS,
+    Hello,
+    Link,
+    PciFunction,
+    Platform,
+    Unreadable,
+    VirtualFunction,
+)
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
 LINK_OF_FAILURE = re.compile(r"ifindex ([0-9]{1,10}):")
-"""Begins the detail of counters that could not be read of one link (`nictop.probe.counters.reader`)."""
+"""Begins the detail of counters that could not be read of one link
+(`nictop.probe.counters.reader`)."""
 
+COUNTER_NAMES = {"queues": "queue counters", "links": "link counters", "cpus": "CPU counters"}
+"""Field of `Counters` → what is in it."""
 MAX_MEMBERS = 40
 """Listed interfaces of a group."""
+PLATFORM_FIELDS = {
+    "Vendor": "system_vendor",
+    "Product": "product_name",
+    "Distribution": "distribution",
+    "CPUs online": "online_cpus",
+    "CPUs possible": "possible_cpus",
+    "NUMA nodes": "numa_nodes",
+}
+"""Label → field of the platform."""
+SHOWN_ABOVE = {"link", "sriov", "numa_node", "iommu_group"}
+"""Fields of a PCI function whose lines say why they could not be read."""
 EXPERIMENTAL_ESXI = "experimental: not tested on a real ESXi host"
 
 
 def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     """Sections for any kind of row, the most important first; never empty, and no fact is blank."""
+    first, *others = _row_sections(row, snapshot)
+    return (replace(first, facts=(*age_facts(snapshot), *first.facts)), *others)
+
+
+def _row_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.kind == "host":
         return _host_sections(snapshot)
     if row.kind == "group":
@@ -71,17 +105,20 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.link is not None:
         sections += summary_section(row.link, row.pci, snapshot)
         sections += profile_sections(row.link, snapshot)
+        sections += guest_section(row, snapshot)
         sections += bridge_section(row.link, snapshot)
         sections += state_section(row.link, snapshot)
         sections += bond_sections(row.link, snapshot)
         sections += lldp_sections(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
-        if row.link.type != ARPHRD_VOID:
+        if not is_unread_link(row.link):
             sections += ethtool_sections(row.link, row.pci)
         sections += counter_sections(row.link, snapshot)
     if row.kind == "vf" or row.vf is not None:
         sections += _vf_section(row, snapshot)
+    if row.link is None:
+        sections += guest_section(row, snapshot)
     sections += devlink_section(row, snapshot)
     if row.pci is not None:
         sections += pci_section(row.pci)
@@ -91,7 +128,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
 
 def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.key == "group:pending":
-        members = [link for link in snapshot.links.values() if link.type == ARPHRD_VOID]
+        members = [link for link in snapshot.links.values() if is_unread_link(link)]
         text = "only name and state are known: inventory pending"
     else:
         members = [link for link in snapshot.links.values() if is_virtual(link)]
@@ -105,126 +142,130 @@ def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
 
 def _member_text(link: Link) -> str:
     """``up · bridge · MTU 1500 · 10.0.0.1/24``: what is known of it."""
-    addresses = [f"{one.address}/{one.prefix_length}" for one in link.addresses]
+    addresses = map(address_text, link.addresses)
     mtu = f"MTU {link.mtu}" if link.mtu else ""
     return " · ".join(filter(None, (state_text(link)[0], link.kind or "", mtu, *addresses)))
 
 
 def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
-    facts = [Fact("State", f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state)]
+    state = f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state
+    facts = [Fact("State", state)]
     if snapshot.inventory is None:
         return section("Host", [*facts, Fact("Platform", "inventory pending", "dim")])
     platform = snapshot.inventory.platform
-    unreadable = platform.unreadable
-    facts.append(Fact("Platform", hypervisor_text(platform)))
-    for label, field in (
-        ("Vendor", "system_vendor"),
-        ("Product", "product_name"),
-        ("Distribution", "distribution"),
-        ("CPUs online", "online_cpus"),
-        ("CPUs possible", "possible_cpus"),
-        ("NUMA nodes", "numa_nodes"),
-    ):
-        value = getattr(platform, field)
-        facts.append(Fact(label, value or _absence(unreadable, field), "normal" if value else "dim"))
-    groups = platform.iommu_groups
-    facts.append(
-        Fact(
-            "IOMMU",
-            _absence(unreadable, "iommu_groups")
-            if groups is None
-            else count_noun(groups, "group")
-            if groups
-            else "off",
-        )
-    )
-    hello = snapshot.hello
-    if hello is not None:
-        facts.append(Fact("Kernel", f"{hello.kernel} {hello.machine}"))
-        rights = "root" if hello.euid == 0 else f"user {hello.euid} (not root)"
-        if is_esxi(platform):
-            facts.append(Fact("Probe", "none: outputs of esxcli and net-stats"))
-            facts.append(Fact("Support", EXPERIMENTAL_ESXI, "warn"))
-        else:
-            facts.append(Fact("Probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
-            facts += [Fact("Read-only", text) for text in (restriction_text(snapshot),) if text]
-    absent = [source for source, why in _failed(snapshot) if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI]
-    failed = [Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim")] if absent else []
-    failed += [
-        Fact("Not readable", _failure_text(source, why, snapshot), "warn")
-        for source, why in _failed(snapshot)
-        if source not in absent
-    ]
-    errors = [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
+    facts += _platform_facts(platform)
+    if snapshot.hello is not None:
+        facts += _probe_facts(snapshot.hello, snapshot, platform)
+    facts += _failure_facts(snapshot, platform)
+    facts += [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
-    messages = other_messages_section(snapshot)
-    host = section("Host", [*facts, *failed, *errors])
-    network = (*routing_section(snapshot), *filter_section(snapshot))
-    return (*host, *machines, *network, *host_profile_sections(snapshot), *messages)
+    return (
+        *section("Host", facts),
+        *machines,
+        *routing_section(snapshot),
+        *filter_section(snapshot),
+        *host_profile_sections(snapshot),
+        *other_messages_section(snapshot),
+    )
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
-    inventory = snapshot.inventory.unreadable if snapshot.inventory is not None else {}
-    counters = snapshot.counters.unreadable if snapshot.counters is not None else {}
-    return [*inventory.items(), *counters.items()]
+    failed = [*unreadable_sources(snapshot).items()]
+    if snapshot.counters is not None:
+        for field, why in snapshot.counters.unreadable.items():
+            failed.append((COUNTER_NAMES.get(field, f"{field} counters"), why))
+    return failed
+
+
+def _platform_facts(platform: Platform) -> list[Fact]:
+    """Machine and system, with the reason for each value that is absent."""
+    facts = [Fact("Platform", hypervisor_text(platform))]
+    for label, field in PLATFORM_FIELDS.items():
+        value = getattr(platform, field)
+        text = value or _absence(platform.unreadable, field)
+        facts.append(Fact(label, text, dim_if(not value)))
+    facts.append(Fact("IOMMU", _iommu_text(platform)))
+    return facts
+
+
+def _iommu_text(platform: Platform) -> str:
+    groups = platform.iommu_groups
+    if groups is None:
+        return _absence(platform.unreadable, "iommu_groups")
+    if not groups:
+        return "off"
+    return count_noun(groups, "group")
+
+
+def _probe_facts(hello: Hello, snapshot: Snapshot, platform: Platform) -> list[Fact]:
+    """The kernel, and what reads the host with which rights."""
+    facts = [Fact("Kernel", f"{hello.kernel} {hello.machine}")]
+    if is_esxi(platform):
+        facts.append(Fact("Probe", "none: outputs of esxcli and net-stats"))
+        facts.append(Fact("Support", EXPERIMENTAL_ESXI, "warn"))
+        return facts
+    rights = "root" if hello.euid == 0 else f"user {hello.euid} (not root)"
+    program = f"nictop {hello.version}, Python {hello.python}"
+    facts.append(Fact("Probe", f"{program}, pid {hello.pid}, {rights}"))
+    restriction = restriction_text(snapshot)
+    if restriction:
+        facts.append(Fact("Read-only", restriction))
+    return facts
+
+
+def _failure_facts(snapshot: Snapshot, platform: Platform) -> list[Fact]:
+    """What ESXi does not offer, in one line, and what could not be read."""
+    absent, facts = [], []
+    for source, why in _failed(snapshot):
+        if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI:
+            absent.append(source)
+        else:
+            facts.append(Fact("Not readable", _failure_text(source, why, snapshot), "warn"))
+    if absent:
+        facts.insert(0, Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim"))
+    return facts
 
 
 def _failure_text(source: str, why: Unreadable, snapshot: Snapshot) -> str:
-    """``queues of ens192: not supported by vmxnet3``: of counters of one link, with its name."""
-    found = LINK_OF_FAILURE.match(why.detail)
-    if found is None:
+    """``queue counters of ens192: not supported by vmxnet3``: of one link, with its name."""
+    match = LINK_OF_FAILURE.match(why.detail)
+    if match is None:
         return f"{source}: {absence_reason(why, None)}"
-    link = snapshot.links.get(int(found[1]))
-    name = f"ifindex {found[1]}" if link is None else link.name
-    return f"{source} of {name}: {absence_reason(why, None if link is None else driver_name(link))}"
+    link = snapshot.links.get(int(match[1]))
+    if link is None:
+        return f"{source} of ifindex {match[1]}: {absence_reason(why, None)}"
+    return f"{source} of {link.name}: {absence_reason(why, driver_name(link))}"
 
 
 def _absence(unreadable: dict[str, Unreadable], field: str) -> str:
     """The reason for an absent value; "none" when it does not exist on this host."""
-    return absence_reason(unreadable[field], None) if field in unreadable else "none"
+    if field not in unreadable:
+        return "none"
+    return absence_reason(unreadable[field], None)
 
 
 def pci_section(pci: PciFunction) -> tuple[Section, ...]:
     """Hardware facts of one PCI function."""
     driver, tone = driver_text(pci)
-    link, link_tone = pcie_text(pci.link)
-    capacity = pcie_capacity(pci.link) if pci.link is not None else None
-    if capacity is not None:
-        link += f" · {units.bits_per_second(capacity * 1e9)} per direction"
-    if pci.link is None and "link" in pci.unreadable:
-        link = absence_reason(pci.unreadable["link"], None)
     facts = [
         Fact("Device", pci_name(pci)),
         Fact("Address", f"{pci.address} · {_ids(pci)}"),
         Fact("PCI driver", driver, tone),
-        Fact("PCIe", link, link_tone),
+        *_pcie_facts(pci),
+        *_error_facts(pci),
     ]
-    if pci.parent_link is not None:
-        facts.append(Fact("PCIe slot", f"{pcie_text(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
-    facts += _error_facts(pci)
     if pci.aspm:
         facts.append(Fact("ASPM", aspm_text(pci.aspm)))
     facts.append(Fact("NUMA node", _number(pci, "numa_node", "not reported by firmware")))
     facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none (IOMMU off)")))
-    if pci.sriov is not None:
-        probing = "" if pci.sriov.autoprobe is None else f" · sriov_drivers_autoprobe {on_off(pci.sriov.autoprobe)}"
-        facts.append(Fact("SR-IOV", f"{pci.sriov.num_vfs} of {pci.sriov.total_vfs} VFs{probing}"))
-    elif "sriov" in pci.unreadable:
-        facts.append(Fact("SR-IOV", absence_reason(pci.unreadable["sriov"], pci.driver), "dim"))
-    elif pci.physical_function is not None:
-        number = "?" if pci.virtual_function is None else pci.virtual_function
-        facts.append(Fact("SR-IOV", f"VF {number} of {pci.physical_function}"))
-    else:
-        facts.append(Fact("SR-IOV", "not supported", "dim"))
+    facts.append(_sriov_fact(pci))
     facts += _reset_facts(pci)
     if pci.rdma_devices:
         facts.append(Fact("RDMA", ", ".join(pci.rdma_devices)))
-    shown = {"link", "sriov", "numa_node", "iommu_group"}
-    facts += [
-        Fact("Not readable", f"{name}: {absence_reason(why, pci.driver)}", "dim")
-        for name, why in pci.unreadable.items()
-        if name not in shown
-    ]
+    for name, why in pci.unreadable.items():
+        if name not in SHOWN_ABOVE:
+            text = f"{name}: {absence_reason(why, pci.driver)}"
+            facts.append(Fact("Not readable", text, "dim"))
     return section("PCI function", facts)
 
 
@@ -240,11 +281,12 @@ def _error_facts(pci: PciFunction) -> list[Fact]:
         return []
     counted = [errors for errors in (pci.errors, pci.parent_errors) if errors is not None]
     has_uncorrected = any(errors.nonfatal > 0 or errors.fatal > 0 for errors in counted)
-    return [Fact("PCIe errors", " · ".join(parts), "warn" if has_uncorrected else "normal")]
+    return [Fact("PCIe errors", " · ".join(parts), warn_if(has_uncorrected))]
 
 
 def _reset_facts(pci: PciFunction) -> list[Fact]:
-    """Reset methods of a function that can have VFs, or is reserved for a VM or user-space driver."""
+    """Reset methods of a function that can have VFs, or is reserved for a VM or user-space
+    driver."""
     can_have_vfs = pci.sriov is not None or pci.sriov_capable is True
     is_shown = can_have_vfs or pci.driver in PASSTHROUGH_DRIVERS
     if pci.reset_methods is None or not is_shown:
@@ -263,11 +305,46 @@ def _ids(pci: PciFunction) -> str:
     return " · ".join(parts)
 
 
+def _pcie_facts(pci: PciFunction) -> list[Fact]:
+    """Speed and width of the link of the function, and of its slot."""
+    text, tone = pcie_text(pci.link)
+    if pci.link is not None:
+        capacity = pcie_capacity(pci.link)
+        if capacity is not None:
+            text += f" · {units.bits_per_second(capacity * 1e9)} per direction"
+    elif "link" in pci.unreadable:
+        text = absence_reason(pci.unreadable["link"], None)
+    facts = [Fact("PCIe", text, tone)]
+    if pci.parent_link is not None:
+        slot, _ = pcie_text(pci.parent_link)
+        facts.append(Fact("PCIe slot", f"{slot} at {pci.parent or 'the root bus'}"))
+    return facts
+
+
+def _sriov_fact(pci: PciFunction) -> Fact:
+    """Of a function that can have VFs, or is one."""
+    if pci.sriov is not None:
+        text = f"{pci.sriov.num_vfs} of {pci.sriov.total_vfs} VFs"
+        if pci.sriov.autoprobe is not None:
+            text += f" · sriov_drivers_autoprobe {on_off(pci.sriov.autoprobe)}"
+        return Fact("SR-IOV", text)
+    if "sriov" in pci.unreadable:
+        return Fact("SR-IOV", absence_reason(pci.unreadable["sriov"], pci.driver), "dim")
+    if pci.physical_function is not None:
+        number = "?"
+        if pci.virtual_function is not None:
+            number = str(pci.virtual_function)
+        return Fact("SR-IOV", f"VF {number} of {pci.physical_function}")
+    return Fact("SR-IOV", "not supported", "dim")
+
+
 def _number(pci: PciFunction, field: str, none: str) -> str:
     value = getattr(pci, field)
     if value is not None:
         return str(value)
-    return absence_reason(pci.unreadable[field], pci.driver) if field in pci.unreadable else none
+    if field in pci.unreadable:
+        return absence_reason(pci.unreadable[field], pci.driver)
+    return none
 
 
 def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -278,10 +355,13 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     elif row.pci.driver in PASSTHROUGH_DRIVERS:
         facts.append(Fact("Function", f"reserved for a VM or user-space driver ({row.pci.driver})"))
     if row.vf is None:
-        why = f"not reported by {row.uplink.name}" if row.uplink is not None else "the PF has no netdev"
+        why = "the PF has no netdev"
+        if row.uplink is not None:
+            why = f"not reported by {row.uplink.name}"
         return section("Virtual function", [*facts, Fact("Attributes", why, "dim")])
-    if row.vf.machine is not None:
-        facts.append(Fact("Assigned to", f"VM {row.vf.machine}"))
+    owner = owner_of(row, snapshot)
+    if owner is not None:
+        facts.append(Fact("Assigned to", owner.text))
     facts += [Fact("Attributes", vf_text(row.vf)), Fact("TX rate", vf_rate_text(row.vf))]
     if row.vf.rss_query is not None:
         facts.append(Fact("RSS query", on_off(row.vf.rss_query)))
@@ -289,22 +369,31 @@ def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def _vf_counters(row: Row, snapshot: Snapshot) -> list[Fact]:
-    if row.vf is None or row.uplink is None:
+    vf, uplink = row.vf, row.uplink
+    if vf is None or uplink is None:
         return []
-    functions = snapshot.counters.vfs.get(row.uplink.ifindex, {}) if snapshot.counters is not None else {}
-    numbers = functions.get(row.vf.number, row.vf.counters)
+    numbers = vf.counters
+    if snapshot.counters is not None:
+        functions = snapshot.counters.vfs.get(uplink.ifindex, {})
+        numbers = functions.get(vf.number, numbers)
     if numbers is None:
-        why = f"not supported by the driver of {row.uplink.name}"
-        if snapshot.inventory is not None and is_esxi(snapshot.inventory.platform):
-            why = "not read: no VM has it" if row.vf.machine is None else "not read"
-        return [Fact("Counters", why, "dim")]
+        return [Fact("Counters", _why_no_vf_counters(vf, uplink, snapshot), "dim")]
     total = dict(zip(VF_COUNTERS, numbers, strict=False))
-    rates = snapshot.rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number) if snapshot.rates is not None else None
-    facts = []
-    for label, side in (("RX", "rx"), ("TX", "tx")):
-        bits = getattr(rates, f"{side}_bits") if rates is not None else None
-        packets = getattr(rates, f"{side}_packets") if rates is not None else None
-        moved = f"total {units.bytes_(total.get(f'{side}_bytes'))}, {units.count(total.get(f'{side}_packets'))} packets"
-        facts.append(Fact(label, f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · {moved}"))
-    drops = [f"{name} {units.count(total[name])}" for name in ("rx_dropped", "tx_dropped") if total.get(name)]
-    return [*facts, Fact("Errors", ", ".join(drops), "warn")] if drops else facts
+    rates = None
+    if snapshot.rates is not None:
+        rates = snapshot.rates.vfs.get(uplink.ifindex, {}).get(vf.number)
+    facts = [traffic_fact("RX", "rx", total, rates), traffic_fact("TX", "tx", total, rates)]
+    dropped = [name for name in ("rx_dropped", "tx_dropped") if total.get(name)]
+    if dropped:
+        text = ", ".join(f"{name} {units.count(total[name])}" for name in dropped)
+        facts.append(Fact("Errors", text, "warn"))
+    return facts
+
+
+def _why_no_vf_counters(vf: VirtualFunction, uplink: Link, snapshot: Snapshot) -> str:
+    inventory = snapshot.inventory
+    if inventory is None or not is_esxi(inventory.platform):
+        return f"not supported by the driver of {uplink.name}"
+    if vf.machine is None:
+        return "not read: no VM has it"
+    return "not read"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from nictop.model.devices.filter_evaluation import chain_text
 from nictop.model.devices.forward_filters import CALLS, FAMILY_NAMES, netfilter_calls
 from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import absence_reason, count_noun
@@ -21,8 +22,8 @@ def filter_section(snapshot: Snapshot) -> tuple[Section, ...]:
     inventory = snapshot.inventory
     if inventory is None:
         return ()
-    base = [one for one in inventory.filters.chains if one.hook not in ("", "nat")]
-    facts = [Fact(f"At {one.hook}", _chain_fact(one)) for one in base[:MAX_CHAIN_LINES]]
+    base = [chain for chain in inventory.filters.chains if chain.hook not in ("", "nat")]
+    facts = [Fact(f"At {chain.hook}", _chain_fact(chain)) for chain in base[:MAX_CHAIN_LINES]]
     if len(base) > MAX_CHAIN_LINES:
         facts.append(Fact("Chains", f"{len(base) - MAX_CHAIN_LINES} more", "dim"))
     for source, why in inventory.filters.unreadable.items():
@@ -40,11 +41,15 @@ def _chain_fact(chain: PacketChain) -> str:
 
 
 def netfilter_facts(bridge: Link, snapshot: Snapshot) -> list[Fact]:
-    """Which frames of a bridge come to the chains of routed packets; none: br_netfilter is not loaded."""
-    inventory = snapshot.inventory
-    sysctl = inventory.settings.sysctl if inventory is not None else {}
-    if "net.bridge.bridge-nf-call-iptables" not in sysctl:
+    """Which frames of a bridge come to the chains of routed packets; none: br_netfilter is not
+    loaded."""
+    if "net.bridge.bridge-nf-call-iptables" not in sysctl_values(snapshot):
         return []
-    called = [FAMILY_NAMES[family] for family in CALLS if any(netfilter_calls(bridge, snapshot, family))]
-    text = f"{' and '.join(called)} frames pass the chains at forward" if called else "off (br_netfilter is loaded)"
+    called = []
+    for family in CALLS:
+        if any(netfilter_calls(bridge, snapshot, family)):
+            called.append(FAMILY_NAMES[family])
+    text = "off (br_netfilter is loaded)"
+    if called:
+        text = f"{' and '.join(called)} frames pass the chains at forward"
     return [Fact("br_netfilter", text)]

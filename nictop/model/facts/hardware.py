@@ -1,6 +1,7 @@
 """Texts for PCI functions, PCI Express links, transceivers and virtual functions.
 
-Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it is displayed.
+Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it
+is displayed.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from nictop.model.text.words import Tone, absence_reason, on_off
 from nictop.probe.records import Module, Optics, PcieErrors, PcieLink, PciFunction, VirtualFunction
 
 _ENCODING = ((8.0, 0.8), (64.0, 128 / 130))
-"""Up to this many GT/s (exclusive) → share of the transfers that are data: 8b/10b, then 128b/130b."""
+"""Up to this many GT/s (exclusive) → share of the transfers that are data: 8b/10b, then
+128b/130b."""
 
 
 def pcie_capacity(link: PcieLink) -> float | None:
-    """Gb/s of data in each direction before packet overhead: GT/s × lanes × encoding (PCI Express Base Specification);
-    None when speed or width are not known."""
+    """Gb/s of data in each direction before packet overhead: GT/s × lanes × encoding (PCI Express
+    Base Specification); None when speed or width are not known."""
     if link.speed is None or link.width is None:
         return None
     for limit, share in _ENCODING:
@@ -35,29 +37,42 @@ def pcie_text(link: PcieLink | None) -> tuple[str, Tone]:
     if link.speed is None and link.width is None:
         return "unknown", "dim"
     now, maximum = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
-    slower = link.speed is not None and link.max_speed is not None and link.speed < link.max_speed
-    narrower = link.width is not None and link.max_width is not None and link.width < link.max_width
-    if slower or narrower:
+    is_slower = _is_below(link.speed, link.max_speed)
+    is_narrower = _is_below(link.width, link.max_width)
+    if is_slower or is_narrower:
         return f"{now} (of {maximum})", "warn"
     return now, "normal"
 
 
+def _is_below(now: float | None, maximum: float | None) -> bool:
+    """Both are known, and it is less."""
+    if now is None or maximum is None:
+        return False
+    return now < maximum
+
+
 def _lanes(speed: float | None, lanes: int | None) -> str:
-    return f"{f'{speed:g} GT/s' if speed is not None else 'speed unknown'} ×{lanes if lanes is not None else '?'}"
+    rate = "speed unknown"
+    if speed is not None:
+        rate = f"{speed:g} GT/s"
+    if lanes is None:
+        return f"{rate} ×?"
+    return f"{rate} ×{lanes}"
 
 
 def pcie_errors_text(errors: PcieErrors | None) -> str:
     """``1 fatal (DLP 1), 12 correctable (BadTLP 10, RxErr 2)``; "" when there are none."""
     if errors is None:
         return ""
-    severities = (
+    parts = []
+    for severity, total, kinds in (
         ("fatal", errors.fatal, errors.fatal_kinds),
         ("nonfatal", errors.nonfatal, errors.nonfatal_kinds),
         ("correctable", errors.correctable, errors.correctable_kinds),
-    )
-    return ", ".join(
-        f"{units.count(total)} {severity}{_kinds_text(kinds)}" for severity, total, kinds in severities if total > 0
-    )
+    ):
+        if total > 0:
+            parts.append(f"{units.count(total)} {severity}{_kinds_text(kinds)}")
+    return ", ".join(parts)
 
 
 def _kinds_text(kinds: Mapping[str, int]) -> str:
@@ -83,7 +98,9 @@ ASPM_NAMES = {
 def aspm_text(aspm: Mapping[str, bool]) -> str:
     """``L1, L1.2 on``, ``off``"""
     enabled = [name for file, name in ASPM_NAMES.items() if aspm.get(file)]
-    return f"{', '.join(enabled)} on" if enabled else "off"
+    if not enabled:
+        return "off"
+    return f"{', '.join(enabled)} on"
 
 
 def ids_text(pci: PciFunction) -> str:
@@ -93,9 +110,10 @@ def ids_text(pci: PciFunction) -> str:
 
 def pci_name(pci: PciFunction) -> str:
     """``Intel Corporation 82576 Gigabit Network Connection``; the ids where there is no name."""
-    if pci.device_name:
-        return f"{pci.vendor_name} {pci.device_name}" if pci.vendor_name else pci.device_name
-    return f"{pci.vendor_name} {ids_text(pci)}" if pci.vendor_name else ids_text(pci)
+    name = pci.device_name or ids_text(pci)
+    if pci.vendor_name:
+        return f"{pci.vendor_name} {name}"
+    return name
 
 
 def optical_power(milliwatt: float | None) -> str:
@@ -108,53 +126,84 @@ def optical_power(milliwatt: float | None) -> str:
 
 
 def module_text(module: Module) -> str:
-    """``SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC``, ``SFP+ Molex 74752-1101 · copper cable, 1 m``."""
-    name = " ".join(part for part in (module.kind, module.vendor, module.part) if part) or "unnamed module"
-    medium: str = "medium unknown" if module.medium == "unknown" else module.medium
+    """``SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC``, ``SFP+ Molex 74752-1101 · copper
+    cable, 1 m``."""
+    names = [name for name in (module.kind, module.vendor, module.part) if name]
+    medium: str = module.medium
+    if medium == "unknown":
+        medium = "medium unknown"
     if module.length is not None:
         medium += f" cable, {module.length:g} m"
     if module.wavelength is not None:
         medium += f", {module.wavelength:g} nm"
-    return " · ".join(part for part in (name, medium, module.connector) if part)
+    parts = (" ".join(names) or "unnamed module", medium, module.connector)
+    return " · ".join(part for part in parts if part)
 
 
 def lane_texts(lanes: Sequence[Optics]) -> tuple[str, ...]:
     """One line per lane: received power, transmitted power, laser current."""
-    return tuple(
-        f"rx {optical_power(lane.rx_power)} · tx {optical_power(lane.tx_power)} · laser "
-        + (f"{lane.bias:.1f} mA" if lane.bias is not None else "current unknown")
-        for lane in lanes
-    )
+    texts = []
+    for lane in lanes:
+        current = "current unknown"
+        if lane.bias is not None:
+            current = f"{lane.bias:.1f} mA"
+        received, sent = optical_power(lane.rx_power), optical_power(lane.tx_power)
+        texts.append(f"rx {received} · tx {sent} · laser {current}")
+    return tuple(texts)
 
 
 ZERO_MAC_ADDRESS = "00:00:00:00:00:00"
 
 
 def vf_text(vf: VirtualFunction) -> str:
-    """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
-    address = "no MAC set by the PF" if vf.address == ZERO_MAC_ADDRESS else vf.address or "MAC unknown"
-    vlan = "VLAN unknown" if vf.vlan is None else "no VLAN"
-    if vf.vlan:
-        protocol = f" {vf.vlan_protocol}" if vf.vlan_protocol not in (None, "802.1Q") else ""
-        vlan = f"VLAN {vf.vlan}{protocol}" + (f" priority {vf.qos}" if vf.qos else "")
-    parts = [address, vlan]
-    for name, flag in (("spoof check", vf.spoof_check), ("trust", vf.trust)):
-        parts.append(f"{name} {on_off(flag) if flag is not None else 'unknown'}")
+    """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off ·
+    link auto``."""
+    address = vf.address or "MAC unknown"
+    if address == ZERO_MAC_ADDRESS:
+        address = "no MAC set by the PF"
+    parts = [address, _vf_vlan_text(vf)]
+    parts.append(f"spoof check {_flag_text(vf.spoof_check)}")
+    parts.append(f"trust {_flag_text(vf.trust)}")
     parts.append(f"link {vf.link_state or 'state unknown'}")
     return " · ".join(parts)
 
 
+def _flag_text(flag: bool | None) -> str:
+    if flag is None:
+        return "unknown"
+    return on_off(flag)
+
+
+def _vf_vlan_text(vf: VirtualFunction) -> str:
+    if vf.vlan is None:
+        return "VLAN unknown"
+    if not vf.vlan:
+        return "no VLAN"
+    text = f"VLAN {vf.vlan}"
+    if vf.vlan_protocol not in (None, "802.1Q"):
+        text += f" {vf.vlan_protocol}"
+    if vf.qos:
+        text += f" priority {vf.qos}"
+    return text
+
+
 def vf_rate_text(vf: VirtualFunction) -> str:
     """``min 100 Mb/s, max 1000 Mb/s``, ``no limit``."""
-    limits = [f"{name} {rate} Mb/s" for name, rate in (("min", vf.min_tx_rate), ("max", vf.max_tx_rate)) if rate]
+    limits = []
+    if vf.min_tx_rate:
+        limits.append(f"min {vf.min_tx_rate} Mb/s")
+    if vf.max_tx_rate:
+        limits.append(f"max {vf.max_tx_rate} Mb/s")
     if limits:
         return ", ".join(limits)
-    return "unknown" if vf.max_tx_rate is None else "no limit"
+    if vf.max_tx_rate is None:
+        return "unknown"
+    return "no limit"
 
 
 def driver_text(pci: PciFunction) -> tuple[str, Tone]:
-    """``igb``, ``no driver``, ``vfio-pci (VM or user-space driver)``, with an override that is not in
-    effect."""
+    """``igb``, ``no driver``, ``vfio-pci (VM or user-space driver)``, with an override that is not
+    in effect."""
     override = ""
     if pci.driver_override and pci.driver_override != pci.driver:
         override = f", override {pci.driver_override}"

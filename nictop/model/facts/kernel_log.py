@@ -5,25 +5,33 @@ Reads nothing; returns unsanitized text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.kernel_log import Logged
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.units import whole_seconds
-from nictop.model.text.words import Tone
+from nictop.model.text.words import dim_if
 from nictop.probe.records import Link, PciFunction
 
 MAX_TEXTS = 8
-HARMLESS = frozenset(("renamed", "interrupt_type", "path_switched", "vf_address_set", "pcie_bandwidth"))
+HARMLESS = frozenset(
+    ("renamed", "interrupt_type", "path_switched", "vf_address_set", "pcie_bandwidth")
+)
 """Meanings that are no problem by themselves."""
 
 
-def kernel_log_section(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> tuple[Section, ...]:
-    """Messages about an interface, or about a function without one; none if there are no messages."""
+def kernel_log_section(
+    link: Link | None, pci: PciFunction | None, snapshot: Snapshot
+) -> tuple[Section, ...]:
+    """Messages about an interface, or about a function without one; none if there are no
+    messages."""
+    entries: Sequence[Logged] = ()
     if link is not None:
-        return section("Kernel log", _facts(snapshot.kernel_log.of_link(link), snapshot))
-    return section("Kernel log", _facts(snapshot.kernel_log.of_address(pci.address if pci else None), snapshot))
+        entries = snapshot.kernel_log.of_link(link)
+    elif pci is not None:
+        entries = snapshot.kernel_log.of_address(pci.address)
+    return section("Kernel log", _facts(entries, snapshot))
 
 
 def other_messages_section(snapshot: Snapshot) -> tuple[Section, ...]:
@@ -36,17 +44,21 @@ def _facts(entries: Iterable[Logged], snapshot: Snapshot) -> list[Fact]:
     groups: dict[str, list[Logged]] = {}
     for entry in entries:
         groups.setdefault(entry.known.text, []).append(entry)
-    now = snapshot.inventory.time if snapshot.inventory is not None else 0.0
+    now = 0.0
+    if snapshot.inventory is not None:
+        now = snapshot.inventory.time
     newest_first = sorted(groups.values(), key=lambda group: -group[-1].time)
     return [_fact(group, now) for group in newest_first[:MAX_TEXTS]]
 
 
 def _fact(group: list[Logged], now: float) -> Fact:
     newest = group[-1]
+    text = newest.text
     number = len(group) + group[0].message.omitted
-    times = f" ({number} times)" if number > 1 else ""
-    tone: Tone = "dim" if newest.known.meaning in HARMLESS else "normal"
-    return Fact(_age(max(0.0, now - newest.time)), f"{newest.text}{times}", tone)
+    if number > 1:
+        text += f" ({number} times)"
+    tone = dim_if(newest.known.meaning in HARMLESS)
+    return Fact(_age(max(0.0, now - newest.time)), text, tone)
 
 
 def _age(seconds: float) -> str:

@@ -1,8 +1,14 @@
-"""Facts about the port of the switch that a netdev is connected to. Reads nothing; returns unsanitized text."""
+"""Facts about the port of the switch that a netdev is connected to. Reads nothing; returns
+unsanitized text."""
 
 from __future__ import annotations
 
-from nictop.model.devices.lldp import AGGREGATION_TEXTS, may_have_switch, neighbours, why_no_neighbour
+from nictop.model.devices.lldp import (
+    AGGREGATION_TEXTS,
+    may_have_switch,
+    neighbours,
+    why_no_neighbour,
+)
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.snapshot import Snapshot
@@ -15,7 +21,10 @@ SOURCE_TEXTS = {"listened": "received by listening", "networkd": "received by sy
 
 def lldp_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     """A section for each neighbour."""
-    return tuple(one for neighbour in neighbours(link, snapshot) for one in section(TITLE, _facts(neighbour)))
+    sections: tuple[Section, ...] = ()
+    for neighbour in neighbours(link, snapshot):
+        sections += section(TITLE, _facts(neighbour))
+    return sections
 
 
 def no_neighbour_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
@@ -25,27 +34,44 @@ def no_neighbour_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     return [Fact(TITLE, f"not known: {why_no_neighbour(link, snapshot).text}", "dim")]
 
 
-def _facts(one: LldpNeighbour) -> list[Fact]:
+def _facts(neighbour: LldpNeighbour) -> list[Fact]:
     facts = [
-        Fact("Switch", " · ".join(dict.fromkeys(filter(None, (one.system_name, one.chassis)))) or "unnamed"),
-        Fact("Port", " · ".join(dict.fromkeys(filter(None, (one.port, one.port_description)))) or "unnamed"),
+        Fact("Switch", _names(neighbour.system_name, neighbour.chassis)),
+        Fact("Port", _names(neighbour.port, neighbour.port_description)),
     ]
-    vlans = [f"PVID {one.pvid}"] if one.pvid is not None else []
-    vlans += [f"announces {format_cpu_list(one.vlans)}"] if one.vlans else []
+    vlans = []
+    if neighbour.pvid is not None:
+        vlans.append(f"PVID {neighbour.pvid}")
+    if neighbour.vlans:
+        vlans.append(f"announces {format_cpu_list(neighbour.vlans)}")
     if vlans:
         facts.append(Fact("VLANs", " · ".join(vlans)))
-    if one.max_frame is not None:
-        facts.append(Fact("Max frame", f"{one.max_frame} bytes"))
-    if one.aggregation is not None:
-        port = f" (port {one.aggregation_port})" if one.aggregation_port else ""
-        facts.append(Fact("Aggregation", AGGREGATION_TEXTS[one.aggregation] + port))
-    if one.management_addresses:
-        facts.append(Fact("Management", ", ".join(one.management_addresses)))
-    if one.system_description:
-        facts.append(Fact("System", " ".join(one.system_description.split())))
-    if one.capabilities:
-        facts.append(Fact("Capabilities", ", ".join(one.capabilities)))
-    origin = [SOURCE_TEXTS.get(one.source, f"received by {one.source}")]
-    origin += [f"valid for {one.ttl} s"] if one.ttl is not None else []
-    origin += [f"{units.duration(one.age)} old"] if one.age is not None else []
-    return [*facts, Fact(one.protocol, " · ".join(origin), "dim")]
+    if neighbour.max_frame is not None:
+        facts.append(Fact("Max frame", f"{neighbour.max_frame} bytes"))
+    if neighbour.aggregation is not None:
+        text = AGGREGATION_TEXTS[neighbour.aggregation]
+        if neighbour.aggregation_port:
+            text += f" (port {neighbour.aggregation_port})"
+        facts.append(Fact("Aggregation", text))
+    if neighbour.management_addresses:
+        facts.append(Fact("Management", ", ".join(neighbour.management_addresses)))
+    if neighbour.system_description:
+        facts.append(Fact("System", " ".join(neighbour.system_description.split())))
+    if neighbour.capabilities:
+        facts.append(Fact("Capabilities", ", ".join(neighbour.capabilities)))
+    return [*facts, Fact(neighbour.protocol, _origin(neighbour), "dim")]
+
+
+def _names(*names: str) -> str:
+    """Those that are known, each once."""
+    return " · ".join(dict.fromkeys(filter(None, names))) or "unnamed"
+
+
+def _origin(neighbour: LldpNeighbour) -> str:
+    """Who received it, and how old it is."""
+    parts = [SOURCE_TEXTS.get(neighbour.source, f"received by {neighbour.source}")]
+    if neighbour.ttl is not None:
+        parts.append(f"valid for {neighbour.ttl} s")
+    if neighbour.age is not None:
+        parts.append(f"{units.duration(neighbour.age)} old")
+    return " · ".join(parts)

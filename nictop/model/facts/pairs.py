@@ -45,7 +45,9 @@ def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFa
     for subnet in found.subnets:
         if any(member.end == end for member in subnet.members):
             facts += _subnet_facts(end, subnet, names)
-    facts += [_ambiguity_fact(one, end, names) for one in found.ambiguous if end in one.ends]
+    for ambiguity in found.ambiguous:
+        if end in ambiguity.ends:
+            facts.append(_ambiguity_fact(ambiguity, end, names))
     return tuple(facts)
 
 
@@ -63,59 +65,84 @@ def peer_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFa
 
 def tap_peer_names(found: Pairs, names: Mapping[End, str]) -> dict[End, str]:
     """Tap and guest's NIC → ``vm1 ens3``: the other end of their pair."""
-    both = [ends for pair in found.taps for ends in ((pair.tap, pair.guest), (pair.guest, pair.tap))]
-    return {end: _named(other, names) for end, other in both}
+    peers: dict[End, str] = {}
+    for pair in found.taps:
+        peers[pair.tap] = _named(pair.guest, names)
+        peers[pair.guest] = _named(pair.tap, names)
+    return peers
 
 
 def netdev_names(snapshots: Iterable[Snapshot]) -> dict[End, str]:
     """Netdev → name."""
-    return {End(one.host, ifindex): link.name for one in snapshots for ifindex, link in one.links.items()}
+    names: dict[End, str] = {}
+    for snapshot in snapshots:
+        for ifindex, link in snapshot.links.items():
+            names[End(snapshot.host, ifindex)] = link.name
+    return names
 
 
-def _function_facts(end: End, pair: VirtualFunctionPair, names: Mapping[End, str]) -> list[PairFact]:
-    vlan = f", in VLAN {pair.port_vlan} of the port" if pair.port_vlan else ""
+def _function_facts(
+    end: End, pair: VirtualFunctionPair, names: Mapping[End, str]
+) -> list[PairFact]:
     if end == pair.guest:
-        text = f"is VF {pair.number} of {_named(pair.physical, names)} (MAC {pair.address}){vlan}"
+        text = f"is VF {pair.number} of {_named(pair.physical, names)} (MAC {pair.address})"
     else:
-        text = f"VF {pair.number} is {_named(pair.guest, names)} (MAC {pair.address}){vlan}"
+        text = f"VF {pair.number} is {_named(pair.guest, names)} (MAC {pair.address})"
+    if pair.port_vlan:
+        text += f", in VLAN {pair.port_vlan} of the port"
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 
 def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFact]:
     other = pair.tap if end == pair.guest else pair.guest
-    known = KNOWN_BY_TEXTS[pair.known_by]
-    machine = f"; VM {pair.machine}" if pair.machine else ""
-    threads = f"; vhost threads {', '.join(map(str, pair.vhost))}" if pair.vhost else ""
-    port = f"; port {pair.port} of {pair.bridge}" if pair.bridge else ""
-    vlans = f": {pair.vlans}" if pair.vlans else ""
-    text = f"↔ {_named(other, names)} ({known}){port}{vlans}{machine}{threads}"
+    text = f"↔ {_named(other, names)} ({KNOWN_BY_TEXTS[pair.known_by]})"
+    if pair.bridge:
+        text += f"; port {pair.port} of {pair.bridge}"
+    if pair.vlans:
+        text += f": {pair.vlans}"
+    if pair.machine:
+        text += f"; VM {pair.machine}"
+    if pair.vhost:
+        text += f"; vhost threads {', '.join(map(str, pair.vhost))}"
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 
 def _subnet_facts(end: End, subnet: SharedSubnet, names: Mapping[End, str]) -> list[PairFact]:
-    own, separate = {member.address for member in subnet.members if member.end == end}, dict(subnet.separate)
+    own = {member.address for member in subnet.members if member.end == end}
+    elsewhere = [member for member in subnet.members if member.end != end]
+    separate = dict(subnet.separate)
     apart = own & separate.keys()
-    others = dict.fromkeys(member.end for member in subnet.members if member.end != end and member.address not in apart)
-    facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")] if others else []
+    others = dict.fromkeys(member.end for member in elsewhere if member.address not in apart)
+    facts = []
+    if others:
+        facts.append(PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}"))
     for address in subnet.duplicates:
-        if address in own:
-            same = dict.fromkeys(one.end for one in subnet.members if one.address == address and one.end != end)
-            also = f"{address} is also on {_listed(tuple(same), names)}"
-            if address in separate:
-                facts.append(PairFact(f"{also}: {SEPARATION_TEXTS[separate[address]]}"))
-            else:
-                facts.append(PairFact(f"{also}: duplicate address or overlapping subnets", "warn"))
+        if address not in own:
+            continue
+        same = dict.fromkeys(member.end for member in elsewhere if member.address == address)
+        also = f"{address} is also on {_listed(tuple(same), names)}"
+        if address in separate:
+            facts.append(PairFact(f"{also}: {SEPARATION_TEXTS[separate[address]]}"))
+        else:
+            facts.append(PairFact(f"{also}: duplicate address or overlapping subnets", "warn"))
     return [*facts, *_disagreements(end, subnet.disagreements, names)]
 
 
-def _disagreements(end: End, found: Iterable[Disagreement], names: Mapping[End, str]) -> list[PairFact]:
-    """Values of others that differ from the one of `end`; differences among the others are reported at their NICs."""
+def _disagreements(
+    end: End, found: Iterable[Disagreement], names: Mapping[End, str]
+) -> list[PairFact]:
+    """Values of others that differ from the one of `end`; differences among the others are reported
+    at their NICs."""
     facts = []
-    for one in found:
-        own = next((value for value, ends in one.sides if end in ends), None)
-        if own is not None:
-            rest = [f"{value} on {_listed(ends, names)}" for value, ends in one.sides if value != own]
-            facts.append(PairFact(f"{PROPERTY_NAMES[one.what]} {own} here, {', '.join(rest)}", "warn"))
+    for disagreement in found:
+        sides = dict(disagreement.sides)
+        own = next((value for value, ends in sides.items() if end in ends), None)
+        if own is None:
+            continue
+        del sides[own]
+        others = [f"{value} on {_listed(ends, names)}" for value, ends in sides.items()]
+        name = PROPERTY_NAMES[disagreement.what]
+        facts.append(PairFact(f"{name} {own} here, {', '.join(others)}", "warn"))
     return facts
 
 
@@ -130,4 +157,7 @@ def _named(end: End, names: Mapping[End, str]) -> str:
 
 def _listed(ends: Sequence[End], names: Mapping[End, str]) -> str:
     listed = ", ".join(_named(end, names) for end in ends[:MAX_NAMED_NETDEVS])
-    return listed if len(ends) <= MAX_NAMED_NETDEVS else f"{listed} and {len(ends) - MAX_NAMED_NETDEVS} more"
+    more = len(ends) - MAX_NAMED_NETDEVS
+    if more > 0:
+        return f"{listed} and {more} more"
+    return listed

@@ -25,27 +25,35 @@ def neighbour_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     routing = _routing(snapshot)
     if routing is None:
         return []
-    own = [one for one in routing.neighbours if one.ifindex == link.ifindex]
+    own = [neighbour for neighbour in routing.neighbours if neighbour.ifindex == link.ifindex]
     if not own:
         return []
-    counts = Counter(one.nud_state for one in own)
-    facts = [Fact("Neighbours", ", ".join(f"{number} {state}" for state, number in sorted(counts.items())))]
-    silent = [one.address for one in own if one.nud_state in UNANSWERED_STATES]
+    counts = Counter(neighbour.nud_state for neighbour in own)
+    numbers = [f"{number} {state}" for state, number in sorted(counts.items())]
+    facts = [Fact("Neighbours", ", ".join(numbers))]
+    silent = [neighbour.address for neighbour in own if neighbour.nud_state in UNANSWERED_STATES]
     if silent:
-        more = f" and {len(silent) - MAX_LISTED} more" if len(silent) > MAX_LISTED else ""
-        facts.append(Fact("No answer from", ", ".join(silent[:MAX_LISTED]) + more))
+        text = ", ".join(silent[:MAX_LISTED])
+        if len(silent) > MAX_LISTED:
+            text += f" and {len(silent) - MAX_LISTED} more"
+        facts.append(Fact("No answer from", text))
     return facts
 
 
 def expiry_text(link: Link, snapshot: Snapshot) -> str:
-    """``expires in 1790 s``: the IPv6 default route of the link; "": it does not end, or is not known."""
+    """``expires in 1790 s``: the IPv6 default route of the link; "": it does not end, or is not
+    known."""
     routing = _routing(snapshot)
-    ends = [
-        one.expires
-        for one in (routing.routes if routing is not None else ())
-        if one.destination == "::/0" and one.ifindex == link.ifindex and one.expires is not None
-    ]
-    return f"expires in {min(ends):.0f} s" if ends else ""
+    if routing is None:
+        return ""
+    ends = []
+    for route in routing.routes:
+        is_default = route.destination == "::/0" and route.ifindex == link.ifindex
+        if is_default and route.expires is not None:
+            ends.append(route.expires)
+    if not ends:
+        return ""
+    return f"expires in {min(ends):.0f} s"
 
 
 def routing_section(snapshot: Snapshot) -> tuple[Section, ...]:
@@ -56,20 +64,23 @@ def routing_section(snapshot: Snapshot) -> tuple[Section, ...]:
     facts = []
     if routing.name_servers:
         facts.append(Fact("Name servers", ", ".join(routing.name_servers)))
-    refusing = [one for one in routing.routes if one.type != "unicast"]
-    facts += [Fact("Refusing route", route_text(one)) for one in refusing[:MAX_LISTED]]
-    rules = [one for one in routing.rules if not is_kernel_rule(one)]
-    facts += [Fact("Policy rule", rule_text(one)) for one in rules[:MAX_LISTED]]
-    for name, listed in (("routes", refusing), ("rules", rules)):
-        if len(listed) > MAX_LISTED:
-            facts.append(Fact(f"Further {name}", str(len(listed) - MAX_LISTED), "dim"))
-    facts += [Fact("Not readable", f"{name}: {absence_reason(why, None)}") for name, why in routing.unreadable.items()]
-    return section("Routing", facts) if facts else ()
+    refusing = [route for route in routing.routes if route.type != "unicast"]
+    facts += [Fact("Refusing route", route_text(route)) for route in refusing[:MAX_LISTED]]
+    rules = [rule for rule in routing.rules if not is_kernel_rule(rule)]
+    facts += [Fact("Policy rule", rule_text(rule)) for rule in rules[:MAX_LISTED]]
+    for name, number in (("routes", len(refusing)), ("rules", len(rules))):
+        if number > MAX_LISTED:
+            facts.append(Fact(f"Further {name}", str(number - MAX_LISTED), "dim"))
+    for name, why in routing.unreadable.items():
+        facts.append(Fact("Not readable", f"{name}: {absence_reason(why, None)}"))
+    return section("Routing", facts)
 
 
 def route_text(route: TableRoute) -> str:
     """``unreachable 192.0.2.0/24``, as ip-route(8) prints it."""
-    words = [] if route.type == "unicast" else [route.type]
+    words = []
+    if route.type != "unicast":
+        words.append(route.type)
     words.append("default" if route.destination.endswith("/0") else route.destination)
     if route.gateway is not None:
         words += ["via", route.gateway]
@@ -82,18 +93,25 @@ def route_text(route: TableRoute) -> str:
 
 def rule_text(rule: PolicyRule) -> str:
     """``1000: from 192.0.2.7 lookup 1000``, as ip-rule(8) prints it."""
-    words = [f"{rule.priority}:", *(["not"] if rule.inverted else []), "from", host_address(rule.source) or "all"]
+    words = [f"{rule.priority}:"]
+    if rule.inverted:
+        words.append("not")
+    words += ["from", host_address(rule.source) or "all"]
     if rule.destination:
         words += ["to", host_address(rule.destination)]
     if rule.mark is not None:
         words += ["fwmark", f"{rule.mark:#x}"]
-    for name, value in (("iif", rule.input_link), ("oif", rule.output_link)):
-        words += [name, value] if value else []
+    if rule.input_link:
+        words += ["iif", rule.input_link]
+    if rule.output_link:
+        words += ["oif", rule.output_link]
     words += rule.other_selectors
     if rule.action == "table":
         words += ["lookup", table_name(rule.table or 0)]
     else:
-        words += [rule.action, *([str(rule.target)] if rule.target is not None else [])]
+        words.append(rule.action)
+        if rule.target is not None:
+            words.append(str(rule.target))
     return " ".join(words)
 
 
@@ -104,15 +122,28 @@ def table_name(number: int) -> str:
 def host_address(prefix: str) -> str:
     """``192.0.2.7`` of ``192.0.2.7/32``; other prefixes as they are."""
     address, _, length = prefix.partition("/")
-    return address if length == ("128" if ":" in address else "32") else prefix
+    whole_length = "128" if ":" in address else "32"
+    if length == whole_length:
+        return address
+    return prefix
 
 
 def is_kernel_rule(rule: PolicyRule) -> bool:
     """One of those that each kernel starts with (fib_default_rules_init)."""
-    is_for_all = not (rule.source or rule.destination or rule.input_link or rule.output_link or rule.other_selectors)
-    is_plain = is_for_all and rule.mark is None and not rule.inverted and rule.suppressed_length is None
-    return is_plain and rule.action == "table" and (rule.priority, rule.table) in KERNEL_RULES
+    selectors = (
+        rule.source,
+        rule.destination,
+        rule.input_link,
+        rule.output_link,
+        rule.other_selectors,
+        rule.inverted,
+    )
+    if any(selectors) or rule.mark is not None or rule.suppressed_length is not None:
+        return False
+    return rule.action == "table" and (rule.priority, rule.table) in KERNEL_RULES
 
 
 def _routing(snapshot: Snapshot) -> Routing | None:
-    return snapshot.inventory.routing if snapshot.inventory is not None else None
+    if snapshot.inventory is None:
+        return None
+    return snapshot.inventory.routing

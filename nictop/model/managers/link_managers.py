@@ -1,8 +1,9 @@
 """The manager of a link, with its state and the reason.
 
-Reads nothing. NetworkManager and systemd-networkd (state files) report their state; netplan may have written the files
-of networkd. ifupdown and network-scripts have only configuration, so a stanza that applies to the link counts if no
-other manager has it. cloud-init writes the files of the others and is named with them.
+Reads nothing. NetworkManager and systemd-networkd (state files) report their state; netplan may
+have written the files of networkd. ifupdown and network-scripts have only configuration, so a
+stanza that applies to the link counts if no other manager has it. cloud-init writes the files of
+the others and is named with them.
 """
 
 from __future__ import annotations
@@ -11,17 +12,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
-from nictop.model.managers.networkmanager_states import ACTIVATED, FAILED, UNMANAGED, device_state_text, reason_text
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    FAILED,
+    UNMANAGED,
+    device_state_text,
+    reason_text,
+)
 from nictop.model.managers.profile_match import is_generated_default
-from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.parts import managed_devices
+from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
-from nictop.model.text.words import IFF_LOOPBACK
-from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDevice, NetworkdLink, Profile
+from nictop.model.text.words import IFF_LOOPBACK, dim_if, warn_if
+from nictop.probe.records import (
+    ConfigurationEntry,
+    Inventory,
+    Link,
+    ManagedDevice,
+    NetworkdLink,
+    Profile,
+)
 
 if TYPE_CHECKING:
     from nictop.model.text.words import Tone
 
-ManagerName = Literal["NetworkManager", "systemd-networkd", "ifupdown", "network-scripts", "the kernel", "none"]
+ManagerName = Literal[
+    "NetworkManager", "systemd-networkd", "ifupdown", "network-scripts", "the kernel", "none"
+]
 
 NETWORKD_STATES: dict[str, tuple[str, Tone]] = {
     "configured": ("configured", "good"),
@@ -55,28 +72,24 @@ class LinkManager:
 
 def link_manager(link: Link, inventory: Inventory, configuration: LinkConfiguration) -> LinkManager:
     """The present manager of a link. For "none", `state` is the reason; it is never empty."""
-    manager = inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
-    entries = configuration.addressing(link)
-    written_by = next((entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")), None)
-    files = tuple(file_and_line(entry) for entry in entries)
-    if device is not None and is_managed(device) and not is_only_described(device, active_profile(device, inventory)):
-        tone: Tone = "good" if device.state == ACTIVATED else "bad" if device.state == FAILED else "warn"
-        return LinkManager("NetworkManager", device_state_text(device.state, device.reason), tone, written_by, files)
+    device = managed_devices(inventory.networkmanager).get(link.ifindex)
     networkd = inventory.networkd.get(link.ifindex)
+    entries = configuration.addressing(link)
+    files = tuple(file_and_line(entry) for entry in entries)
+    writers = [entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")]
+    written_by = next(iter(writers), None)
+    if device is not None and _is_controlled(device, inventory):
+        state = device_state_text(device.state, device.reason)
+        return LinkManager("NetworkManager", state, _device_tone(device), written_by, files)
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
-        text, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
-        if NETPLAN_FILE_PART in (networkd.network_file or ""):
-            written_by = "netplan"
-        files = files or ((networkd.network_file,) if networkd.network_file else ())
-        state = f"{text}, {networkd.operational_state}" if networkd.operational_state else text
-        return LinkManager("systemd-networkd", state, tone, written_by, files)
+        return _by_networkd(networkd, written_by, files)
     by_file = _by_file(entries, inventory)
     if by_file is not None:
         return LinkManager(by_file, "", "normal", written_by, files)
     if link.flags & IFF_LOOPBACK:
         return LinkManager("the kernel", "", "normal")
-    return LinkManager("none", _why_unmanaged(device, networkd, inventory), "dim", written_by, files)
+    why = _why_unmanaged(device, networkd, inventory)
+    return LinkManager("none", why, "dim", written_by, files)
 
 
 def is_managed(device: ManagedDevice) -> bool:
@@ -88,66 +101,135 @@ def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | Non
     """The profile that is active or being activated on the device."""
     if device.active_profile is None or inventory.networkmanager is None:
         return None
-    return next((one for one in inventory.networkmanager.profiles if one.uuid == device.active_profile), None)
+    for profile in inventory.networkmanager.profiles:
+        if profile.uuid == device.active_profile:
+            return profile
+    return None
 
 
 def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
-    """Whether the active profile only describes a configuration that was not made by NetworkManager."""
-    return profile is not None and profile.external and profile.uuid == device.active_profile
+    """Whether the active profile only describes a configuration that was not made by
+    NetworkManager."""
+    if profile is None:
+        return False
+    return profile.external and profile.uuid == device.active_profile
 
 
 def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> ManagerName | None:
     for entry in entries:
         if entry.owner == "ifcfg" and inventory.networkmanager is not None:
-            continue  # NetworkManager reads these files: a link that it does not manage is excluded on purpose
+            # NetworkManager reads these files: a link it does not manage is excluded on purpose
+            continue
         name = MANAGERS_BY_OWNER.get(entry.owner)
         if name is not None:
             return name
     return None
 
 
-def _why_unmanaged(device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory) -> str:
+def _is_controlled(device: ManagedDevice, inventory: Inventory) -> bool:
+    """NetworkManager manages the device, and has not only found its configuration."""
+    profile = active_profile(device, inventory)
+    return is_managed(device) and not is_only_described(device, profile)
+
+
+def _device_tone(device: ManagedDevice) -> Tone:
+    if device.state == ACTIVATED:
+        return "good"
+    if device.state == FAILED:
+        return "bad"
+    return "warn"
+
+
+def _by_networkd(
+    networkd: NetworkdLink, written_by: str | None, files: tuple[str, ...]
+) -> LinkManager:
+    """A link that systemd-networkd manages, perhaps by a file of netplan."""
+    state, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
+    if networkd.operational_state:
+        state = f"{state}, {networkd.operational_state}"
+    if networkd.network_file:
+        files = files or (networkd.network_file,)
+        if NETPLAN_FILE_PART in networkd.network_file:
+            written_by = "netplan"
+    return LinkManager("systemd-networkd", state, tone, written_by, files)
+
+
+def _why_unmanaged(
+    device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory
+) -> str:
     parts = []
-    if device is not None and not is_managed(device):
-        parts.append(": ".join(filter(None, ("unmanaged in NetworkManager", reason_text(device.reason)))))
-    elif device is not None:
-        parts.append("configured outside NetworkManager")
+    if device is not None:
+        parts.append(_why_not_networkmanager(device))
     elif "networkmanager" in inventory.unreadable:
-        why = inventory.unreadable["networkmanager"]
-        parts.append(f"NetworkManager not readable{f': {why.detail}' if why.detail else ''}")
+        text = "NetworkManager not readable"
+        why = inventory.unreadable["networkmanager"].detail
+        if why:
+            text += f": {why}"
+        parts.append(text)
     if networkd is not None:
-        parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
-    parts += [f"{one.name} not running: unit {one.unit}" for one in inventory.stopped_managers]
+        state, _ = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ""))
+        parts.append(f"systemd-networkd: {state}")
+    parts += [
+        f"{manager.name} not running: unit {manager.unit}" for manager in inventory.stopped_managers
+    ]
     if parts:
         return "; ".join(parts)
-    running = [
-        name
-        for name, runs in (("NetworkManager", inventory.networkmanager), ("networkd", inventory.services.networkd))
-        if runs is not None
-    ]
-    return f"not known to {' or '.join(running)}" if running else "no NetworkManager or networkd"
+    running = []
+    if inventory.networkmanager is not None:
+        running.append("NetworkManager")
+    if inventory.services.networkd is not None:
+        running.append("networkd")
+    if not running:
+        return "no NetworkManager or networkd"
+    return f"not known to {' or '.join(running)}"
+
+
+def _why_not_networkmanager(device: ManagedDevice) -> str:
+    if is_managed(device):
+        return "configured outside NetworkManager"
+    text = "unmanaged in NetworkManager"
+    reason = reason_text(device.reason)
+    if reason:
+        text += f": {reason}"
+    return text
 
 
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
-    """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired connection 1``,
-    ``networkd``, ``netplan``; a dash if the link has neither. The tone is "warn" for a profile that NetworkManager
-    generated or that is not active yet, "bad" if it failed. Names of profiles are arbitrary text, not escaped here."""
+    """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired
+    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither. The tone is "warn"
+    for a profile that NetworkManager generated or that is not active yet, "bad" if it failed. Names
+    of profiles are arbitrary text, not escaped here."""
     inventory, configuration = snapshot.inventory, snapshot.configuration
-    if inventory is None or configuration is None or link.type == ARPHRD_VOID:
+    if inventory is None or configuration is None or is_unread_link(link):
         return units.UNKNOWN, "dim"
-    manager = inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
+    device = managed_devices(inventory.networkmanager).get(link.ifindex)
     if device is not None and is_managed(device):
         profile = active_profile(device, inventory)
         if not is_only_described(device, profile):
-            if profile is None:
-                return units.UNKNOWN, "bad" if device.state == FAILED else "dim"
-            usual = device.state == ACTIVATED and not is_generated_default(profile)
-            return profile.id, "bad" if device.state == FAILED else "normal" if usual else "warn"
+            return _active_profile_name(device, profile)
     elif not inventory.networkd and not inventory.configuration:
         return units.UNKNOWN, "dim"
-    found = link_manager(link, inventory, configuration)
-    if found.name in ("none", "the kernel", "NetworkManager"):
+    return _manager_name(link_manager(link, inventory, configuration))
+
+
+def _manager_name(present: LinkManager) -> tuple[str, Tone]:
+    """That of a manager whose links have no profiles."""
+    if present.name in ("none", "the kernel", "NetworkManager"):
         return units.UNKNOWN, "dim"
-    name = found.written_by if found.written_by == "netplan" else COLUMN_NAMES.get(found.name, found.name)
-    return name, "bad" if found.tone == "bad" else "warn" if found.tone == "warn" else "normal"
+    name: str = COLUMN_NAMES.get(present.name, present.name)
+    if present.written_by == "netplan":
+        name = "netplan"
+    if present.tone in ("bad", "warn"):
+        return name, present.tone
+    return name, "normal"
+
+
+def _active_profile_name(device: ManagedDevice, profile: Profile | None) -> tuple[str, Tone]:
+    """That of a device that NetworkManager manages; None: it has no profile."""
+    name, tone = units.UNKNOWN, dim_if(profile is None)
+    if profile is not None:
+        is_usual = device.state == ACTIVATED and not is_generated_default(profile)
+        name, tone = profile.id, warn_if(not is_usual)
+    if device.state == FAILED:
+        return name, "bad"
+    return name, tone

@@ -1,16 +1,26 @@
 """Texts for NetworkManager's constants: device states, state reasons, address methods.
 
-Reads nothing. NM_DEVICE_STATE_* and NM_DEVICE_STATE_REASON_* of libnm-core-public/nm-dbus-interface.h, 1.56.
+Reads nothing. NM_DEVICE_STATE_* and NM_DEVICE_STATE_REASON_* of
+libnm-core-public/nm-dbus-interface.h, 1.56.
 """
 
 from __future__ import annotations
 
 from nictop.probe.records import IpSettings
 
-UNMANAGED, UNAVAILABLE, DISCONNECTED, IP_CONFIG, ACTIVATED, DEACTIVATING, FAILED = 10, 20, 30, 70, 100, 110, 120
+UNMANAGED, UNAVAILABLE, DISCONNECTED, IP_CONFIG, ACTIVATED, DEACTIVATING, FAILED = (
+    10,
+    20,
+    30,
+    70,
+    100,
+    110,
+    120,
+)
 """The NM_DEVICE_STATE_* that are used here; 40 to 90 are the steps of an activation."""
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
-"""NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED, DHCP_ERROR, DHCP_FAILED."""
+"""NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED,
+DHCP_ERROR, DHCP_FAILED."""
 USER_REQUESTED = 39
 """NM_DEVICE_STATE_REASON_USER_REQUESTED"""
 
@@ -119,12 +129,16 @@ def device_state_text(state: int, reason: int) -> str:
     """``failed (DHCP client error)``; only the state when there is no reason."""
     text = STATE_TEXTS.get(state, f"state {state}")
     why = reason_text(reason)
-    return f"{text} ({why})" if why else text
+    if why:
+        return f"{text} ({why})"
+    return text
 
 
 def reason_text(reason: int) -> str:
     """``DHCP client error``; "" when there is no reason."""
-    return "" if reason == 0 else REASON_TEXTS.get(reason, f"reason {reason}")
+    if reason == 0:
+        return ""
+    return REASON_TEXTS.get(reason, f"reason {reason}")
 
 
 METHOD_TEXTS = {
@@ -139,7 +153,8 @@ METHOD_TEXTS = {
 
 
 def ip_settings_text(settings: IpSettings, family: str) -> str:
-    """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``disabled``. `family`: ipv4 or ipv6."""
+    """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``disabled``. `family`: ipv4 or
+    ipv6."""
     text = METHOD_TEXTS.get(settings.method, settings.method) or "method unknown"
     if family == "ipv6" and settings.method == "auto":
         text = "auto (RA, DHCPv6)"

@@ -6,10 +6,15 @@ from nictop.probe.records import Channels, Link
 
 
 def receive_channels(channels: Channels | None) -> int:
-    """Receive queues in use by ETHTOOL_MSG_CHANNELS_GET (``rx`` and ``combined``); 0: not reported."""
-    return (channels.rx or 0) + (channels.combined or 0) if channels is not None else 0
+    """Receive queues in use by ETHTOOL_MSG_CHANNELS_GET (``rx`` and ``combined``); 0: not
+    reported."""
+    if channels is None:
+        return 0
+    return (channels.rx or 0) + (channels.combined or 0)
 
 
 def receive_queues(link: Link) -> int:
     """Receive queues in use: the channels, else the ``rx-N`` folders of sysfs; 0: not known."""
-    return receive_channels(link.ethtool.channels) or sum(queue.direction == "rx" for queue in link.queues)
+    return receive_channels(link.ethtool.channels) or sum(
+        queue.direction == "rx" for queue in link.queues
+    )

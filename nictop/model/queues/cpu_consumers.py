@@ -1,4 +1,5 @@
-"""CPU time spent on packets, by consumer: virtual machines with their vhost threads, ksoftirqd, NAPI threads.
+"""CPU time spent on packets, by consumer: virtual machines with their vhost threads, ksoftirqd,
+NAPI threads.
 
 Reads nothing; takes the threads of the inventory and their shares of the last interval.
 """
@@ -6,9 +7,12 @@ Reads nothing; takes the threads of the inventory and their shares of the last i
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from nictop.model.parts import threads_of
+from nictop.model.rates.links import sum_known
 from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Thread
@@ -19,7 +23,8 @@ _OWNER = re.compile(r"vhost-(\d{1,9})")
 
 @dataclass(frozen=True)
 class CpuConsumer:
-    """A virtual machine, or one thread of the kernel. Shares are of one CPU and are added: 2.0 is two CPUs."""
+    """A virtual machine, or one thread of the kernel. Shares are of one CPU and are added: 2.0 is
+    two CPUs."""
 
     kind: Literal["machine", "vhost", "ksoftirqd", "napi"]
     """vhost: of a process that is not a known virtual machine."""
@@ -41,19 +46,20 @@ class CpuConsumer:
     """ifindexes of its tap and macvtap links, where they are known."""
     threads: int = 1
     ready: float | None = None
-    """Share of the time in which its virtual CPUs were ready to run and got no CPU, mean of all. Only of ESXi, as the
-    next one."""
+    """Share of the time in which its virtual CPUs were ready to run and got no CPU, mean of all.
+    Only of ESXi, as the next one."""
     costop: float | None = None
     """Share of the time in which its virtual CPUs waited for each other."""
 
 
 def cpu_consumers(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
     """The busiest first; idle ones and those without a rate last, by name."""
-    threads = snapshot.inventory.threads if snapshot.inventory is not None else ()
-    shares = snapshot.rates.threads if snapshot.rates is not None else {}
+    shares: dict[int, ThreadShare] = {}
+    if snapshot.rates is not None:
+        shares = snapshot.rates.threads
     groups: dict[int, list[Thread]] = {}
     lines: list[CpuConsumer] = []
-    for thread in threads:
+    for thread in threads_of(snapshot):
         if thread.kind in ("ksoftirqd", "napi"):
             lines.append(_thread_consumer(thread, shares))
         else:
@@ -63,8 +69,8 @@ def cpu_consumers(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
 
 
 def _owner(thread: Thread) -> int:
-    """The process that a thread works for: since Linux 6.4 a vhost thread is one of QEMU's; before, it has its own
-    process, and only its name contains the owner."""
+    """The process that a thread works for: since Linux 6.4 a vhost thread is one of QEMU's; before,
+    it has its own process, and only its name contains the owner."""
     if thread.kind == "vhost":
         match = _OWNER.fullmatch(thread.name)
         if match is not None:
@@ -73,42 +79,78 @@ def _owner(thread: Thread) -> int:
 
 
 def _thread_consumer(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsumer:
+    total: float | None = None
+    cpus: tuple[int, ...] = ()
     share = shares.get(thread.tid)
+    if share is not None:
+        total = share.total
+        if share.cpu is not None:
+            cpus = (share.cpu,)
     return CpuConsumer(
         kind="napi" if thread.kind == "napi" else "ksoftirqd",
         name=thread.name,
         pid=thread.tid,
-        total=share.total if share is not None else None,
-        cpus=(share.cpu,) if share is not None and share.cpu is not None else (),
+        total=total,
+        cpus=cpus,
         links=thread.links,
     )
 
 
-def _process_consumer(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) -> CpuConsumer:
-    def used(*kinds: str) -> float | None:
-        known = [shares[one.tid].total for one in members if one.kind in kinds and one.tid in shares]
-        if known:
-            return sum(known)
-        return None if any(one.kind in kinds for one in members) else 0.0
-
-    def waited(part: str) -> float | None:
-        vcpus = [getattr(shares[one.tid], part) for one in members if one.kind == "vcpu" and one.tid in shares]
-        return sum(vcpus) / len(vcpus) if vcpus and None not in vcpus else None
-
-    running = [shares[one.tid] for one in members if one.tid in shares and shares[one.tid].total]
-    is_machine = any(one.kind in ("vcpu", "vm") for one in members)
-    name = next((one.machine for one in members if one.machine), None)
-    parts = {"vcpu": used("vcpu"), "rest": used("vm"), "vhost": used("vhost")}
+def _process_consumer(
+    owner: int, members: list[Thread], shares: dict[int, ThreadShare]
+) -> CpuConsumer:
+    """A virtual machine with its vhost threads, or the vhost threads of another process."""
+    parts = {
+        "vcpu": _used(members, "vcpu", shares),
+        "rest": _used(members, "vm", shares),
+        "vhost": _used(members, "vhost", shares),
+    }
+    measured = [shares[thread.tid] for thread in members if thread.tid in shares]
     known = [part for part in parts.values() if part is not None]
+    running = [share for share in measured if share.total]
+    links: set[int] = set()
+    for thread in members:
+        links.update(thread.links)
+    is_machine, name = _machine(owner, members)
     return CpuConsumer(
-        kind="machine" if is_machine or name else "vhost",
-        name=name or (f"pid {owner}" if is_machine else members[0].name),
+        kind="machine" if is_machine else "vhost",
+        name=name,
         pid=owner,
-        total=sum(known) if any(one.tid in shares for one in members) else None,
+        total=sum(known) if measured else None,
         **parts,
-        cpus=tuple(sorted({one.cpu for one in running if one.cpu is not None})),
-        links=tuple(sorted({link for one in members for link in one.links})),
+        cpus=tuple(sorted({share.cpu for share in running if share.cpu is not None})),
+        links=tuple(sorted(links)),
         threads=len(members),
-        ready=waited("ready"),
-        costop=waited("costop"),
+        ready=_waited(members, "ready", shares),
+        costop=_waited(members, "costop", shares),
     )
+
+
+def _machine(owner: int, members: Sequence[Thread]) -> tuple[bool, str]:
+    """Whether threads are those of a virtual machine, and their name."""
+    name = next((thread.machine for thread in members if thread.machine), None)
+    if name:
+        return True, name
+    if any(thread.kind in ("vcpu", "vm") for thread in members):
+        return True, f"pid {owner}"
+    return False, members[0].name
+
+
+def _used(members: Sequence[Thread], kind: str, shares: Mapping[int, ThreadShare]) -> float | None:
+    """Share of the threads of one kind; None: there are some, but nothing is known of them."""
+    tids = [thread.tid for thread in members if thread.kind == kind]
+    if not tids:
+        return 0.0
+    return sum_known(shares[tid].total for tid in tids if tid in shares)
+
+
+def _waited(
+    members: Sequence[Thread], part: str, shares: Mapping[int, ThreadShare]
+) -> float | None:
+    """Mean of `ready` or `costop` over the virtual CPUs; None: not known of all of them."""
+    vcpus = [shares.get(thread.tid) for thread in members if thread.kind == "vcpu"]
+    values: list[float | None] = [getattr(share, part) for share in vcpus if share is not None]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return sum(known) / len(known)

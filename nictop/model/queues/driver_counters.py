@@ -1,7 +1,8 @@
 """Driver counters (``ethtool -S``) by queue: one table per driver.
 
-Reads nothing; takes the names of the string set ETH_SS_STATS and returns, per queue, the positions of its packets,
-bytes and drops. Names that are in no table are ignored: a number in a name is not taken for a queue.
+Reads nothing; takes the names of the string set ETH_SS_STATS and returns, per queue, the positions
+of its packets, bytes and drops. Names that are in no table are ignored: a number in a name is not
+taken for a queue.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Quantity = Literal["packets", "bytes", "drops"]
 
 @dataclass(frozen=True)
 class QueuePositions:
-    """Positions of one direction of one queue among the driver counters. Several are added; none: not offered."""
+    """Positions of one direction of one queue among the driver counters. Several are added; none:
+    not offered."""
 
     packets: tuple[int, ...] = ()
     bytes: tuple[int, ...] = ()
@@ -46,7 +48,10 @@ def _rx_and_tx(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[Count
     rows: list[tuple[str, Side, Quantity]] = []
     for side in ("rx", "tx"):
         direction: Side = "rx" if side == "rx" else "tx"
-        rows += [(packets.format(direction), direction, "packets"), (size.format(direction), direction, "bytes")]
+        rows += [
+            (packets.format(direction), direction, "packets"),
+            (size.format(direction), direction, "bytes"),
+        ]
     return _names(*rows, *((pattern, direction, "drops") for pattern, direction in drops))
 
 
@@ -61,14 +66,16 @@ _XL710 = _rx_and_tx(  # the second form is that of Linux before 5.0
 _MELLANOX = _rx_and_tx(r"{}(\d+)_packets", r"{}(\d+)_bytes")
 
 COUNTER_NAMES: dict[str, tuple[CounterName, ...]] = {
-    # drivers/net/virtio_net.c; packets and bytes until Linux 6.9 (then qstats), the shorter names since 6.5
+    # drivers/net/virtio_net.c; packets and bytes until Linux 6.9 (then qstats), the shorter names
+    # since 6.5
     "virtio_net": _rx_and_tx(
         r"{}(?:_queue_)?(\d+)_packets",
         r"{}(?:_queue_)?(\d+)_bytes",
         (r"rx(?:_queue_)?(\d+)_drops", "rx"),
         (r"tx(?:_queue_)?(\d+)_drops", "tx"),
     ),
-    # drivers/net/vmxnet3/vmxnet3_ethtool.c; sums as in vmxnet3_get_stats64, the TSO and LRO ones are contained in them
+    # drivers/net/vmxnet3/vmxnet3_ethtool.c; sums as in vmxnet3_get_stats64, the TSO and LRO ones
+    # are contained in them
     "vmxnet3": (
         _section(r"[umb]cast pkts rx", "rx", "packets"),
         _section(r"[umb]cast bytes rx", "rx", "bytes"),
@@ -130,17 +137,18 @@ COUNTER_NAMES: dict[str, tuple[CounterName, ...]] = {
 }
 
 _HEADERS: dict[str, Side] = {"Rx Queue#": "rx", "Tx Queue#": "tx"}
-"""Section headers of vmxnet3: counters whose value is the queue number. They are in the order of the queues."""
+"""Section headers of vmxnet3: counters whose value is the queue number. They are in the order of
+the queues."""
 
 _INDENT = re.compile(r" *")
 SECTION_INDENT = 2
-"""Blanks before the names of a section. Names with more are parts of the one above (`` giant hdr``), names with fewer
-end the section (``tx timeout count``)."""
+"""Blanks before the names of a section. Names with more are parts of the one above (`` giant
+hdr``), names with fewer end the section (``tx timeout count``)."""
 
 
 def queue_positions(driver: str, names: Sequence[str]) -> dict[tuple[Side, int], QueuePositions]:
-    """("rx" or "tx", queue number) → positions in `names`; {} for drivers that count no queues or are not in the
-    table."""
+    """("rx" or "tx", queue number) → positions in `names`; {} for drivers that count no queues or
+    are not in the table."""
     table = COUNTER_NAMES.get(driver, ())
     found: dict[tuple[Side, int], dict[Quantity, list[int]]] = {}
     section: tuple[Side, int] | None = None
@@ -167,7 +175,9 @@ def queue_positions(driver: str, names: Sequence[str]) -> dict[tuple[Side, int],
 
 def _key(row: CounterName, name: str, section: tuple[Side, int] | None) -> tuple[Side, int] | None:
     if row.section:
-        is_in_section = section is not None and section[0] == row.side and _indent(name) == SECTION_INDENT
+        is_in_section = (
+            section is not None and section[0] == row.side and _indent(name) == SECTION_INDENT
+        )
         return section if is_in_section and row.pattern.fullmatch(name.strip()) else None
     match = row.pattern.fullmatch(name)
     return (row.side, _number(match[1])) if match is not None else None
@@ -186,7 +196,8 @@ def _number(digits: str) -> int:
 def link_queue_positions(
     driver: str | None, link: Link, peer: Link | None = None
 ) -> dict[tuple[Side, int], QueuePositions]:
-    """The positions for a link in its present configuration. `peer`: the other end of a veth, if it is visible."""
+    """The positions for a link in its present configuration. `peer`: the other end of a veth, if it
+    is visible."""
     names = link.ethtool.driver_counter_names
     if driver is None or names is None or (driver == "veth" and not _veth_counts(link, peer)):
         return {}
@@ -194,13 +205,15 @@ def link_queue_positions(
 
 
 def _veth_counts(link: Link, peer: Link | None) -> bool:
-    """Whether veth counts the packets of a queue: only if its NAPI receives them, that is with receive GRO (off by
-    default), and from a peer without TCP segmentation offload (veth_skb_is_eligible_for_napi). Otherwise its zeros
-    would look like idle queues."""
+    """Whether veth counts the packets of a queue: only if its NAPI receives them, that is with
+    receive GRO (off by default), and from a peer without TCP segmentation offload
+    (veth_skb_is_eligible_for_napi). Otherwise its zeros would look like idle queues."""
     if peer is None or peer.ethtool.features is None:
         return False
     segments = any(
         one.active and one.name.startswith("tx-tcp") and one.name.endswith("-segmentation")
         for one in peer.ethtool.features
     )
-    return not segments and any(one.name == "rx-gro" and one.active for one in link.ethtool.features or ())
+    return not segments and any(
+        one.name == "rx-gro" and one.active for one in link.ethtool.features or ()
+    )

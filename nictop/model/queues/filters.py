@@ -1,10 +1,12 @@
 """The filters of queues and of CPUs (key ``/``): which rows are shown.
 
-Reads nothing; `number_filter` never raises: an invalid word is reported in `NumberFilter.errors` and ignored, because
-incomplete filters occur while the user types. All words must match; case is ignored:
+Reads nothing; `number_filter` never raises: an invalid word is reported in `NumberFilter.errors`
+and ignored, because incomplete filters occur while the user types. All words must match; case is
+ignored:
 
     3  0-7  1,5             queues (CPUs) with these numbers
-    irq:57  cpu:0-3         queues with one of these interrupts; whose interrupts one of these CPUs took
+    irq:57  cpu:0-3         queues with one of these interrupts; whose interrupts one of these CPUs
+                            took
     input                   queues with this text in the name of an interrupt
     busy>50  drops/s>0      a number; also >= < <= =
     !0-7                    not
@@ -18,8 +20,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nictop.model.columns.cpus import CpuRow
-from nictop.model.devices.row_filter import COMPARISONS, KEY_PATTERN, NUMBER_FACTORS, NUMBER_PATTERN, TOKEN_PATTERN
+from nictop.model.devices.row_filter import (
+    COMPARISONS,
+    KEY_PATTERN,
+    NUMBER_FACTORS,
+    NUMBER_PATTERN,
+    TOKEN_PATTERN,
+)
 from nictop.model.queues.map import QueueRow
+from nictop.model.rates.links import sum_known
 from nictop.model.text.terminal import clean
 
 RowT = TypeVar("RowT")
@@ -34,7 +43,8 @@ class Fields(Generic[RowT]):
     """What a word of a filter can be about."""
 
     numbers: Mapping[str, Callable[[RowT], Iterable[int]]]
-    """Key → numbers of the row, one of which must be in a list; the first key is that of a list without a key."""
+    """Key → numbers of the row, one of which must be in a list; the first key is that of a list
+    without a key."""
     values: Mapping[str, Callable[[RowT], float | None]]
     """Key → a value to compare."""
     text: Callable[[RowT], str] | None = None
@@ -42,8 +52,13 @@ class Fields(Generic[RowT]):
 
 
 def _drops(row: QueueRow) -> float | None:
-    known = [value for value in (row.rx_drops, row.tx_drops) if value is not None]
-    return sum(known) if known else None
+    return sum_known((row.rx_drops, row.tx_drops))
+
+
+def _queue_numbers(row: QueueRow) -> tuple[int, ...]:
+    if row.queue is None:
+        return ()
+    return (row.queue,)
 
 
 def _share(kind: str) -> Callable[[CpuRow], float | None]:
@@ -56,8 +71,8 @@ def _softnet(name: str) -> Callable[[CpuRow], float | None]:
 
 QUEUE_FIELDS = Fields[QueueRow](
     {
-        "queue": lambda row: () if row.queue is None else (row.queue,),
-        "irq": lambda row: [one.interrupt.number for one in row.loads],
+        "queue": _queue_numbers,
+        "irq": lambda row: [load.interrupt.number for load in row.loads],
         "cpu": lambda row: row.busy_cpus or row.effective or (),
     },
     {
@@ -66,7 +81,7 @@ QUEUE_FIELDS = Fields[QueueRow](
         "irq/s": lambda row: row.interrupts,
         "drops/s": _drops,
     },
-    lambda row: " ".join(one.interrupt.name for one in row.loads),
+    lambda row: " ".join(load.interrupt.name for load in row.loads),
 )
 """Rates are packets and interrupts per second."""
 CPU_FIELDS = Fields[CpuRow](
@@ -122,21 +137,37 @@ def _not(test: Callable[[RowT], bool]) -> Callable[[RowT], bool]:
 
 def _test(word: str, fields: Fields[RowT]) -> tuple[str, Callable[[RowT], bool] | None]:
     """(error, predicate) of one word."""
+    key, sign, wanted = "", ":", word
     keyed = KEY_PATTERN.fullmatch(word)
-    key, sign, wanted = (keyed[1], keyed[2], keyed[3]) if keyed is not None else ("", ":", word)
-    if key and key not in (*fields.numbers, *fields.values):
-        return f'unknown key "{clean(key)}"; keys: {", ".join({**fields.numbers, **fields.values})}', None
-    if key in fields.values and (sign != ":" or key not in fields.numbers):
+    if keyed is not None:
+        key, sign, wanted = keyed.group(1, 2, 3)
+    known_keys = {**fields.numbers, **fields.values}
+    if key and key not in known_keys:
+        return f'unknown key "{clean(key)}"; keys: {", ".join(known_keys)}', None
+    is_number = key in fields.numbers and sign == ":"
+    if key in fields.values and not is_number:
         return _value_test(key, sign, wanted, fields.values[key])
     if LIST_PATTERN.fullmatch(wanted):
-        read = fields.numbers[key or next(iter(fields.numbers))]
-        ranges = [(int(low), int(high or low)) for low, high in RANGE_PATTERN.findall(wanted)]
-        return "", lambda row: any(low <= one <= high for one in read(row) for low, high in ranges)
-    if key or fields.text is None:
-        example = f"{key}:0-3" if key else f"0-3 or {next(iter(fields.values))}>50"
-        return f"numbers needed, e.g. {example}", None
+        return "", _list_test(wanted, fields.numbers[key or next(iter(fields.numbers))])
+    if key:
+        return f"numbers needed, e.g. {key}:0-3", None
+    if fields.text is None:
+        return f"numbers needed, e.g. 0-3 or {next(iter(fields.values))}>50", None
     search = fields.text
     return "", lambda row: wanted in search(row).casefold()
+
+
+def _list_test(wanted: str, read: Callable[[RowT], Iterable[int]]) -> Callable[[RowT], bool]:
+    """``0-3,8``: one of the numbers of a row is in it."""
+    ranges = [(int(low), int(high or low)) for low, high in RANGE_PATTERN.findall(wanted)]
+
+    def accepts(row: RowT) -> bool:
+        for number in read(row):
+            if any(low <= number <= high for low, high in ranges):
+                return True
+        return False
+
+    return accepts
 
 
 def _value_test(

@@ -1,8 +1,8 @@
 """The queue × CPU heatmap: interrupts per second, folded to the available width.
 
-Reads nothing. CPUs that do not fit are combined into ranges; the hottest CPUs always have their own column, and keep it
-unless another one is clearly hotter, so that columns do not jump. Every cell is a sum: the cells of a row add up to all
-of its interrupts, folded or not.
+Reads nothing. CPUs that do not fit are combined into ranges; the hottest CPUs always have their own
+column, and keep it unless another one is clearly hotter, so that columns do not jump. Every cell is
+a sum: the cells of a row add up to all of its interrupts, folded or not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ KEEP_COLUMN_FACTOR = 2.0
 """Factor for CPUs that had their own column before, when the hot ones are chosen."""
 
 MAX_UNSPLIT_CPUS = 1
-"""Ranges are split while there is room, the one with the most CPUs first; a range of this many is not split."""
+"""Ranges are split while there is room, the one with the most CPUs first; a range of this many is
+not split."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,9 @@ class HeatColumn:
     @property
     def title(self) -> str:
         """``7``, ``8-31``; first and last CPU, even if ids are missing between them."""
-        return str(self.cpus[0]) if len(self.cpus) == 1 else f"{self.cpus[0]}-{self.cpus[-1]}"
+        if len(self.cpus) == 1:
+            return str(self.cpus[0])
+        return f"{self.cpus[0]}-{self.cpus[-1]}"
 
     @property
     def list(self) -> str:
@@ -53,12 +56,16 @@ class Heatmap:
 
 
 def fold_heatmap(
-    cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, before: Heatmap | None = None
+    cpus: Sequence[int],
+    rows: Sequence[Mapping[int, float]],
+    width: int,
+    before: Heatmap | None = None,
 ) -> Heatmap:
-    """The heatmap of `rows` (CPU id → interrupts per second) in at most `width` columns, at least one.
+    """The heatmap of `rows` (CPU id → interrupts per second) in at most `width` columns, at least
+    one.
 
-    `cpus`: the CPUs to show, usually the online ones; a CPU that is only in a row (it just went offline) is shown as
-    well. `before`: the previous heatmap.
+    `cpus`: the CPUs to show, usually the online ones; a CPU that is only in a row (it just went
+    offline) is shown as well. `before`: the previous heatmap.
     """
     sums: dict[int, float] = dict.fromkeys(cpus, 0.0)
     for row in rows:
@@ -67,16 +74,21 @@ def fold_heatmap(
     ordered = sorted(sums)
     width = max(1, width)
     if len(ordered) <= width:
-        columns: list[tuple[int, ...]] = [(cpu,) for cpu in ordered]
-        hot: frozenset[int] = frozenset()
-    else:
-        hot = _hot_cpus(ordered, sums, width, before.hot if before is not None else frozenset())
-        columns = _split_ranges(_split_at_hot_cpus(ordered, hot), width)
+        return _heatmap([(cpu,) for cpu in ordered], rows, frozenset())
+    single_before: frozenset[int] = frozenset()
+    if before is not None:
+        single_before = before.hot
+    hot = _hot_cpus(ordered, sums, width, single_before)
+    columns = _split_ranges(_split_at_hot_cpus(ordered, hot), width)
     return _heatmap(columns, rows, hot)
 
 
-def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]) -> Heatmap:
-    column_index = {cpu: index for index, column in enumerate(columns) for cpu in column}
+def _heatmap(
+    columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]
+) -> Heatmap:
+    column_index: dict[int, int] = {}
+    for index, column in enumerate(columns):
+        column_index.update(dict.fromkeys(column, index))
     totals = [0.0] * len(columns)
     cells = []
     peak = 0.0
@@ -88,19 +100,25 @@ def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, flo
             totals[index] += rate
         peak = max(peak, *line) if line else peak
         cells.append(tuple(line))
-    return Heatmap(tuple(HeatColumn(column) for column in columns), tuple(cells), tuple(totals), peak, hot)
+    return Heatmap(
+        tuple(HeatColumn(column) for column in columns), tuple(cells), tuple(totals), peak, hot
+    )
 
 
 def _hot_cpus(
     ordered: Sequence[int], sums: Mapping[int, float], width: int, single_before: frozenset[int]
 ) -> frozenset[int]:
-    """The hottest CPUs, as many as can have their own column with ranges between them in `width` columns. CPUs without
-    interrupts are not hot."""
+    """The hottest CPUs, as many as can have their own column with ranges between them in `width`
+    columns. CPUs without interrupts are not hot."""
+
+    def heat(cpu: int) -> float:
+        if cpu in single_before:
+            return sums[cpu] * KEEP_COLUMN_FACTOR
+        return sums[cpu]
+
     position = {cpu: index for index, cpu in enumerate(ordered)}
-    ranked = sorted(
-        (cpu for cpu in ordered if sums[cpu] > 0),
-        key=lambda cpu: (-sums[cpu] * (KEEP_COLUMN_FACTOR if cpu in single_before else 1.0), cpu),
-    )
+    ranked = [cpu for cpu in ordered if sums[cpu] > 0]
+    ranked.sort(key=lambda cpu: (-heat(cpu), cpu))
     chosen: set[int] = set()  # positions
     needed = 1
     for cpu in ranked:
@@ -112,8 +130,8 @@ def _hot_cpus(
 
 
 def _added_columns(index: int, chosen: set[int], count: int) -> int:
-    """Additional columns when the CPU at this index gets its own column: one for each adjacent CPU that remains in a
-    range."""
+    """Additional columns when the CPU at this index gets its own column: one for each adjacent CPU
+    that remains in a range."""
     left = index > 0 and index - 1 not in chosen
     right = index + 1 < count and index + 1 not in chosen
     return int(left) + int(right)

@@ -1,8 +1,8 @@
 """The queue map of one netdev: queue → NAPI → interrupt → CPU, with the rates of the last interval.
 
-Reads nothing. `queue_map(link, snapshot)` joins the plan from the inventory (`queue_plan`, computed once) with the
-rates of the last two counter records. Per-queue rates are those of the netdev family (qstats) where the driver offers
-them, else those of its driver counters.
+Reads nothing. `queue_map(link, snapshot)` joins the plan from the inventory (`queue_plan`, computed
+once) with the rates of the last two counter records. Per-queue rates are those of the netdev family
+(qstats) where the driver offers them, else those of its driver counters.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from nictop.probe.records import Link
 MIN_BALANCE_LOAD = 100.0
 """Packets (or interrupts) per second below which the distribution over the queues is not judged."""
 MIN_UNEVEN_LOAD = 1000.0
-"""The same for a distribution that is not called even or fair: a path test or an SSH session is one flow, thus one
-queue."""
+"""The same for a distribution that is not called even or fair: a path test or an SSH session is one
+flow, thus one queue."""
 EVEN_FACTOR, FAIR_FACTOR = 1.25, 2.0
-"""Load of the hottest queue, relative to an even distribution, up to which that is called even, and fair."""
+"""Load of the hottest queue, relative to an even distribution, up to which that is called even, and
+fair."""
 MAX_FAIR_SHARE = 0.8
-"""Share of the hottest queue up to which it is called fair: of two queues none has more than twice its even share."""
+"""Share of the hottest queue up to which it is called fair: of two queues none has more than twice
+its even share."""
 
 RATE_NAMES = ("rx_packets", "rx_bits", "rx_drops", "tx_packets", "tx_bits", "tx_drops")
 
@@ -44,12 +46,14 @@ class InterruptLoad:
 
 @dataclass(frozen=True, eq=False)
 class QueueRow:
-    """One queue number, or the sum of all (`queue` None). Rates are per second; None: not known, or not offered."""
+    """One queue number, or the sum of all (`queue` None). Rates are per second; None: not known, or
+    not offered."""
 
     queue: int | None
     has_rx: bool
     has_tx: bool
-    """False: there is no such queue. Both False: the queue was disabled (``ethtool -L``), only its interrupt exists."""
+    """False: there is no such queue. Both False: the queue was disabled (``ethtool -L``), only its
+    interrupt exists."""
     rx_packets: float | None = None
     rx_bits: float | None = None
     rx_drops: float | None = None
@@ -57,20 +61,22 @@ class QueueRow:
     tx_bits: float | None = None
     tx_drops: float | None = None
     offered: tuple[str, ...] = RATE_NAMES
-    """The rates that the driver counts per queue; all of them until the probe has read the counters."""
+    """The rates that the driver counts per queue; all of them until the probe has read the
+    counters."""
     napis: tuple[int, ...] = ()
     napi_threads: tuple[int, ...] = ()
     """Thread ids, if NAPI is threaded."""
     loads: tuple[InterruptLoad, ...] = ()
     """Its interrupts, by number."""
     interrupts: float | None = None
-    """Sum of the interrupts (vmbus channels) that serve only this queue; in the total row, of all interrupts."""
+    """Sum of the interrupts (vmbus channels) that serve only this queue; in the total row, of all
+    interrupts."""
     channel: int | None = None
     """vmbus channel id."""
     allowed: tuple[int, ...] | None = None
     effective: tuple[int, ...] | None = None
-    """CPUs to which its interrupts may be delivered, and are delivered, as in the inventory, which is read less often
-    than interrupts are counted; None: not reported by this kernel."""
+    """CPUs to which its interrupts may be delivered, and are delivered, as in the inventory, which
+    is read less often than interrupts are counted; None: not reported by this kernel."""
     local: bool | None = None
     """All of them are on the NUMA node of the NIC; None: only one node, or not known."""
     xps: tuple[int, ...] | None = None
@@ -82,14 +88,15 @@ class QueueRow:
     def busy_cpus(self) -> tuple[int, ...]:
         """CPUs that handled its interrupts in the last interval, the busiest first."""
         sums: dict[int, float] = {}
-        for one in self.loads:
-            for cpu, rate in one.cpus.items():
+        for load in self.loads:
+            for cpu, rate in load.cpus.items():
                 sums[cpu] = sums.get(cpu, 0.0) + rate
         return tuple(sorted(sums, key=lambda cpu: (-sums[cpu], cpu)))
 
     @property
     def has_moved(self) -> bool:
-        """Interrupts were counted on CPUs to which the inventory does not say that they are delivered."""
+        """Interrupts were counted on CPUs to which the inventory does not say that they are
+        delivered."""
         return self.effective is not None and not set(self.busy_cpus) <= set(self.effective)
 
     @property
@@ -98,10 +105,12 @@ class QueueRow:
 
     @property
     def load(self) -> float | None:
-        """Comparable load of a queue: packets per second of both directions, or interrupts where packets are not
-        counted."""
-        known = [value for value in (self.rx_packets, self.tx_packets) if value is not None]
-        return sum(known) if known else self.interrupts
+        """Comparable load of a queue: packets per second of both directions, or interrupts where
+        packets are not counted."""
+        packets = sum_known((self.rx_packets, self.tx_packets))
+        if packets is None:
+            return self.interrupts
+        return packets
 
     @property
     def idle(self) -> bool:
@@ -132,59 +141,78 @@ class QueueMap:
 
 
 def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
-    """The present map of `link`; without rates or inventory, everything that is known without them."""
+    """The present map of `link`; without rates or inventory, everything that is known without
+    them."""
     rates = snapshot.rates
     plan = queue_plan(link, snapshot.inventory)
     sources = counter_sources(link.ifindex, rates)
+    rows = [_row(queue, link.ifindex, rates, sources) for queue in plan.queues]
     loads: dict[int, InterruptLoad] = {}
-    rows = [
-        _row(queue, link.ifindex, rates, sources, tuple(_load(one, rates) for one in queue.interrupts))
-        for queue in plan.queues
-    ]
     for row in rows:
-        loads.update((one.interrupt.number, one) for one in row.loads)
-    ranked = [(row.load or 0.0, row.queue) for row in rows]
-    highest_load, busiest = max(ranked, default=(0.0, None), key=lambda one: one[0])
-    total_load = sum(load for load, _ in ranked)
+        loads.update((load.interrupt.number, load) for load in row.loads)
+    busiest, busiest_share = _busiest(rows)
     return QueueMap(
         rows=tuple(rows),
         total=_total(rows, loads.values()),
-        busiest=busiest if highest_load > 0 else None,
-        busiest_share=highest_load / total_load if total_load > 0 else None,
+        busiest=busiest,
+        busiest_share=busiest_share,
         idle=tuple(row.queue for row in rows if row.queue is not None and row.idle),
-        others=tuple(_load(one, rates) for one in plan.others),
-        unmapped=tuple(_load(one, rates) for one in plan.unmapped),
+        others=_loads(plan.others, rates),
+        unmapped=_loads(plan.unmapped, rates),
         qstats=bool(sources.qstats),
     )
 
 
-def balance(found: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str]:
-    """How evenly the load is spread over the queues in use, and the sentence about it; "" if that cannot be judged."""
-    queues = sum(row.in_use for row in found.rows)
-    if queues < 2 or found.busiest_share is None:
-        return "", "balance: only one queue in use" if queues == 1 else "balance: no traffic" if queues else ""
-    packets = any(row.rx_packets is not None or row.tx_packets is not None for row in found.rows)
-    load = sum(row.load or 0.0 for row in found.rows)
-    unit = "RX+TX packets" if packets else "interrupts"
+def _busiest(rows: Iterable[QueueRow]) -> tuple[int | None, float | None]:
+    """(Number of the queue with the highest load, its share of the total); None: all are idle."""
+    busiest = None
+    highest_load = total_load = 0.0
+    for row in rows:
+        load = row.load or 0.0
+        total_load += load
+        if load > highest_load:
+            busiest, highest_load = row.queue, load
+    if highest_load <= 0:
+        return None, None
+    return busiest, highest_load / total_load
+
+
+def balance(queue_map: QueueMap) -> tuple[Literal["", "even", "fair", "uneven"], str]:
+    """How evenly the load is spread over the queues in use, and the sentence about it; "" if that
+    cannot be judged."""
+    queues = sum(row.in_use for row in queue_map.rows)
+    share = queue_map.busiest_share
+    if queues == 0:
+        return "", ""
+    if queues == 1:
+        return "", "balance: only one queue in use"
+    if share is None:
+        return "", "balance: no traffic"
     even = 1 / queues
-    is_uneven = found.busiest_share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE)
+    is_uneven = share > min(FAIR_FACTOR * even, MAX_FAIR_SHARE)
+    load, unit = sum(row.load or 0.0 for row in queue_map.rows), _load_unit(queue_map)
     needed = MIN_UNEVEN_LOAD if is_uneven else MIN_BALANCE_LOAD
     if load < needed:
         measured = f"{units.quantity(load, '')} {unit}/s"
-        return "", f"balance: too little traffic to judge ({measured}; judged from {needed:.0f}/s)"
+        reason = f"{measured}; judged from {needed:.0f}/s"
+        return "", f"balance: too little traffic to judge ({reason})"
     level: Literal["even", "fair", "uneven"] = "even"
     if is_uneven:
         level = "uneven"
-    elif found.busiest_share > EVEN_FACTOR * even:
+    elif share > EVEN_FACTOR * even:
         level = "fair"
-    hottest = f"queue {found.busiest}: {units.percentage(found.busiest_share)} of {unit}"
+    hottest = f"queue {queue_map.busiest}: {units.percentage(share)} of {unit}"
     return level, f"balance: {level}, hottest {hottest} (even would be {units.percentage(even)})"
 
 
+def _loads(interrupts: Iterable[QueueInterrupt], rates: Rates | None) -> tuple[InterruptLoad, ...]:
+    return tuple([_load(interrupt, rates) for interrupt in interrupts])
+
+
 def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:
-    cpus = rates.interrupts.get(interrupt.number) if rates is not None else None
-    if cpus is None:
+    if rates is None or interrupt.number not in rates.interrupts:
         return InterruptLoad(interrupt, None, {})
+    cpus = rates.interrupts[interrupt.number]
     return InterruptLoad(interrupt, sum(cpus.values()), cpus)
 
 
@@ -200,27 +228,33 @@ class CounterSources:
     def side(
         self, direction: Side, number: int, positions: QueuePositions
     ) -> tuple[float | None, float | None, float | None]:
-        """(packets, bits, drops) per second: from qstats, or from the driver's counters where qstats has none."""
-        one = self.qstats.get((direction, number))
-        packets = one.packets if one is not None else None
-        bits = one.bits if one is not None else None
-        drops = one.drops if one is not None else None
+        """(packets, bits, drops) per second: from qstats, or from the driver's counters where
+        qstats has none."""
+        packets = bits = drops = None
+        counted = self.qstats.get((direction, number))
+        if counted is not None:
+            packets, bits, drops = counted.packets, counted.bits, counted.drops
         if packets is None:
             packets = self._sum(positions.packets)
         if bits is None:
             size = self._sum(positions.bytes)
-            bits = size * 8 if size is not None else None
+            if size is not None:
+                bits = size * 8
         if drops is None:
             drops = self._sum(positions.drops)
         return packets, bits, drops
 
     def _sum(self, positions: tuple[int, ...]) -> float | None:
-        total = None
+        if not positions:
+            return None
+        total: float = 0
         for position in positions:
-            value = self.driver[position] if position < len(self.driver) else None
+            if position >= len(self.driver):
+                return None
+            value = self.driver[position]
             if value is None:
                 return None  # without a counter that was reset the sum would be wrong
-            total = value if total is None else total + value
+            total += value
         return total
 
 
@@ -228,34 +262,43 @@ def counter_sources(ifindex: int, rates: Rates | None) -> CounterSources:
     """Where the per-queue rates of one link are."""
     if rates is None:
         return CounterSources({}, (), False)
+    queues = rates.queues.get(ifindex, ())
     return CounterSources(
-        qstats={(one.direction, one.queue): one for one in rates.queues.get(ifindex, ())},
+        qstats={(queue.direction, queue.queue): queue for queue in queues},
         driver=rates.driver.get(ifindex, ()),
         is_requested=ifindex in rates.queues or ifindex in rates.driver,
     )
 
 
+def _load_unit(queue_map: QueueMap) -> str:
+    """What `QueueRow.load` counts."""
+    for row in queue_map.rows:
+        if row.rx_packets is not None or row.tx_packets is not None:
+            return "RX+TX packets"
+    return "interrupts"
+
+
 def _row(
-    queue: PlannedQueue, ifindex: int, rates: Rates | None, sources: CounterSources, loads: tuple[InterruptLoad, ...]
+    queue: PlannedQueue, ifindex: int, rates: Rates | None, sources: CounterSources
 ) -> QueueRow:
     number = queue.number
     rx = sources.side("rx", number, queue.rx_positions)
     tx = sources.side("tx", number, queue.tx_positions)
-    has_rx = queue.has_rx or ("rx", number) in sources.qstats
-    has_tx = queue.has_tx or ("tx", number) in sources.qstats
-    interrupts = sum_known(one.per_second for one in loads if not one.interrupt.shared)
-    effective = _union(one.interrupt.effective for one in loads)
-    allowed = _union(one.interrupt.allowed for one in loads)
-    channel = queue.channel
-    if channel is not None:
-        rate = rates.channels.get(ifindex, {}).get(channel.id) if rates is not None else None
-        interrupts = rate.interrupts if rate is not None else None
-        effective = (channel.cpu,) if channel.cpu is not None else None
-    local_flags = [one.interrupt.local for one in loads if one.interrupt.local is not None]
+    loads = _loads(queue.interrupts, rates)
+    if queue.channel is None:
+        channel_id = None
+        interrupts = sum_known(load.per_second for load in loads if not load.interrupt.shared)
+        effective = _union(load.interrupt.effective for load in loads)
+    else:
+        channel_id = queue.channel.id
+        interrupts = _channel_interrupts(channel_id, ifindex, rates)
+        effective = None
+        if queue.channel.cpu is not None:
+            effective = (queue.channel.cpu,)
     return QueueRow(
         queue=number,
-        has_rx=has_rx,
-        has_tx=has_tx,
+        has_rx=queue.has_rx or ("rx", number) in sources.qstats,
+        has_tx=queue.has_tx or ("tx", number) in sources.qstats,
         rx_packets=rx[0],
         rx_bits=rx[1],
         rx_drops=rx[2],
@@ -267,56 +310,98 @@ def _row(
         napi_threads=queue.napi_threads,
         loads=loads,
         interrupts=interrupts,
-        channel=channel.id if channel is not None else None,
-        allowed=allowed,
+        channel=channel_id,
+        allowed=_union(load.interrupt.allowed for load in loads),
         effective=effective,
-        local=all(local_flags) if local_flags else None,
+        local=_all_known(load.interrupt.local for load in loads),
         xps=queue.xps,
         rps=queue.rps,
         rps_flow_count=queue.rps_flow_count,
     )
 
 
-def _offered(queue: PlannedQueue, sources: CounterSources, values: tuple[float | None, ...]) -> tuple[str, ...]:
+def _channel_interrupts(channel: int, ifindex: int, rates: Rates | None) -> float | None:
+    """Interrupts per second of a vmbus channel."""
+    if rates is None:
+        return None
+    rate = rates.channels.get(ifindex, {}).get(channel)
+    if rate is None:
+        return None
+    return rate.interrupts
+
+
+def _offered(
+    queue: PlannedQueue, sources: CounterSources, values: tuple[float | None, ...]
+) -> tuple[str, ...]:
     """Names of the rates that this queue has, or will have again after a reset."""
     if not sources.is_requested:
         return RATE_NAMES
     rx = ("rx", queue.number) in sources.qstats
     tx = ("tx", queue.number) in sources.qstats
     at, to = queue.rx_positions, queue.tx_positions
-    counters = (rx or at.packets, rx or at.bytes, at.drops, tx or to.packets, tx or to.bytes, to.drops)
-    return tuple(
-        name for name, value, source in zip(RATE_NAMES, values, counters, strict=True) if value is not None or source
+    counters = (
+        rx or at.packets,
+        rx or at.bytes,
+        at.drops,
+        tx or to.packets,
+        tx or to.bytes,
+        to.drops,
     )
+    offered = []
+    for name, value, source in zip(RATE_NAMES, values, counters, strict=True):
+        if value is not None or source:
+            offered.append(name)
+    return tuple(offered)
+
+
+def _all_known(flags: Iterable[bool | None]) -> bool | None:
+    """Whether all that are known are true; None: none is known."""
+    known = [flag for flag in flags if flag is not None]
+    if not known:
+        return None
+    return all(known)
 
 
 def _union(lists: Iterable[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    known = [one for one in lists if one is not None]
+    known = [members for members in lists if members is not None]
+    if not known:
+        return None
     if len(known) == 1:
         return known[0]
-    return tuple(sorted(set().union(*known))) if known else None
+    return tuple(sorted(set().union(*known)))
 
 
 def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
     """The sum row. An interrupt shared by several queues is counted once."""
-    all_loads = tuple(sorted(loads, key=lambda one: one.interrupt.number))
-    local_flags = [row.local for row in rows if row.local is not None]
+    all_loads = tuple(sorted(loads, key=lambda load: load.interrupt.number))
     channels = [row.interrupts for row in rows if row.channel is not None]
+    napis: dict[int, None] = {}
+    offered = set[str]()
+    for row in rows:
+        napis.update(dict.fromkeys(row.napis))
+        offered.update(row.offered)
+    if not rows:
+        offered.update(RATE_NAMES)
     return QueueRow(
         queue=None,
         has_rx=any(row.has_rx for row in rows),
         has_tx=any(row.has_tx for row in rows),
-        rx_packets=sum_known(row.rx_packets for row in rows),
-        rx_bits=sum_known(row.rx_bits for row in rows),
-        rx_drops=sum_known(row.rx_drops for row in rows),
-        tx_packets=sum_known(row.tx_packets for row in rows),
-        tx_bits=sum_known(row.tx_bits for row in rows),
-        tx_drops=sum_known(row.tx_drops for row in rows),
-        offered=tuple(name for name in RATE_NAMES if any(name in row.offered for row in rows)) if rows else RATE_NAMES,
-        napis=tuple(dict.fromkeys(napi for row in rows for napi in row.napis)),
+        rx_packets=_sum(rows, "rx_packets"),
+        rx_bits=_sum(rows, "rx_bits"),
+        rx_drops=_sum(rows, "rx_drops"),
+        tx_packets=_sum(rows, "tx_packets"),
+        tx_bits=_sum(rows, "tx_bits"),
+        tx_drops=_sum(rows, "tx_drops"),
+        offered=tuple(name for name in RATE_NAMES if name in offered),
+        napis=tuple(napis),
         loads=all_loads,
-        interrupts=sum_known([*(one.per_second for one in all_loads), *channels]),
+        interrupts=sum_known([*(load.per_second for load in all_loads), *channels]),
         allowed=_union(row.allowed for row in rows),
         effective=_union(row.effective for row in rows),
-        local=all(local_flags) if local_flags else None,
+        local=_all_known(row.local for row in rows),
     )
+
+
+def _sum(rows: Iterable[QueueRow], rate: str) -> float | None:
+    """Of one of `RATE_NAMES`."""
+    return sum_known(getattr(row, rate) for row in rows)

@@ -1,6 +1,7 @@
 """Rates of queues and CPUs over the last minute, divided into the cells of a narrow chart.
 
-Reads nothing. The values are those of a `RatesWindow`, which the rules need anyway: no history is stored for trends.
+Reads nothing. The values are those of a `RatesWindow`, which the rules need anyway: no history is
+stored for trends.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Generic, Literal, TypeVar
 
 from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.map import counter_sources
-from nictop.model.queues.plan import QueuePlan
+from nictop.model.queues.plan import PlannedQueue, QueuePlan
 from nictop.model.rates.links import Rates, sum_known
 from nictop.model.window import RATES_WINDOW_SECONDS
 
@@ -31,9 +32,13 @@ class Trends(Generic[Key]):
         """Cache for the present parts: a screen is drawn more often than a part is added."""
 
     def update(
-        self, parts: Sequence[Rates], source: object, read: Callable[[Rates], Mapping[Key, float | None]]
+        self,
+        parts: Sequence[Rates],
+        source: object,
+        read: Callable[[Rates], Mapping[Key, float | None]],
     ) -> None:
-        """Read the parts that are new. `source`: what `read` depends on; another one reads all parts again."""
+        """Read the parts that are new. `source`: what `read` depends on; another one reads all
+        parts again."""
         if source is not self._source:
             self._source, self._values, self._cells = source, {}, {}
         known = self._values
@@ -42,7 +47,8 @@ class Trends(Generic[Key]):
             self._cells = {}
 
     def cells(self, keys: Sequence[Key], width: int) -> dict[Key, list[float | None]]:
-        """The last minute of each key in `width` cells, newest last: means; None where nothing is known."""
+        """The last minute of each key in `width` cells, newest last: means; None where nothing is
+        known."""
         cache_key = (tuple(keys), width)
         found = self._cells.get(cache_key)
         if found is None:
@@ -56,21 +62,27 @@ class Trends(Generic[Key]):
 
     def peak(self, keys: Sequence[Key]) -> float:
         """The highest value of these keys in any part; 0 if nothing is known."""
-        values = (one.get(key) for _, one in self._values.values() for key in keys)
-        return max((value for value in values if value is not None), default=0.0)
+        highest = 0.0
+        for _, values in self._values.values():
+            for key in keys:
+                highest = max(highest, values.get(key) or 0.0)
+        return highest
 
 
 def _mean(values: Sequence[float | None], indexes: Sequence[int]) -> float | None:
     if len(indexes) == 1:
         return values[indexes[0]]
-    known = [value for value in (values[index] for index in indexes) if value is not None]
-    return sum(known) / len(known) if known else None
+    chosen = [values[index] for index in indexes]
+    known = [value for value in chosen if value is not None]
+    if not known:
+        return None
+    return sum(known) / len(known)
 
 
 def cells_of_parts(elapsed: Sequence[float], width: int) -> list[tuple[int, ...]]:
-    """For each of `width` cells of the last `RATES_WINDOW_SECONDS` the indexes of the parts in it, oldest cell first. A
-    part is in the cell of its middle; a longer one is in every cell that it covers. `elapsed`: seconds of each part,
-    oldest first."""
+    """For each of `width` cells of the last `RATES_WINDOW_SECONDS` the indexes of the parts in it,
+    oldest cell first. A part is in the cell of its middle; a longer one is in every cell that it
+    covers. `elapsed`: seconds of each part, oldest first."""
     found: list[list[int]] = [[] for _ in range(width)]
     if not width:
         return []
@@ -78,8 +90,12 @@ def cells_of_parts(elapsed: Sequence[float], width: int) -> list[tuple[int, ...]
     end = 0.0
     for index in range(len(elapsed) - 1, -1, -1):
         begin = end + elapsed[index]
-        first = round(end / seconds) if elapsed[index] > seconds else int((end + begin) / 2 / seconds)
-        last = max(first + 1, round(begin / seconds)) if elapsed[index] > seconds else first + 1
+        if elapsed[index] > seconds:
+            first = round(end / seconds)
+            last = max(first + 1, round(begin / seconds))
+        else:
+            first = int((end + begin) / 2 / seconds)
+            last = first + 1
         for cell in range(first, min(last, width)):
             found[width - 1 - cell].insert(0, index)
         end = begin
@@ -87,18 +103,30 @@ def cells_of_parts(elapsed: Sequence[float], width: int) -> list[tuple[int, ...]
 
 
 def queue_rates(plan: QueuePlan, ifindex: int, rates: Rates) -> dict[QueueKey, float | None]:
-    """Of each queue: packets per second of both directions (bits per second where packets are not counted), and
-    interrupts per second."""
+    """Of each queue: packets per second of both directions (bits per second where packets are not
+    counted), and interrupts per second."""
     sources = counter_sources(ifindex, rates)
     found: dict[QueueKey, float | None] = {}
     for queue in plan.queues:
-        sides: tuple[tuple[Side, QueuePositions], ...] = (("rx", queue.rx_positions), ("tx", queue.tx_positions))
+        sides: tuple[tuple[Side, QueuePositions], ...] = (
+            ("rx", queue.rx_positions),
+            ("tx", queue.tx_positions),
+        )
         for side, positions in sides:
             packets, bits, _ = sources.side(side, queue.number, positions)
-            found[side, queue.number] = packets if packets is not None else bits
-        own = [rates.interrupts.get(one.number) for one in queue.interrupts if not one.shared]
-        found["irq", queue.number] = sum_known(sum(cpus.values()) if cpus is not None else None for cpus in own)
+            found[side, queue.number] = bits if packets is None else packets
+        found["irq", queue.number] = _interrupts(queue, rates)
     return found
+
+
+def _interrupts(queue: PlannedQueue, rates: Rates) -> float | None:
+    """Per second, of those that serve only this queue; None: not known."""
+    known = []
+    for interrupt in queue.interrupts:
+        cpus = rates.interrupts.get(interrupt.number)
+        if cpus is not None and not interrupt.shared:
+            known.append(sum(cpus.values()))
+    return sum_known(known)
 
 
 def cpu_busy(rates: Rates) -> dict[int, float | None]:

@@ -13,7 +13,8 @@ REPORTED_WITHOUT_SPLIT = ("user", "system", "idle")
 """Shares of `CpuShares` that ESXi reports."""
 
 ROUNDING_TICKS = 2
-"""Ticks per column by which a CPU may exceed the elapsed time, because each column is rounded separately."""
+"""Ticks per column by which a CPU may exceed the elapsed time, because each column is rounded
+separately."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ class CpuShares:
 def all_cpu_shares(
     before: dict[int, tuple[int, ...]], after: dict[int, tuple[int, ...]], ticks: float
 ) -> dict[int, CpuShares]:
-    """CPU id → shares, of the CPUs that were online in both samples; `ticks`: elapsed USER_HZ ticks."""
+    """CPU id → shares, of the CPUs that were online in both samples; `ticks`: elapsed USER_HZ
+    ticks."""
     result = {}
     for cpu, new in after.items():
         old = before.get(cpu)
@@ -54,10 +56,13 @@ def all_cpu_shares(
 
 
 def _cpu_shares(old: tuple[int, ...], new: tuple[int, ...], ticks: float) -> CpuShares | None:
-    """Shares of one CPU; None when no tick has passed, or more than the elapsed time (the CPU was offline and its
-    columns jumped). Columns that an old kernel does not have are 0, and so are those that decreased (proc(5))."""
+    """Shares of one CPU; None when no tick has passed, or more than the elapsed time (the CPU was
+    offline and its columns jumped). Columns that an old kernel does not have are 0, and so are
+    those that decreased (proc(5))."""
     known = min(len(old), len(new), len(CPU_TIMES))
-    steps = [max(0, new[index] - old[index]) for index in range(known)] + [0] * (len(CPU_TIMES) - known)
+    steps = [max(0, new[index] - old[index]) for index in range(known)] + [0] * (
+        len(CPU_TIMES) - known
+    )
     user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice = steps
     guest = min(guest, user)
     guest_nice = min(guest_nice, nice)

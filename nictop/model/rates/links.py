@@ -1,8 +1,8 @@
 """Rates per second and CPU shares from two counter records.
 
-Reads nothing. A counter that decreased was reset (driver reload, ``ethtool -L``) and has no rate this time: ``None``,
-never a spike. A counter of 32 or 64 bits that wrapped around has a rate if the packet and byte counters of the same
-direction are consistent with that.
+Reads nothing. A counter that decreased was reset (driver reload, ``ethtool -L``) and has no rate
+this time: ``None``, never a spike. A counter of 32 or 64 bits that wrapped around has a rate if the
+packet and byte counters of the same direction are consistent with that.
 """
 
 from __future__ import annotations
@@ -27,23 +27,34 @@ from nictop.model.rates.load import (
 )
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters
 
-__all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "sum_known", "vf_rates"]
+__all__ = [
+    "CpuShares",
+    "LinkRates",
+    "QueueRates",
+    "Rates",
+    "VfRates",
+    "rates",
+    "sum_known",
+    "vf_rates",
+]
 
 Number = TypeVar("Number", int, float)
 
 COUNTER_RANGES = (1 << 32, 1 << 64)
-"""Sizes of drivers' counters. The width is not known: a counter that was in the last quarter and is now in the first
-may have wrapped."""
+"""Sizes of drivers' counters. The width is not known: a counter that was in the last quarter and is
+now in the first may have wrapped."""
 
 MAX_COUNTER_STEP = 1 << 62
 """A larger step is a small step backwards in unsigned arithmetic."""
 
 MIN_ELAPSED_SECONDS = 0.001
-"""Seconds; reading the counters takes part of that, so that shorter intervals give no meaningful rate."""
+"""Seconds; reading the counters takes part of that, so that shorter intervals give no meaningful
+rate."""
 
 MIN_PACKET_BYTES = 14
 MAX_PACKET_BYTES = 1 << 19
-"""Bytes that one counted packet can have: an Ethernet header only; a segmented packet of BIG TCP."""
+"""Bytes that one counted packet can have: an Ethernet header only; a segmented packet of BIG
+TCP."""
 
 MAX_EVENT_WRAP = 1 << 26
 """Largest step of an error or drop counter that is accepted as a wrap; a larger one is a reset."""
@@ -51,7 +62,8 @@ MAX_EVENT_WRAP = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class LinkRates:
-    """One netdev, all per second. None: this counter was reset, or the kernel is too old to have it."""
+    """One netdev, all per second. None: this counter was reset, or the kernel is too old to have
+    it."""
 
     rx_bits: float | None
     """Bits per second: rx_bytes, with headers, without preamble and FCS."""
@@ -79,7 +91,8 @@ class QueueRates:
 
 @dataclass(frozen=True, eq=False)
 class VfRates:
-    """One virtual function as counted by its physical function, per second; rx is what the VF received."""
+    """One virtual function as counted by its physical function, per second; rx is what the VF
+    received."""
 
     rx_bits: float | None
     tx_bits: float | None
@@ -91,7 +104,8 @@ class VfRates:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """Rates between two counter records. What is only in one of them (a new link, an offline CPU) is absent."""
+    """Rates between two counter records. What is only in one of them (a new link, an offline CPU)
+    is absent."""
 
     elapsed: float
     """Seconds between the two records."""
@@ -119,11 +133,13 @@ class Rates:
     reverse_path_drops: float | None = None
     """Packets that rp_filter dropped; None: not read (rp_filter is strict on no link)."""
     checksum_errors: float | None = None
-    """Received UDP (IPv4) and TCP packets with a wrong checksum; None: not read (no vxlan or geneve link)."""
+    """Received UDP (IPv4) and TCP packets with a wrong checksum; None: not read (no vxlan or geneve
+    link)."""
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
-    """Rates between two records of the same boot; `clock_ticks` is USER_HZ. None when hardly any time has passed."""
+    """Rates between two records of the same boot; `clock_ticks` is USER_HZ. None when hardly any
+    time has passed."""
     elapsed = after.time - before.time
     if not elapsed >= MIN_ELAPSED_SECONDS:
         return None
@@ -136,7 +152,9 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
     for ifindex, new in after.driver.items():
         old = before.driver.get(ifindex)
         if old is not None and len(old) == len(new):
-            driver[ifindex] = tuple([_per_second(_forward_step(a, b), elapsed) for a, b in zip(old, new, strict=True)])
+            driver[ifindex] = tuple(
+                [_per_second(_forward_step(a, b), elapsed) for a, b in zip(old, new, strict=True)]
+            )
     return Rates(
         elapsed=elapsed,
         links=links,
@@ -156,7 +174,8 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
         machine=machine_rates(before, after, elapsed),
         reverse_path_drops=_stack_rate(before, after, "IPReversePathFilter", elapsed),
         checksum_errors=sum_known(
-            _stack_rate(before, after, name, elapsed) for name in ("UdpInCsumErrors", "TcpInCsumErrors")
+            _stack_rate(before, after, name, elapsed)
+            for name in ("UdpInCsumErrors", "TcpInCsumErrors")
         ),
     )
 
@@ -166,7 +185,7 @@ def _stack_rate(before: Counters, after: Counters, name: str, elapsed: float) ->
     return None if old is None or new is None else _per_second(_forward_step(old, new), elapsed)
 
 
-# ------------------------------------------------------------------------------------------------------ one counter
+# -------------------------------------------------------------------------------------- one counter
 
 
 def sum_known(values: Iterable[Number | None]) -> Number | None:
@@ -186,8 +205,8 @@ def _forward_step(old: int, new: int) -> int | None:
 
 
 def _wrapped_step(old: int, new: int) -> int | None:
-    """The step of a counter that decreased, if it was near the end of its range and is now near the beginning; else
-    None."""
+    """The step of a counter that decreased, if it was near the end of its range and is now near the
+    beginning; else None."""
     for size in COUNTER_RANGES:
         if old < size:
             return size - old + new if old >= size - size // 4 and new < size // 4 else None
@@ -195,7 +214,8 @@ def _wrapped_step(old: int, new: int) -> int | None:
 
 
 def _event_step(old: int, new: int) -> int | None:
-    """The step of an error or drop counter, which no other counter can confirm, on a link that was not reset."""
+    """The step of an error or drop counter, which no other counter can confirm, on a link that was
+    not reset."""
     step = _forward_step(old, new)
     if step is None:
         step = _wrapped_step(old, new)
@@ -207,9 +227,12 @@ def _event_step(old: int, new: int) -> int | None:
 def _packets_and_bytes(
     old: Sequence[int], new: Sequence[int], packets: int, size: int
 ) -> tuple[int | None, int | None]:
-    """Steps of the packet and byte counters at two indexes. A wrap of one is accepted only if the other one increased
-    consistently. (None, None): both were reset."""
-    packet_step, byte_step = _forward_step(old[packets], new[packets]), _forward_step(old[size], new[size])
+    """Steps of the packet and byte counters at two indexes. A wrap of one is accepted only if the
+    other one increased consistently. (None, None): both were reset."""
+    packet_step, byte_step = (
+        _forward_step(old[packets], new[packets]),
+        _forward_step(old[size], new[size]),
+    )
     if packet_step is not None and byte_step is not None:
         return packet_step, byte_step
     if packet_step is None and byte_step is None:
@@ -225,13 +248,14 @@ def _packets_and_bytes(
     return None, None
 
 
-# ------------------------------------------------------------------------------------------------- links, VFs, queues
+# ------------------------------------------------------------------------------- links, VFs, queues
 
 _RX_PACKETS, _TX_PACKETS, _RX_BYTES, _TX_BYTES = (
     LINK_COUNTERS.index(name) for name in ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
 )
 _EVENT_INDEXES = tuple(
-    LINK_COUNTERS.index(name) for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
+    LINK_COUNTERS.index(name)
+    for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
 )
 _NO_RATES = LinkRates(None, None, None, None, None, None, None, None, None)
 
@@ -244,15 +268,22 @@ def _link_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> L
     tx_packets, tx_bytes = _packets_and_bytes(old, new, _TX_PACKETS, _TX_BYTES)
     if rx_packets is None or rx_bytes is None or tx_packets is None or tx_bytes is None:
         return _NO_RATES  # a reset affects all counters, also those above their old value
-    events = [_per_second(_event_step(old[i], new[i]), elapsed) if i < known else None for i in _EVENT_INDEXES]
+    events = [
+        _per_second(_event_step(old[i], new[i]), elapsed) if i < known else None
+        for i in _EVENT_INDEXES
+    ]
     return LinkRates(
-        rx_bytes * 8 / elapsed, tx_bytes * 8 / elapsed, rx_packets / elapsed, tx_packets / elapsed, *events
+        rx_bytes * 8 / elapsed,
+        tx_bytes * 8 / elapsed,
+        rx_packets / elapsed,
+        tx_packets / elapsed,
+        *events,
     )
 
 
 def vf_rates(before: Counters, after: Counters) -> dict[int, dict[int, VfRates]]:
-    """The `vfs` part of `rates`. Separate because the probe reads VF counters less often than the others, so that they
-    are compared with an older record."""
+    """The `vfs` part of `rates`. Separate because the probe reads VF counters less often than the
+    others, so that they are compared with an older record."""
     elapsed = after.time - before.time
     if not elapsed >= MIN_ELAPSED_SECONDS:
         return {}
@@ -273,27 +304,40 @@ _VF_INDEXES = {name: index for index, name in enumerate(VF_COUNTERS)}
 def _vf_counter_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> VfRates:
     if min(len(old), len(new)) < len(VF_COUNTERS):
         return VfRates(None, None, None, None, None, None)
-    rx_packets, rx_bytes = _packets_and_bytes(old, new, _VF_INDEXES["rx_packets"], _VF_INDEXES["rx_bytes"])
-    tx_packets, tx_bytes = _packets_and_bytes(old, new, _VF_INDEXES["tx_packets"], _VF_INDEXES["tx_bytes"])
+    rx_packets, rx_bytes = _packets_and_bytes(
+        old, new, _VF_INDEXES["rx_packets"], _VF_INDEXES["rx_bytes"]
+    )
+    tx_packets, tx_bytes = _packets_and_bytes(
+        old, new, _VF_INDEXES["tx_packets"], _VF_INDEXES["tx_bytes"]
+    )
     return VfRates(
         _per_second(rx_bytes, elapsed, 8),
         _per_second(tx_bytes, elapsed, 8),
         _per_second(rx_packets, elapsed),
         _per_second(tx_packets, elapsed),
-        _per_second(_forward_step(old[_VF_INDEXES["rx_dropped"]], new[_VF_INDEXES["rx_dropped"]]), elapsed),
-        _per_second(_forward_step(old[_VF_INDEXES["tx_dropped"]], new[_VF_INDEXES["tx_dropped"]]), elapsed),
+        _per_second(
+            _forward_step(old[_VF_INDEXES["rx_dropped"]], new[_VF_INDEXES["rx_dropped"]]), elapsed
+        ),
+        _per_second(
+            _forward_step(old[_VF_INDEXES["tx_dropped"]], new[_VF_INDEXES["tx_dropped"]]), elapsed
+        ),
     )
 
 
 _Queue = tuple[str, int, tuple[int | None, ...]]
 _Direction = Literal["rx", "tx"]
 _DIRECTION_INDEXES: dict[str, tuple[_Direction, tuple[int, ...]]] = {
-    side: (side, tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops")))
+    side: (
+        side,
+        tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops")),
+    )
     for side in ("rx", "tx")
 }
 
 
-def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed: float) -> tuple[QueueRates, ...]:
+def _queue_rates(
+    before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed: float
+) -> tuple[QueueRates, ...]:
     known = {(direction, queue): numbers for direction, queue, numbers in before}
     result = []
     for direction, queue, new in after:
@@ -304,13 +348,19 @@ def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed:
         packets, size, drops = [_queue_counter_step(old, new, index) for index in indexes]
         result.append(
             QueueRates(
-                side, queue, _per_second(packets, elapsed), _per_second(size, elapsed, 8), _per_second(drops, elapsed)
+                side,
+                queue,
+                _per_second(packets, elapsed),
+                _per_second(size, elapsed, 8),
+                _per_second(drops, elapsed),
             )
         )
     return tuple(result)
 
 
-def _queue_counter_step(old: tuple[int | None, ...], new: tuple[int | None, ...], index: int) -> int | None:
+def _queue_counter_step(
+    old: tuple[int | None, ...], new: tuple[int | None, ...], index: int
+) -> int | None:
     """None: one of the two records does not have that counter."""
     if index >= len(old) or index >= len(new):
         return None

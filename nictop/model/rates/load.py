@@ -1,7 +1,9 @@
-"""CPU load of packet processing: interrupts, softirqs, softnet and threads per second, from two counter records.
+"""CPU load of packet processing: interrupts, softirqs, softnet and threads per second, from two
+counter records.
 
-Reads nothing. Joined by interrupt number, CPU id and thread id, never by position. The kernel's counters here are 32
-bits wide: one that wrapped continues; one that decreased otherwise was reset and has no rate this time.
+Reads nothing. Joined by interrupt number, CPU id and thread id, never by position. The kernel's
+counters here are 32 bits wide: one that wrapped continues; one that decreased otherwise was reset
+and has no rate this time.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import NamedTuple
 from nictop.probe.records import VCPU_WAITS, Counters, MachineInterrupt
 
 COUNTER_RANGE = 1 << 32
-"""Range of unsigned int, used by kernel_stat, softnet_data and irq_desc (include/linux/kernel_stat.h)."""
+"""Range of unsigned int, used by kernel_stat, softnet_data and irq_desc
+(include/linux/kernel_stat.h)."""
 
 MAX_CPU_SHARE = 1.5
 """CPU shares above this come from two samples that do not belong together."""
@@ -52,7 +55,8 @@ class ThreadShare:
     cpu: int | None
     """CPU on which it ran last; None: not known (ESXi)."""
     ready: float | None = None
-    """A virtual CPU could run, but no CPU of the hypervisor was free. Only ESXi, as the next one."""
+    """A virtual CPU could run, but no CPU of the hypervisor was free. Only ESXi, as the next
+    one."""
     costop: float | None = None
     """It was stopped until other virtual CPUs of its machine had caught up."""
 
@@ -82,8 +86,8 @@ class MachineInterruptRate(NamedTuple):
 
 
 def counter_step(old: int, new: int) -> int | None:
-    """The step of a 32-bit counter; None when it decreased without a wrap (from the last quarter of the range into the
-    first)."""
+    """The step of a 32-bit counter; None when it decreased without a wrap (from the last quarter of
+    the range into the first)."""
     if new >= old:
         return new - old
     if new < COUNTER_RANGE // 4 and COUNTER_RANGE - COUNTER_RANGE // 4 <= old < COUNTER_RANGE:
@@ -91,10 +95,12 @@ def counter_step(old: int, new: int) -> int | None:
     return None
 
 
-def interrupt_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, float]]:
-    """IRQ number → CPU id → interrupts per second; CPUs without any are left out. An interrupt whose count decreased on
-    any CPU was assigned to another vector (``ethtool -L``, driver reload) and is absent this time; so is a CPU that was
-    offline in either sample."""
+def interrupt_rates(
+    before: Counters, after: Counters, elapsed: float
+) -> dict[int, dict[int, float]]:
+    """IRQ number → CPU id → interrupts per second; CPUs without any are left out. An interrupt
+    whose count decreased on any CPU was assigned to another vector (``ethtool -L``, driver reload)
+    and is absent this time; so is a CPU that was offline in either sample."""
     result: dict[int, dict[int, float]] = {}
     excluded = _cpus_not_always_online(before, after)
     for irq, new in after.interrupts.items():
@@ -111,7 +117,11 @@ def interrupt_rates(before: Counters, after: Counters, elapsed: float) -> dict[i
 
 
 def _cpus_not_always_online(before: Counters, after: Counters) -> frozenset[int]:
-    return frozenset(before.cpus.keys() ^ after.cpus.keys()) if before.cpus and after.cpus else frozenset()
+    return (
+        frozenset(before.cpus.keys() ^ after.cpus.keys())
+        if before.cpus and after.cpus
+        else frozenset()
+    )
 
 
 def _per_cpu(
@@ -162,10 +172,12 @@ def _columns(
     return result
 
 
-def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks: int) -> dict[int, ThreadShare]:
-    """Thread id → shares of one CPU. A thread whose times decreased, or increased by more than the elapsed time, is
-    another thread with the same id and is absent. `clock_ticks`: USER_HZ as reported by the host; {} when it is not
-    positive."""
+def thread_shares(
+    before: Counters, after: Counters, elapsed: float, clock_ticks: int
+) -> dict[int, ThreadShare]:
+    """Thread id → shares of one CPU. A thread whose times decreased, or increased by more than the
+    elapsed time, is another thread with the same id and is absent. `clock_ticks`: USER_HZ as
+    reported by the host; {} when it is not positive."""
     ticks = elapsed * clock_ticks
     result: dict[int, ThreadShare] = {}
     if ticks <= 0:
@@ -175,16 +187,20 @@ def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks
         if old is None:
             continue
         steps = (user - old[0], system - old[1])
-        if min(steps) >= 0 and sum(steps) <= MAX_CPU_SHARE * ticks + 4:  # each time is rounded separately
+        if min(steps) >= 0 and sum(steps) <= MAX_CPU_SHARE * ticks + 4:
+            # each time is rounded separately
             waits = _waits(before.waits.get(tid), after.waits.get(tid), ticks)
-            result[tid] = ThreadShare(steps[0] / ticks, steps[1] / ticks, cpu if cpu >= 0 else None, *waits)
+            result[tid] = ThreadShare(
+                steps[0] / ticks, steps[1] / ticks, cpu if cpu >= 0 else None, *waits
+            )
     return result
 
 
 def _waits(
     old: tuple[int, ...] | None, new: tuple[int, ...] | None, ticks: float
 ) -> tuple[float, float] | tuple[None, None]:
-    """Shares of the elapsed time in the order of `VCPU_WAITS`; (None, None): not reported, or reset."""
+    """Shares of the elapsed time in the order of `VCPU_WAITS`; (None, None): not reported, or
+    reset."""
     if old is None or new is None or min(len(old), len(new)) < len(VCPU_WAITS):
         return None, None
     steps = new[0] - old[0], new[1] - old[1]
@@ -193,7 +209,9 @@ def _waits(
     return steps[0] / ticks, steps[1] / ticks
 
 
-def channel_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, ChannelRates]]:
+def channel_rates(
+    before: Counters, after: Counters, elapsed: float
+) -> dict[int, dict[int, ChannelRates]]:
     """ifindex → vmbus channel id → per second."""
     return {
         ifindex: {
@@ -206,8 +224,11 @@ def channel_rates(before: Counters, after: Counters, elapsed: float) -> dict[int
     }
 
 
-def machine_rates(before: Counters, after: Counters, elapsed: float) -> tuple[MachineInterruptRate, ...]:
-    """Every line of /proc/interrupts that both records have with the same label and description, in order."""
+def machine_rates(
+    before: Counters, after: Counters, elapsed: float
+) -> tuple[MachineInterruptRate, ...]:
+    """Every line of /proc/interrupts that both records have with the same label and description, in
+    order."""
     if before.machine is None or after.machine is None:
         return ()
     known = {line.label: line for line in before.machine}
@@ -226,4 +247,8 @@ def _machine_rate(
     if old is None or old.description != new.description:
         return None
     cpus = {} if old.counts == new.counts else _per_cpu(old.counts, new.counts, excluded, elapsed)
-    return None if cpus is None else MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)
+    return (
+        None
+        if cpus is None
+        else MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)
+    )

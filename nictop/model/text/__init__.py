@@ -1,1 +1,2 @@
-"""Text: numbers with units (`units`), kernel values (`words`), safe and fitted terminal text (`terminal`), `glyphs`."""
+"""Text: numbers with units (`units`), kernel values (`words`), safe and fitted terminal text
+(`terminal`), `glyphs`."""

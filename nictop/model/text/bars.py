@@ -6,8 +6,8 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 
 
 def bar(share: float | None, cells: int, glyphs: Glyphs = UNICODE) -> str:
-    """`share` (0 to 1) of `cells` cells, in eighths of a cell (ASCII: whole cells); a share above 0 shows at least the
-    smallest mark."""
+    """`share` (0 to 1) of `cells` cells, in eighths of a cell (ASCII: whole cells); a share above 0
+    shows at least the smallest mark."""
     steps = len(glyphs.bar)
     filled = round(min(1.0, max(0.0, share or 0.0)) * cells * steps)
     if not filled and share:

@@ -1,7 +1,9 @@
-"""The characters that nictop draws with, as one object: `UNICODE`, or `ASCII` for consoles without block characters.
+"""The characters that nictop draws with, as one object: `UNICODE`, or `ASCII` for consoles without
+block characters.
 
-It is chosen once at start (`nictop.tui.terminal`, `nictop.cli.output`) and passed to what draws. Each field is one or
-more characters of one cell each; `ASCII` has the same fields in the same order.
+It is chosen once at start (`nictop.tui.terminal`, `nictop.cli.output`) and passed to what draws.
+Each field is one or more characters of one cell each; `ASCII` has the same fields in the same
+order.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from nictop.model.text.terminal import clean, escape
 
 _TYPOGRAPHY = str.maketrans(
     {
-        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "!", "▽": "v", "○": "o",
-        "●": "*", "◌": "?", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
-        "↔": "<->", "↑": "^", "↓": "v", "←": "<-", "▶": ">", "±": "+-", "√": "sqrt ", "▂": ".", "▄": ":", "█": "#",
+        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "!",
+        "▽": "v", "○": "o", "●": "*", "◌": "?", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|",
+        "─": "-", "≥": ">=", "≤": "<=", "↔": "<->", "↑": "^", "↓": "v", "←": "<-", "▶": ">",
+        "±": "+-", "√": "sqrt ", "▂": ".", "▄": ":", "█": "#",
     }
 )  # fmt: skip
 """ASCII replacements of characters in texts; of the same width where columns depend on it."""
@@ -26,14 +29,14 @@ class Glyphs:
 
     is_ascii: bool = False
 
-    # ------------------------------------------------------------------------------------------- findings and states
+    # -------------------------------------------------------------------------- findings and states
     critical: str = "✖"
     warning: str = "▲"
     note: str = "·"
     passed: str = "✓"
     skipped: str = "–"
 
-    # ---------------------------------------------------------------------------------------------- lists and forms
+    # ------------------------------------------------------------------------------ lists and forms
     cursor: str = "▸"
     """The chosen line; also the right side of a choice."""
     choice_left: str = "◂"
@@ -42,7 +45,7 @@ class Glyphs:
     ascending: str = "▴"
     descending: str = "▾"
 
-    # ------------------------------------------------------------------------------------------------------- charts
+    # --------------------------------------------------------------------------------------- charts
     levels: str = " ▁▂▃▄▅▆▇█"
     """Heights of a cell, from empty to full."""
     zero: str = "·"
@@ -59,7 +62,7 @@ class Glyphs:
     upper_flow: str = "▀"
     lower_flow: str = "▄"
 
-    # --------------------------------------------------------------------------------------------------------- bars
+    # ----------------------------------------------------------------------------------------- bars
     spread: tuple[str, str, str] = ("█", "▒", "░")
     """Parts of a bar: up to the lowest run, the median, the highest."""
     run: str = "●"
@@ -73,10 +76,11 @@ class Glyphs:
     bar: str = "▏▎▍▌▋▊▉█"
     """Parts of the last cell of a bar, up to the whole cell."""
     work: str = "█▓▒▚░▞"
-    """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of the name."""
+    """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of
+    the name."""
     idle: str = "·"
 
-    # ------------------------------------------------------------------------------------------------------- replay
+    # --------------------------------------------------------------------------------------- replay
     playing: str = "▶"
     paused: str = "▮"
     end: str = "■"
@@ -89,7 +93,11 @@ class Glyphs:
         if not self.is_ascii or text.isascii():
             return text
         text = text.translate(_TYPOGRAPHY)
-        return text if text.isascii() else "".join(one if one.isascii() else escape(one) for one in text)
+        if text.isascii():
+            return text
+        return "".join(
+            character if character.isascii() else escape(character) for character in text
+        )
 
     def text(self, text: str) -> str:
         """Text of any origin, as it will be drawn: cleaned, and in this character set."""
@@ -104,7 +112,7 @@ ASCII = Glyphs(
     cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
     levels=" .:|#", zero="_", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
     flow="#", upper_flow="^", lower_flow="v",
-    spread=("#", "=", "-"), run="o", median="#", cost="~", countdown=("#", "."), heat=".:+*#", bar="#", work="USQITG",
-    idle=".",
+    spread=("#", "=", "-"), run="o", median="#", cost="~", countdown=("#", "."), heat=".:+*#",
+    bar="#", work="USQITG", idle=".",
     playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
 )  # fmt: skip

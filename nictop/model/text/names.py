@@ -13,18 +13,20 @@ MIN_NAME_CELLS = 6
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
-    """Name → name without what all begin with, up to a separator: ``001`` and ``002`` of alma-load-001 and
-    alma-load-002."""
+    """Name → name without what all begin with, up to a separator: ``001`` and ``002`` of
+    alma-load-001 and alma-load-002."""
     names = tuple(names)
+    if len(names) < 2:
+        return {name: name for name in names}
     same = takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
-    prefix = "".join(column[0] for column in same) if len(names) > 1 else ""
+    prefix = "".join(column[0] for column in same)
     start = max(prefix.rfind(separator) for separator in "-._") + 1
     return {name: name[start:] or name for name in names}
 
 
 def distinct_names(names: Iterable[str], cells: int) -> dict[str, str]:
-    """Name → name; those that would look the same once they are cut to `cells` are shown by the first of `_WAYS` that
-    tells them apart."""
+    """Name → name; those that would look the same once they are cut to `cells` are shown by the
+    first of `_WAYS` that tells them apart."""
     shown = {name: name for name in names}
     for way in _WAYS:
         for alike in _alike(shown, cells):
@@ -42,7 +44,10 @@ def _alike(shown: Mapping[str, str], cells: int) -> list[list[str]]:
 
 def _without_begin(names: Iterable[str], cells: int) -> dict[str, str]:
     """``…001.example``: without what they begin with."""
-    return {name: ELLIPSIS + short if short != name else name for name, short in short_names(names).items()}
+    return {
+        name: ELLIPSIS + short if short != name else name
+        for name, short in short_names(names).items()
+    }
 
 
 def _with_both_ends(names: Iterable[str], cells: int) -> dict[str, str]:
@@ -53,11 +58,14 @@ def _with_both_ends(names: Iterable[str], cells: int) -> dict[str, str]:
 def _numbered(names: Iterable[str], cells: int) -> dict[str, str]:
     """``produc…#2``: names that differ somewhere in their middle."""
     numbers = {name: f"#{number}" for number, name in enumerate(names, 1)}
-    return {name: fit(name, cells - len(number)).rstrip() + number for name, number in numbers.items()}
+    return {
+        name: fit(name, cells - len(number)).rstrip() + number for name, number in numbers.items()
+    }
 
 
 def names_in_path(names: tuple[str, str], rest: int, cells: int) -> tuple[str, str]:
-    """Two names of hosts in a path of `cells` cells with `rest` other cells: where it does not fit, both are cut."""
+    """Two names of hosts in a path of `cells` cells with `rest` other cells: where it does not fit,
+    both are cut."""
     if sum(width(clean(name)) for name in names) + rest <= cells:
         return names
     room = max(MIN_NAME_CELLS, (cells - rest) // 2)
@@ -66,4 +74,8 @@ def names_in_path(names: tuple[str, str], rest: int, cells: int) -> tuple[str, s
     return first, second
 
 
-_WAYS: tuple[Callable[[Iterable[str], int], dict[str, str]], ...] = (_with_both_ends, _without_begin, _numbered)
+_WAYS: tuple[Callable[[Iterable[str], int], dict[str, str]], ...] = (
+    _with_both_ends,
+    _without_begin,
+    _numbered,
+)

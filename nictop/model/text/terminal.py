@@ -1,7 +1,7 @@
 """Text of hosts, made safe for a terminal: no control characters, known width.
 
-Reads nothing. Interface names, aliases and firmware strings are arbitrary bytes; none of them may move the cursor, hide
-text or reverse it.
+Reads nothing. Interface names, aliases and firmware strings are arbitrary bytes; none of them may
+move the cursor, hide text or reverse it.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ import unicodedata
 from functools import lru_cache
 
 _HARMLESS = frozenset(("L", "M", "N", "P", "S"))
-"""First letters of the Unicode categories that are shown as they are: letters, marks, numbers, punctuation, symbols."""
+"""First letters of the Unicode categories that are shown as they are: letters, marks, numbers,
+punctuation, symbols."""
 
 MAX_COMBINING_MARKS = 2
 """Combining marks on one character; more would be drawn over the lines above."""
 
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
-"""Letters, marks and symbols that are drawn as blank: fillers, joiners, variation selectors, the empty braille
-pattern."""
+"""Letters, marks and symbols that are drawn as blank: fillers, joiners, variation selectors, the
+empty braille pattern."""
 
 
 def clean(text: str) -> str:
     r"""`text` without control characters and invisible characters.
 
-    C0 and C1 controls become ``\x1b``-like escapes (so no ANSI sequence survives), bidirectional overrides, zero-width
-    characters, lone surrogates, private and unassigned characters become ``\u202e``-like ones; every blank that is not
-    U+0020 is escaped too. Backslashes are not escaped: the result is for reading, not for decoding.
+    C0 and C1 controls become ``\x1b``-like escapes (so no ANSI sequence survives), bidirectional
+    overrides, zero-width characters, lone surrogates, private and unassigned characters become
+    ``\u202e``-like ones; every blank that is not U+0020 is escaped too. Backslashes are not
+    escaped: the result is for reading, not for decoding.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -52,7 +54,10 @@ def is_clean(text: str) -> bool:
 
 
 def _is_invisible(character: str) -> bool:
-    return character in _INVISIBLE or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0100 <= ord(character) <= 0xE01EF
+    if character in _INVISIBLE:
+        return True
+    number = ord(character)
+    return 0xFE00 <= number <= 0xFE0F or 0xE0100 <= number <= 0xE01EF
 
 
 def escape(character: str) -> str:
@@ -60,11 +65,14 @@ def escape(character: str) -> str:
     number = ord(character)
     if number < 0x100:
         return f"\\x{number:02x}"
-    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    return f"\\U{number:08x}"
 
 
 def width(text: str) -> int:
-    """Terminal cells of clean text: 2 for East Asian wide and full-width characters, 0 for combining marks."""
+    """Terminal cells of clean text: 2 for East Asian wide and full-width characters, 0 for
+    combining marks."""
     if text.isascii():
         return len(text)
     return sum(map(_cells, text))
@@ -74,12 +82,14 @@ def width(text: str) -> int:
 def _cells(character: str) -> int:
     if unicodedata.east_asian_width(character) in ("W", "F"):
         return 2
-    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 1
 
 
 def fit(text: str, cells: int, align: str = "left") -> str:
-    """`text`, cleaned, in exactly `cells` cells: padded on the side that `align` ("left", "right") leaves free, or cut
-    with ``…`` at the end."""
+    """`text`, cleaned, in exactly `cells` cells: padded on the side that `align` ("left", "right")
+    leaves free, or cut with ``…`` at the end."""
     if text.isascii() and text.isprintable() and len(text) <= cells:
         return text.rjust(cells) if align == "right" else text.ljust(cells)
     return _fit(text, cells, align)
@@ -134,13 +144,14 @@ def _end_of(text: str, cells: int) -> str:
 
 
 SEPARATORS = ":-,;=_"
-"""In long words: addresses, UUIDs, lists; a slash is another one, and a blank in a quoted word is better than any."""
+"""In long words: addresses, UUIDs, lists; a slash is another one, and a blank in a quoted word is
+better than any."""
 
 
 @lru_cache(maxsize=1024)  # the same facts are shown in every update
 def wrap(text: str, cells: int) -> tuple[str, ...]:
-    """Clean text in lines of at most `cells` cells, broken at blanks; a word that is wider than a line at the last
-    separator that fits, and anywhere only where there is none."""
+    """Clean text in lines of at most `cells` cells, broken at blanks; a word that is wider than a
+    line at the last separator that fits, and anywhere only where there is none."""
     cells = max(2, cells)
     lines: list[str] = []
     line = ""
@@ -170,10 +181,11 @@ def cut_word(word: str, cells: int) -> list[str]:
 
 
 def _break_index(text: str) -> int:
-    """Where to break a part of a word that is one character too long: behind its last blank; without one, before its
-    last slash, or behind its last other separator; without one, before its last character."""
+    """Where to break a part of a word that is one character too long: behind its last blank;
+    without one, before its last slash, or behind its last other separator; without one, before its
+    last character."""
     blank = text.rfind(" ", 0, -1) + 1
     if blank:
         return blank
-    behind = max(text.rfind(one, 0, -1) for one in SEPARATORS) + 1
+    behind = max(text.rfind(separator, 0, -1) for separator in SEPARATORS) + 1
     return max(behind, text.rfind("/")) or len(text) - 1

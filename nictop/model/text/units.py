@@ -1,7 +1,7 @@
 """Numbers as text: three significant digits, an SI prefix, the unit.
 
-Reads nothing; every function takes a number (``None``: not known) and returns text. Zero is ``0``, unknown is ``–``;
-other values are never shown as zero.
+Reads nothing; every function takes a number (``None``: not known) and returns text. Zero is ``0``,
+unknown is ``–``; other values are never shown as zero.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MIN_TWO_DECIMALS = 0.005
 
 
 def significant(value: float) -> str:
-    """Three significant digits of a number of 0 to 999.5, at most two decimals: ``9.41``, ``21.3``, ``812``, ``0``."""
+    """Three significant digits of a number of 0 to 999.5, at most two decimals: ``9.41``, ``21.3``,
+    ``812``, ``0``."""
     if value == 0:
         return "0"
     if value < MIN_TWO_DECIMALS:
@@ -39,7 +40,7 @@ def significant(value: float) -> str:
 
 def _scale(value: float) -> tuple[str, str]:
     """Digits with sign, and SI prefix, of any finite number."""
-    sign, rest = ("-", -value) if value < 0 else ("", value)
+    sign, rest = _sign_and_size(value)
     for prefix in SI_PREFIXES:
         digits = significant(rest)
         if len(digits) < 4 or "." in digits:
@@ -48,17 +49,29 @@ def _scale(value: float) -> tuple[str, str]:
     return sign + f"{rest * 1000:.0f}", SI_PREFIXES[-1]
 
 
+def _sign_and_size(value: float) -> tuple[str, float]:
+    """("-" or "", absolute value)"""
+    if value < 0:
+        return "-", -value
+    return "", value
+
+
 def _known(value: float | None) -> float | None:
     """As a float; None for what is not a number, infinite for an integer that no float can hold."""
+    if value is None:
+        return None
     try:
-        number = math.nan if value is None else float(value)
+        number = float(value)
     except OverflowError:
-        number = math.copysign(math.inf, 1 if value is not None and value > 0 else -1)
-    return None if math.isnan(number) else number
+        return math.inf if value > 0 else -math.inf
+    if math.isnan(number):
+        return None
+    return number
 
 
 def scaled(value: float | None) -> str:
-    """For a column: ``9.41 G``, `` 812 k``, ``   0  ``; `SCALED_WIDTH` cells for all that is not negative, the decimal
+    """For a column: ``9.41 G``, `` 812 k``, ``   0  ``; `SCALED_WIDTH` cells for all that is not
+                                                  negative, the decimal
     prefix always in the last one."""
     value = _known(value)
     if value is None:
@@ -96,14 +109,19 @@ def packets_per_second(value: float | None) -> str:
 def per_second(value: float | None) -> str:
     """Events of any kind: ``12.0/s``, ``1.20 k/s``."""
     text = quantity(value, "")
-    return text if text == UNKNOWN else f"{text}/s"
+    if text == UNKNOWN:
+        return text
+    return f"{text}/s"
 
 
 def count(value: int | None) -> str:
-    """Exact up to six digits, because error counters are compared with those of other tools: ``123456``, ``1.23 M``."""
+    """Exact up to six digits, because error counters are compared with those of other tools:
+    ``123456``, ``1.23 M``."""
     if value is None:
         return UNKNOWN
-    return str(value) if abs(value) < 1_000_000 else quantity(value, "")
+    if abs(value) < 1_000_000:
+        return str(value)
+    return quantity(value, "")
 
 
 def bytes_(value: float | None) -> str:
@@ -113,9 +131,10 @@ def bytes_(value: float | None) -> str:
         return UNKNOWN
     if math.isinf(value):
         return f"{_infinite(value)} B"
-    sign, rest = ("-", -value) if value < 0 else ("", value)
+    sign, rest = _sign_and_size(value)
     if rest < 1023.5:
-        return f"{sign}{f'{rest:.0f}' if rest.is_integer() else significant(rest)} B"
+        digits = f"{rest:.0f}" if rest.is_integer() else significant(rest)
+        return f"{sign}{digits} B"
     for unit in BINARY_UNITS[1:]:
         rest /= 1024
         if rest < 1023.5:
@@ -124,7 +143,8 @@ def bytes_(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """The two largest units: ``31.0 µs``, ``312 ms``, ``12.3 s``, ``3 min 5 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    """The two largest units: ``31.0 µs``, ``312 ms``, ``12.3 s``, ``3 min 5 s``, ``2 h 5 min``, ``3
+    d 4 h``."""
     seconds = _known(seconds)
     if seconds is None:
         return UNKNOWN
@@ -144,13 +164,18 @@ def duration(seconds: float | None) -> str:
         size, big, part, small = 3600, "h", 60, "min"
     else:
         size, big, part, small = 86400, "d", 3600, "h"
+    text = f"{whole // size} {big}"
     rest = whole % size // part
-    return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
+    if rest:
+        text += f" {rest} {small}"
+    return text
 
 
 def whole_seconds(seconds: float) -> str:
     """A duration without fractions below a minute: ``0 s``, ``39 s``, ``2 min 5 s``."""
-    return f"{seconds:.0f} s" if seconds < 59.5 else duration(round(seconds))
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    return duration(round(seconds))
 
 
 def link_speed(megabits: int | None) -> str:
@@ -158,9 +183,10 @@ def link_speed(megabits: int | None) -> str:
     if megabits is None:
         return UNKNOWN
     for factor, letter in ((1_000_000, "T"), (1000, "G")):
+        if megabits >= 999.5 * factor:
+            return f"{megabits // factor}{letter}"
         if megabits >= factor:
-            whole = megabits >= 999.5 * factor
-            return f"{megabits // factor}{letter}" if whole else f"{megabits / factor:.3g}{letter}"
+            return f"{megabits / factor:.3g}{letter}"
     return f"{megabits}M"
 
 
@@ -174,7 +200,9 @@ def percentage(share: float | None) -> str:
         return "0 %"
     if 0 < value < 0.05:
         return "<0.1 %"
-    return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:.0f} %"
+    if abs(value) < 9.95:
+        return f"{value:.1f} %"
+    return f"{value:.0f} %"
 
 
 def wall_time_text(wall: float) -> str:

@@ -1,6 +1,7 @@
 """Short texts of facts about links and hosts, and of the reasons why values are absent.
 
-Reads nothing; takes fields of the records. The text is raw: `terminal.clean` is applied where it is shown.
+Reads nothing; takes fields of the records. The text is raw: `terminal.clean` is applied where it is
+shown.
 """
 
 from __future__ import annotations
@@ -8,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from nictop.model.devices.links import ethtool_driver
 from nictop.model.queues.cpu_lists import parse_cpu_list
-from nictop.model.snapshot import ARPHRD_VOID
+from nictop.model.snapshot import is_unread_link
 from nictop.model.text import units
-from nictop.probe.records import NOT_OFFERED_BY_ESXI, Link, LinkSettings, PciFunction, Platform, Unreadable
+from nictop.probe.records import (
+    NOT_OFFERED_BY_ESXI,
+    NOT_READ_YET,
+    Address,
+    Link,
+    LinkSettings,
+    PciFunction,
+    Platform,
+    Unreadable,
+)
 
 Tone = Literal["normal", "dim", "good", "warn", "bad", "title"]
 
@@ -24,43 +35,55 @@ IFF_MULTICAST = 0x1000
 LINK_UP, NO_CARRIER, LINK_DOWN = "↑", "▽", "○"
 """Marks of the state of a link: others than those of severities, which are in the same lines."""
 NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
-"""Operstates in which an administratively enabled link does not pass packets; lo and tun have ``unknown``."""
+"""Operstates in which an administratively enabled link does not pass packets; lo and tun have
+``unknown``."""
 
 
-# ----------------------------------------------------------------------------------------------------- absence
+# ------------------------------------------------------------------------------------------ absence
 
 
-NOT_READ_YET = "not read yet"
-"""Detail of a source that is still being read (`Inventory.pending`)."""
+REASON_TEXTS = {
+    "needs_root": "needs root",
+    "missing": "not available on this host",
+    "vanished": "device removed",
+}
+"""Reasons of which the details say no more."""
+
+
+UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
+"""Of `Unreadable`: the value is unknown. The others say that there is none."""
 
 
 def absence_reason(why: Unreadable | None, driver: str | None) -> str:
-    """Why a value is absent. `driver`: name of the kernel driver, or kind of the virtual link, that does not offer
-    it."""
+    """Why a value is absent. `driver`: name of the kernel driver, or kind of the virtual link, that
+    does not offer it."""
     if why is None:
         return "unknown"
-    detail = f" ({why.detail})" if why.detail else ""
     if why.reason == "not_offered":
-        return f"not supported by {driver}" if driver else "not supported by the driver"
-    if why.reason == "needs_root":
-        return "needs root"
-    if why.reason == "missing":
-        return "not available on this host"
+        return f"not supported by {driver or 'the driver'}"
+    if why.reason in REASON_TEXTS:
+        return REASON_TEXTS[why.reason]
     if why.reason == "malformed":
-        return f"invalid data{detail}"
-    if why.reason == "vanished":
-        return "device removed"
-    return why.detail if why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI) else f"not readable{detail}"
+        text = "invalid data"
+    elif why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI):
+        return why.detail
+    else:
+        text = "not readable"
+    if why.detail:
+        text += f" ({why.detail})"
+    return text
 
 
-def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:
+def value_or_reason(
+    value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None
+) -> str:
     """`value`, or why the field `field` of a record is absent; never empty."""
     if value:
         return value
     return absence_reason(unreadable.get(field), driver)
 
 
-# ------------------------------------------------------------------------------------------------------- platform
+# ----------------------------------------------------------------------------------------- platform
 
 HYPERVISOR_TEXTS = {
     "vmware": "VMware guest",
@@ -87,7 +110,8 @@ def is_esxi(platform: Platform) -> bool:
 
 
 def hypervisor_text(platform: Platform) -> str:
-    """``VMware guest``, ``bare metal``, ``ESXi host (experimental)``, or the name of the hypervisor in the firmware."""
+    """``VMware guest``, ``bare metal``, ``ESXi host (experimental)``, or the name of the hypervisor
+    in the firmware."""
     if is_esxi(platform):
         return "ESXi host (experimental)"
     if platform.hypervisor:
@@ -104,7 +128,9 @@ def recorded_text(wall: float) -> str:
 
 def kernel_text(release: str) -> str:
     """``Linux 6.12.0``; of an ESXi host ``VMkernel 7.0.3``. `release`: `Hello.kernel`."""
-    return release if release.startswith("VMkernel") else f"Linux {release}"
+    if release.startswith("VMkernel"):
+        return release
+    return f"Linux {release}"
 
 
 def platform_text(platform: Platform) -> str:
@@ -112,18 +138,32 @@ def platform_text(platform: Platform) -> str:
     number = cpu_count(platform.online_cpus)
     if number is None:
         return hypervisor_text(platform)
-    return f"{hypervisor_text(platform)} · {number} CPU{'' if number == 1 else 's'}"
+    return f"{hypervisor_text(platform)} · {count_noun(number, 'CPU')}"
 
 
 def cpu_count(cpu_list: str | None) -> int | None:
     """Number of CPUs in a kernel CPU list, ``0-3,8``; None if it is absent or invalid."""
     cpus = parse_cpu_list(cpu_list)
-    return len(cpus) if cpus else None
+    if not cpus:
+        return None
+    return len(cpus)
+
+
+def warn_if(is_bad: object) -> Tone:
+    """Tone of a text that may say something bad."""
+    return "warn" if is_bad else "normal"
+
+
+def dim_if(is_absent: object) -> Tone:
+    """Tone of a text that may say that there is nothing."""
+    return "dim" if is_absent else "normal"
 
 
 def count_noun(number: int, noun: str, plural: str = "") -> str:
     """``1 run``, ``2 runs``, ``1.23 M segments``. `plural`: if it is not the noun with an s."""
-    return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
+    if number != 1:
+        noun = plural or f"{noun}s"
+    return f"{units.count(number)} {noun}"
 
 
 def mtu_of(link: Link) -> int | None:
@@ -133,60 +173,101 @@ def mtu_of(link: Link) -> int | None:
 
 def mtu_text(link: Link) -> str:
     """``MTU 1500``"""
-    return f"MTU {units.UNKNOWN if mtu_of(link) is None else link.mtu}"
+    return f"MTU {mtu_of(link) or units.UNKNOWN}"
+
+
+def address_text(address: Address) -> str:
+    """``192.0.2.7/24``"""
+    return f"{address.address}/{address.prefix_length}"
 
 
 def on_off(flag: bool) -> str:
     return "on" if flag else "off"
 
 
-# ------------------------------------------------------------------------------------------------------ link state
+# --------------------------------------------------------------------------------------- link state
 
 
 def speed_text(settings: LinkSettings | None) -> str | None:
     """``10G full``, ``10G``; None when the speed is not known."""
     if settings is None or settings.speed is None:
         return None
-    return units.link_speed(settings.speed) + (f" {settings.duplex}" if settings.duplex else "")
+    speed = units.link_speed(settings.speed)
+    if settings.duplex:
+        return f"{speed} {settings.duplex}"
+    return speed
 
 
 def state_text(link: Link) -> tuple[str, Tone]:
     """``up, 10G full`` · ``up, speed unknown`` · ``no carrier, no cable`` · ``down``."""
     if not link.flags & IFF_UP:
-        return ("not present", "bad") if link.operstate == "notpresent" else ("down", "dim")
-    state = link.ethtool.state
-    why = f", {state.extended_state}" if state is not None and state.extended_state else ""
+        if link.operstate == "notpresent":
+            return "not present", "bad"
+        return "down", "dim"
+    obstacle = _obstacle(link)
+    if obstacle:
+        return f"{obstacle}{_extended_state(link)}", "warn"
+    settings = link.ethtool.settings
+    if settings is not None and settings.speed is not None:
+        tone: Tone = "warn" if settings.duplex == "half" else "good"
+        return f"up, {speed_text(settings)}", tone
+    if is_virtual(link):
+        return "up", "good"
+    why = link.ethtool.unreadable.get("settings")
+    if why is not None and why.detail == NOT_READ_YET:
+        return f"up, speed {NOT_READ_YET}", "good"
+    return "up, speed unknown", "good"
+
+
+def _obstacle(link: Link) -> str:
+    """Why a link that is administratively up does not pass packets; "": it does."""
     if link.operstate == "lowerlayerdown":
-        return f"lower layer down{why}", "warn"
+        return "lower layer down"
     if link.carrier is False:
-        return f"no carrier{why}", "warn"
+        return "no carrier"
     if link.operstate in NOT_RUNNING:
-        return f"up, {link.operstate}{why}", "warn"
-    speed = speed_text(link.ethtool.settings)
-    half = link.ethtool.settings is not None and link.ethtool.settings.duplex == "half"
-    if speed is not None:
-        return f"up, {speed}", "warn" if half else "good"
-    return ("up" if is_virtual(link) else "up, speed unknown"), "good"
+        return f"up, {link.operstate}"
+    return ""
+
+
+def _extended_state(link: Link) -> str:
+    """``, no cable``: what the driver says of a link without carrier; "": nothing."""
+    state = link.ethtool.state
+    if state is None or not state.extended_state:
+        return ""
+    return f", {state.extended_state}"
 
 
 def state_mark(link: Link) -> str:
     """`LINK_UP`, `NO_CARRIER` or `LINK_DOWN`."""
     if not link.flags & IFF_UP:
         return LINK_DOWN
-    return NO_CARRIER if link.carrier is False or link.operstate in NOT_RUNNING else LINK_UP
+    if link.carrier is False or link.operstate in NOT_RUNNING:
+        return NO_CARRIER
+    return LINK_UP
 
 
 def is_virtual(link: Link) -> bool:
     """The link has no device: bridge, veth, tap, lo, …"""
-    return link.bus is None and link.device is None and link.pci_address is None and link.type != ARPHRD_VOID
+    return (
+        link.bus is None
+        and link.device is None
+        and link.pci_address is None
+        and not is_unread_link(link)
+    )
 
 
 def driver_name(link: Link, pci: PciFunction | None = None) -> str | None:
     """Kernel driver of a link, or the kind of a virtual link; None: not known."""
-    if link.ethtool.driver is not None and link.ethtool.driver.driver:
-        return link.ethtool.driver.driver
+    reported = ethtool_driver(link)
+    if reported:
+        return reported
     if link.kind:
         return link.kind
     if link.flags & IFF_LOOPBACK:
         return "loopback"
-    return pci.driver if pci is not None else None
+    if link.bus not in (None, "pci"):  # that of the function drives a bus: virtio-pci
+        return None
+    if pci is None:
+        return None
+    return pci.driver

@@ -1,8 +1,9 @@
 """Apply one action and check the result by reading it back; roll actions back.
 
-Programs are looked up in a fixed list of directories and run by argument vector, with a fixed environment and a
-timeout; files are written with one write. A rollback sets what it can by netlink, without a program. An action whose
-setting already has its value is skipped, so a rollback may be repeated. Errors are ValueErrors with a sentence.
+Programs are looked up in a fixed list of directories and run by argument vector, with a fixed
+environment and a timeout; files are written with one write. A rollback sets what it can by netlink,
+without a program. An action whose setting already has its value is skipped, so a rollback may be
+repeated. Errors are ValueErrors with a sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from nictop.probe.plan.ifindexes import Ifindexes, with_current_name
 from nictop.probe.plan.programs import find_program, program_environment
 
 PROGRAM_TIMEOUT = 20.0
-"""Seconds for a program that changes kernel settings; a driver that resets its device needs several."""
+"""Seconds for a program that changes kernel settings; a driver that resets its device needs
+several."""
 NMCLI_TIMEOUT = 75.0
 """Seconds: activating a profile waits for DHCP, 45 s by default."""
 NMCLI_WAIT_SECONDS = "60"
@@ -49,9 +51,9 @@ def apply_operation(
     pass_fds: Sequence[int] = (),
     on_poll: Callable[[], object] | None = None,
 ) -> None:
-    """Apply an operation and read it back. `pass_fds` are inherited by the program, so that the locks stay held
-    until it ends. `on_poll` is called while it runs; an exception that it raises kills the program. Raises ValueError
-    when the settings are not `target` afterwards."""
+    """Apply an operation and read it back. `pass_fds` are inherited by the program, so that the
+    locks stay held until it ends. `on_poll` is called while it runs; an exception that it raises
+    kills the program. Raises ValueError when the settings are not `target` afterwards."""
     if operation.kind == "identify":
         blink_led(operation, pass_fds, on_poll)
         return
@@ -71,12 +73,15 @@ def apply_operation(
         return
     now = read_state(operation, roots)
     if not equal(now, target):
-        raise ValueError(problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}")
+        raise ValueError(
+            problem or f"{operation.subject}: expected {as_text(target)}, found {as_text(now)}"
+        )
 
 
 def unsaved_words(operation: Operation) -> tuple[str, ...]:
-    """The command to run. Profiles are changed and added in memory only, so that those on disk are the old ones until
-    the change is kept (`networkmanager.settings.store_profiles`), whatever ends this machine before that."""
+    """The command to run. Profiles are changed and added in memory only, so that those on disk are
+    the old ones until the change is kept (`networkmanager.settings.store_profiles`), whatever ends
+    this machine before that."""
     words = operation.words
     if operation.kind == "profile modify":
         return (*words[:3], "--temporary", *words[3:])
@@ -85,14 +90,19 @@ def unsaved_words(operation: Operation) -> tuple[str, ...]:
     return words
 
 
-def blink_led(operation: Operation, pass_fds: Sequence[int], on_poll: Callable[[], object] | None) -> None:
-    """``ethtool -p``: the kernel ends the blinking after the seconds, and when the program is killed."""
+def blink_led(
+    operation: Operation, pass_fds: Sequence[int], on_poll: Callable[[], object] | None
+) -> None:
+    """``ethtool -p``: the kernel ends the blinking after the seconds, and when the program is
+    killed."""
     seconds = int(operation.settings[0][1])
     try:
         run_program(operation.words, pass_fds, on_poll, timeout=seconds + IDENTIFY_MARGIN_SECONDS)
     except ValueError as error:
         if "not supported" in str(error).lower():
-            raise ValueError(f"the driver of {operation.interface} cannot blink the port LED") from None
+            raise ValueError(
+                f"the driver of {operation.interface} cannot blink the port LED"
+            ) from None
         raise
 
 
@@ -121,14 +131,16 @@ def run_program(
     on_poll: Callable[[], object] | None = None,
     timeout: float | None = None,
 ) -> None:
-    """Run a program and wait for it; it is killed when this process ends. `timeout`: seconds, None: `PROGRAM_TIMEOUT`
-    or `NMCLI_TIMEOUT`. Raises ValueError with the last line of its output, and what `on_poll` raises."""
+    """Run a program and wait for it; it is killed when this process ends. `timeout`: seconds, None:
+    `PROGRAM_TIMEOUT` or `NMCLI_TIMEOUT`. Raises ValueError with the last line of its output, and
+    what `on_poll` raises."""
     path = find_program(argv[0])
     wait = ("--wait", NMCLI_WAIT_SECONDS) if argv[0] == "nmcli" else ()
     parent = os.getpid()
 
     def die_with_parent() -> None:
-        with contextlib.suppress(OSError):  # no ctypes: the next holder of the locks waits for the program
+        with contextlib.suppress(OSError):
+            # no ctypes: the next holder of the locks waits for the program
             set_parent_death_signal(parent)
 
     try:
@@ -147,10 +159,14 @@ def run_program(
         timeout = NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT
     output = wait_for_output(process, timeout, on_poll)
     if process.returncode:
-        raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or exit_text(process.returncode)}")
+        raise ValueError(
+            f"{' '.join(argv[:3])}: {last_line(output) or exit_text(process.returncode)}"
+        )
 
 
-def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: Callable[[], object] | None) -> bytes:
+def wait_for_output(
+    process: subprocess.Popen[bytes], timeout: float, on_poll: Callable[[], object] | None
+) -> bytes:
     """The output of a process. Kills it after `timeout` seconds and raises ValueError."""
     end = time.monotonic() + timeout
     try:
@@ -162,7 +178,9 @@ def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: C
                     on_poll()
                 if time.monotonic() >= end:
                     name = os.path.basename(str(process.args[0]))  # type: ignore[index]
-                    raise ValueError(f"{name} did not end within {timeout:g} s and was stopped") from None
+                    raise ValueError(
+                        f"{name} did not end within {timeout:g} s and was stopped"
+                    ) from None
     except BaseException:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -172,17 +190,26 @@ def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: C
 
 def last_line(output: bytes) -> str:
     """The last non-empty line of a program's output, without control characters."""
-    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-    text = "".join(character if character.isprintable() else " " for character in lines[-1]) if lines else ""
+    lines = [
+        line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()
+    ]
+    text = (
+        "".join(character if character.isprintable() else " " for character in lines[-1])
+        if lines
+        else ""
+    )
     return text[:MAX_ERROR_CHARS]
 
 
-def restore_operation(operation: Operation, roots: Roots, target: State, pass_fds: Sequence[int]) -> None:
-    """As `apply_operation`, but by netlink in this process where that is known and succeeds: a program may have no
-    process id or memory left."""
+def restore_operation(
+    operation: Operation, roots: Roots, target: State, pass_fds: Sequence[int]
+) -> None:
+    """As `apply_operation`, but by netlink in this process where that is known and succeeds: a
+    program may have no process id or memory left."""
     if is_applied(operation, roots, target):
         return
-    with contextlib.suppress(OSError):  # an older kernel, which ethtool(8) asks in another way: the program below
+    with contextlib.suppress(OSError):
+        # an older kernel, which ethtool(8) asks in another way: the program below
         set_by_netlink(operation)
     apply_operation(operation, roots, target, pass_fds)
 
@@ -193,8 +220,8 @@ def roll_back(
     pass_fds: Sequence[int] = (),
     ifindexes: Ifindexes = MappingProxyType({}),
 ) -> list[str]:
-    """Apply the actions of an undo in order, skipping those already done; failed ones are tried again. `ifindexes`: of
-    the links that they name.
+    """Apply the actions of an undo in order, skipping those already done; failed ones are tried
+    again. `ifindexes`: of the links that they name.
 
     Returns sentences about what could not be restored; empty: everything is as before.
     """
@@ -207,7 +234,9 @@ def roll_back(
             try:
                 operation = with_current_name(parse_action(words, undoing=True), ifindexes)
                 target = target_state(operation, read_state(operation, roots))
-                if operation.kind == "virtual functions" and not is_applied(operation, roots, target):
+                if operation.kind == "virtual functions" and not is_applied(
+                    operation, roots, target
+                ):
                     use = find_vf_in_use(roots.path(os.path.dirname(operation.words[1])), roots)
                     if use:
                         raise ValueError(f"VFs of {operation.subject} not removed: {use}")

@@ -1,8 +1,9 @@
 """Carry out change requests in a probe that was started with ``--allow-changes``.
 
-Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. `plan.planner` answers requests
-for a plan; a guard process (`undo_guard`), which outlives the probe, makes the change. When the guard dies, its
-`watcher` rolls the change back; when that dies, too, another process does. Only `Executor.close` blocks.
+Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. `plan.planner`
+answers requests for a plan; a guard process (`undo_guard`), which outlives the probe, makes the
+change. When the guard dies, its `watcher` rolls the change back; when that dies, too, another
+process does. Only `Executor.close` blocks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ import time
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.undo_guard import KEEP, LOCK_TIMEOUT, UNDO, UndoRecord, run_rescue
-from nictop.probe.changes.watcher import APPLY_STOP_TIMEOUT, HANGING_TEXT, UNDO_START_TIMEOUT, run_change
+from nictop.probe.changes.watcher import (
+    APPLY_STOP_TIMEOUT,
+    HANGING_TEXT,
+    UNDO_START_TIMEOUT,
+    run_change,
+)
 from nictop.probe.kernel import daemonize
 from nictop.probe.kernel.process_identity import ProcessIdentity
 from nictop.probe.plan.current_state import Roots
@@ -36,15 +42,18 @@ REPORT_READ_BYTES = 64 * 1024
 CLOSE_TIMEOUT = 10.0
 """Seconds that a probe that is ending still supervises its guard."""
 WATCHER_START_TIMEOUT = 2.0
-"""Seconds for a watcher to report that it rolls back, once its guard was killed; then it is killed as well."""
+"""Seconds for a watcher to report that it rolls back, once its guard was killed; then it is killed
+as well."""
 MAX_RESCUES = 5
-"""Number of processes, one after another, that may roll back for a killed guard: each may be killed as well."""
+"""Number of processes, one after another, that may roll back for a killed guard: each may be killed
+as well."""
 
 
 class ChangeWorker:
-    """The processes that make a change. `role`: "guard" or "rescue". `processes`: guard and watcher, once they are
-    known. `deadline`: they must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is
-    changed. `is_waiting`: applied, and waiting for the decision to keep it. `is_undoing`: no decision is needed."""
+    """The processes that make a change. `role`: "guard" or "rescue". `processes`: guard and
+    watcher, once they are known. `deadline`: they must have reported by then (CLOCK_MONOTONIC).
+    `undo_record`: known before anything is changed. `is_waiting`: applied, and waiting for the
+    decision to keep it. `is_undoing`: no decision is needed."""
 
     def __init__(self, change_id: str, role: str, pipes: daemonize.Pipes) -> None:
         self.change_id, self.role, self.pipes = change_id, role, pipes
@@ -58,10 +67,13 @@ class ChangeWorker:
 
 
 class Executor:
-    """All changes of one probe. `report` takes the fields of one `records.ChangeLine`; descriptors are registered with
-    `poll`, and `handle_readable` must be called when they are readable; `now` is CLOCK_MONOTONIC."""
+    """All changes of one probe. `report` takes the fields of one `records.ChangeLine`; descriptors
+    are registered with `poll`, and `handle_readable` must be called when they are readable; `now`
+    is CLOCK_MONOTONIC."""
 
-    def __init__(self, report: ReportChange, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
+    def __init__(
+        self, report: ReportChange, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc"
+    ) -> None:
         self._report, self._poll, self._roots = report, poll, Roots(sys, proc)
         self._planner = Planner(self._send_line, poll, sys=sys, proc=proc, check=refuse_locked)
         self._worker: ChangeWorker | None = None
@@ -94,7 +106,9 @@ class Executor:
             self._planner.start(command, now)
 
     def owns(self, descriptor: int) -> bool:
-        return self._planner.owns(descriptor) or (self._worker is not None and self._worker.pipes.reports == descriptor)
+        return self._planner.owns(descriptor) or (
+            self._worker is not None and self._worker.pipes.reports == descriptor
+        )
 
     def handle_readable(self, descriptor: int, now: float) -> None:
         """Read reports of the worker or of the planner's child, or notice its end."""
@@ -134,8 +148,8 @@ class Executor:
             worker.deadline = now + WATCHER_START_TIMEOUT
 
     def close(self) -> None:
-        """Called when the probe ends. The guard notices the end of its pipe and rolls back; it is supervised for at
-        most `CLOSE_TIMEOUT` seconds, in case it is killed now."""
+        """Called when the probe ends. The guard notices the end of its pipe and rolls back; it is
+        supervised for at most `CLOSE_TIMEOUT` seconds, in case it is killed now."""
         self._planner.close()
         worker = self._worker
         if worker is None:
@@ -145,7 +159,9 @@ class Executor:
             os.close(worker.pipes.commands)
             worker.pipes.commands = -1
             if worker.role == "guard" and not worker.keep_requested:
-                worker.deadline = time.monotonic() + (UNDO_START_TIMEOUT if worker.is_waiting else CLOSE_TIMEOUT - 1.0)
+                worker.deadline = time.monotonic() + (
+                    UNDO_START_TIMEOUT if worker.is_waiting else CLOSE_TIMEOUT - 1.0
+                )
         end = time.monotonic() + CLOSE_TIMEOUT
         while self._worker is not None and not self._worker.finished and time.monotonic() < end:
             poll = select.poll()
@@ -158,7 +174,8 @@ class Executor:
             self._unregister(self._worker)
 
     def _forward(self, worker: ChangeWorker, step: str, now: float) -> None:
-        """Send a decision to the guard. After "keep" there is no deadline: NetworkManager may take long."""
+        """Send a decision to the guard. After "keep" there is no deadline: NetworkManager may take
+        long."""
         if worker.is_undoing:
             return
         worker.keep_requested = worker.keep_requested or step == "keep"
@@ -192,7 +209,10 @@ class Executor:
             pipes, _ = daemonize.start(rescue, sys=roots.sys)
         except OSError as error:
             self._send(
-                change_id, "failed", f"the rollback process was killed and the change remains: {error.strerror}", now
+                change_id,
+                "failed",
+                f"the rollback process was killed and the change remains: {error.strerror}",
+                now,
             )
             return
         rescuer = ChangeWorker(change_id, "rescue", pipes)
@@ -229,15 +249,25 @@ class Executor:
         if worker.undo_record is None:
             reason = worker.error or "the process was killed"
             self._send(
-                worker.change_id, "failed", f"nothing was changed, the rollback process ended early: {reason}", now
+                worker.change_id,
+                "failed",
+                f"nothing was changed, the rollback process ended early: {reason}",
+                now,
             )
             self._send(worker.change_id, "undone", "nothing was changed", now)
         elif worker.rescues >= MAX_RESCUES:
-            self._send(worker.change_id, "failed", "the rollback process is killed: the change may remain", now)
+            self._send(
+                worker.change_id,
+                "failed",
+                "the rollback process is killed: the change may remain",
+                now,
+            )
         else:
             if not worker.rescues:
                 reason = worker.error or "the process was killed"
-                self._send(worker.change_id, "failed", f"the rollback process ended early: {reason}", now)
+                self._send(
+                    worker.change_id, "failed", f"the rollback process ended early: {reason}", now
+                )
             self._start_rescue(worker, now)
 
     def _unregister(self, worker: ChangeWorker) -> None:
@@ -252,10 +282,12 @@ class Executor:
         self._send_line({"time": now, "id": change_id, "kind": kind, "text": text})
 
     def _send_line(self, fields: dict[str, object]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the probe's loop notices that; the change continues
+        with contextlib.suppress(BrokenPipeError):
+            # the probe's loop notices that; the change continues
             self._report(fields)
 
 
 def refuse_locked(plan: ChangePlan) -> None:
-    """Raises ValueError for a plan of which another change holds a lock: `Guard` would refuse it later."""
+    """Raises ValueError for a plan of which another change holds a lock: `Guard` would refuse it
+    later."""
     locks.acquire(plan.subjects, LOCK_TIMEOUT).close()

@@ -1,9 +1,10 @@
-"""Addresses, routes, permanent neighbours and MTU of a link: saved before a change, and restored where no network
-manager does it.
+"""Addresses, routes, permanent neighbours and MTU of a link: saved before a change, and restored
+where no network manager does it.
 
-Reads and writes by rtnetlink in this process: a restore needs no file, no program and no new process, so that it works
-with a full disk and without free process ids. Yields `LinkAddresses`. Used for links that NetworkManager does not
-configure itself (external), and when NetworkManager has stopped and does not come back.
+Reads and writes by rtnetlink in this process: a restore needs no file, no program and no new
+process, so that it works with a full disk and without free process ids. Yields `LinkAddresses`.
+Used for links that NetworkManager does not configure itself (external), and when NetworkManager has
+stopped and does not come back.
 """
 
 from __future__ import annotations
@@ -83,33 +84,37 @@ NDMSG = struct.Struct("=BxxxiHBB")
 NUD_PERMANENT = 0x80
 NDA_DST, NDA_LLADDR = 1, 2
 MAX_RESTORE_ROUNDS = 3
-"""With a primary address the kernel removes the secondary ones of its subnet, and routes with its addresses."""
+"""With a primary address the kernel removes the secondary ones of its subnet, and routes with its
+addresses."""
 EXISTS = (errno.EEXIST,)
 GONE = (errno.ESRCH, errno.ENOENT, errno.EADDRNOTAVAIL)
 
 
 @dataclass(frozen=True)
 class LinkAddresses:
-    """One link. Messages are the payloads of rtnetlink messages in base64, as the kernel accepts them again, without
-    what differs at every reading: flags that it computes, and times."""
+    """One link. Messages are the payloads of rtnetlink messages in base64, as the kernel accepts
+    them again, without what differs at every reading: flags that it computes, and times."""
 
     name: str
     mtu: int
     addresses: tuple[str, ...]
-    """``192.0.2.1/24``, without IPv6 link-local addresses (made by the kernel) and without dynamic ones."""
+    """``192.0.2.1/24``, without IPv6 link-local addresses (made by the kernel) and without dynamic
+    ones."""
     address_messages: tuple[str, ...]
-    """RTM_NEWADDR of these and of the dynamic ones, with labels, scopes, metrics and lifetimes, in the order of the
-    kernel."""
+    """RTM_NEWADDR of these and of the dynamic ones, with labels, scopes, metrics and lifetimes, in
+    the order of the kernel."""
     routes: tuple[str, ...]
-    """RTM_NEWROUTE of the routes in all tables that use the link, also as one of several next hops, without those
-    that have a `route_owner`: they come back without us, and must not become static routes."""
+    """RTM_NEWROUTE of the routes in all tables that use the link, also as one of several next hops,
+    without those that have a `route_owner`: they come back without us, and must not become static
+    routes."""
     automatic_routes: tuple[str, ...]
-    """Those of the kernel and of DHCP, which go with an address. Added again as they were if they do not come back;
-    neither compared nor removed nor replaced."""
+    """Those of the kernel and of DHCP, which go with an address. Added again as they were if they
+    do not come back; neither compared nor removed nor replaced."""
     neighbours: tuple[str, ...]
     """RTM_NEWNEIGH of the permanent ones."""
     disable_ipv6: str
-    """net.ipv6.conf.NAME.disable_ipv6, which NetworkManager sets; while it is 1, IPv6 addresses cannot be restored."""
+    """net.ipv6.conf.NAME.disable_ipv6, which NetworkManager sets; while it is 1, IPv6 addresses
+    cannot be restored."""
     is_up: bool
 
     @staticmethod
@@ -120,7 +125,8 @@ class LinkAddresses:
 
 
 def read_link_addresses(name: str) -> LinkAddresses | None:
-    """None: no such link. Raises OSError, and ValueError when the kernel's answer is not understood."""
+    """None: no such link. Raises OSError, and ValueError when the kernel's answer is not
+    understood."""
     try:
         ifindex = socket.if_nametoindex(name)
     except OSError:
@@ -157,8 +163,8 @@ def read_addresses(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
 
 
 def restorable_address(payload: bytes, ifindex: int) -> bytes | None:
-    """An RTM_NEWADDR without flags that the kernel computes; None for one of another link, a link-local or a temporary
-    one (RFC 8981), and malformed ones."""
+    """An RTM_NEWADDR without flags that the kernel computes; None for one of another link, a
+    link-local or a temporary one (RFC 8981), and malformed ones."""
     if len(payload) < IFADDRMSG.size:
         return None
     family, length, flags, scope, index = IFADDRMSG.unpack_from(payload)
@@ -172,7 +178,11 @@ def restorable_address(payload: bytes, ifindex: int) -> bytes | None:
     header = IFADDRMSG.pack(family, length, flags & 0xFF, scope, index)
     left_out = (IFA_FLAGS, IFA_CACHEINFO) if flags & IFA_F_PERMANENT else (IFA_FLAGS,)
     kept = [(kind, value) for kind, value in found.items() if kind not in left_out]
-    return header + b"".join(pack_attribute(kind, value) for kind, value in kept) + pack_u32(IFA_FLAGS, flags)
+    return (
+        header
+        + b"".join(pack_attribute(kind, value) for kind, value in kept)
+        + pack_u32(IFA_FLAGS, flags)
+    )
 
 
 def is_lasting(message: bytes) -> bool:
@@ -195,7 +205,8 @@ def read_routes(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
         try:
             dumped = netlink.dump(RTM_GETROUTE, query)
         except NetlinkError as error:
-            if error.errno in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT, errno.ENOENT):  # a kernel without this family
+            if error.errno in (errno.EOPNOTSUPP, errno.EAFNOSUPPORT, errno.ENOENT):
+                # a kernel without this family
                 continue
             raise
         for _, payload in dumped:
@@ -205,8 +216,9 @@ def read_routes(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
 
 
 def restorable_route(payload: bytes, ifindex: int) -> bytes | None:
-    """An RTM_NEWROUTE without flags that the kernel computes; None for one that does not use the link, that is not
-    unicast, that only its `route_owner` may add or that ends by itself, and malformed ones."""
+    """An RTM_NEWROUTE without flags that the kernel computes; None for one that does not use the
+    link, that is not unicast, that only its `route_owner` may add or that ends by itself, and
+    malformed ones."""
     if len(payload) < RTMSG.size:
         return None
     *key, protocol, scope, kind, flags = RTMSG.unpack_from(payload)
@@ -228,18 +240,25 @@ def restorable_route(payload: bytes, ifindex: int) -> bytes | None:
 def expires(found: Attributes) -> bool:
     """Whether a route ends by itself: it was announced by a router, whatever its protocol is."""
     times = found.get(RTA_CACHEINFO, b"")
-    return len(times) >= RTA_CACHEINFO_STRUCT.size and RTA_CACHEINFO_STRUCT.unpack_from(times)[2] != 0
+    return (
+        len(times) >= RTA_CACHEINFO_STRUCT.size and RTA_CACHEINFO_STRUCT.unpack_from(times)[2] != 0
+    )
 
 
 def restorable_hops(value: bytes) -> Iterator[bytes]:
-    """Each struct rtnexthop of RTA_MULTIPATH with its attributes, without flags that the kernel computes."""
+    """Each struct rtnexthop of RTA_MULTIPATH with its attributes, without flags that the kernel
+    computes."""
     offset = 0
     while offset + RTNEXTHOP.size <= len(value):
         length, flags, weight, ifindex = RTNEXTHOP.unpack_from(value, offset)
         if length < RTNEXTHOP.size or offset + length > len(value):
             return
         attributes = value[offset + RTNEXTHOP.size : offset + length]
-        yield RTNEXTHOP.pack(length, flags & RTNH_F_ONLINK, weight, ifindex) + attributes + bytes(-length & 3)
+        yield (
+            RTNEXTHOP.pack(length, flags & RTNH_F_ONLINK, weight, ifindex)
+            + attributes
+            + bytes(-length & 3)
+        )
         offset += (length + 3) & ~3
 
 
@@ -259,13 +278,15 @@ def read_neighbours(netlink: NetlinkSocket, ifindex: int) -> Iterator[bytes]:
             if index != ifindex or not state & NUD_PERMANENT:
                 continue
             found = dict(iter_attributes(payload[NDMSG.size :]))
-            kept = [pack_attribute(one, found[one]) for one in (NDA_DST, NDA_LLADDR) if one in found]
+            kept = [
+                pack_attribute(one, found[one]) for one in (NDA_DST, NDA_LLADDR) if one in found
+            ]
             yield NDMSG.pack(family, index, NUD_PERMANENT, flags, kind) + b"".join(kept)
 
 
 def is_link_unchanged(before: LinkAddresses | None) -> bool:
-    """Whether a link has the addresses, routes, neighbours and MTU of `before`; True for None. Raises OSError and
-    ValueError."""
+    """Whether a link has the addresses, routes, neighbours and MTU of `before`; True for None.
+    Raises OSError and ValueError."""
     if before is None:
         return True
     now = read_link_addresses(before.name)
@@ -273,8 +294,11 @@ def is_link_unchanged(before: LinkAddresses | None) -> bool:
 
 
 def differences(before: LinkAddresses, now: LinkAddresses) -> bool:
-    """Whether something is missing or changed, or there is something that the change may have added."""
-    settings = (now.mtu, now.disable_ipv6) != (before.mtu, before.disable_ipv6) or (before.is_up and not now.is_up)
+    """Whether something is missing or changed, or there is something that the change may have
+    added."""
+    settings = (now.mtu, now.disable_ipv6) != (before.mtu, before.disable_ipv6) or (
+        before.is_up and not now.is_up
+    )
     missing = set(before.addresses) - set(now.addresses) or missing_messages(before, now)
     return bool(settings or missing or added_addresses(before, now) or added_routes(before, now))
 
@@ -286,8 +310,8 @@ def missing_addresses(before: LinkAddresses, now: LinkAddresses) -> list[str]:
 
 
 def missing_messages(before: LinkAddresses, now: LinkAddresses) -> list[tuple[int, str]]:
-    """(message type, message) of the routes and neighbours that the link had; routes without a gateway come first,
-    because other gateways may be in their subnets."""
+    """(message type, message) of the routes and neighbours that the link had; routes without a
+    gateway come first, because other gateways may be in their subnets."""
     routes = sorted(set(before.routes) - set(now.routes), key=has_gateway)
     neighbours = sorted(set(before.neighbours) - set(now.neighbours))
     return [*((RTM_NEWROUTE, one) for one in routes), *((RTM_NEWNEIGH, one) for one in neighbours)]
@@ -299,27 +323,32 @@ def has_gateway(message: str) -> bool:
 
 
 def added_addresses(before: LinkAddresses, now: LinkAddresses) -> list[str]:
-    """Messages of the lasting addresses that the link did not have, without those of programs that say so
-    (IFA_PROTO)."""
+    """Messages of the lasting addresses that the link did not have, without those of programs that
+    say so (IFA_PROTO)."""
     added = []
     for one in now.address_messages:
         message = b64decode(one)
         protocol = unsigned(dict(iter_attributes(message[IFADDRMSG.size :])).get(IFA_PROTO, b""))
-        is_new = address_text(message) not in before.addresses and one not in before.address_messages
+        is_new = (
+            address_text(message) not in before.addresses and one not in before.address_messages
+        )
         if is_new and is_lasting(message) and protocol < FIRST_DAEMON_PROTOCOL:
             added.append(one)
     return added
 
 
 def added_routes(before: LinkAddresses, now: LinkAddresses) -> list[str]:
-    """Messages of the routes that the link did not have and that a change may have added (ip-route(8), profiles)."""
+    """Messages of the routes that the link did not have and that a change may have added
+    (ip-route(8), profiles)."""
     added = sorted(set(now.routes) - set(before.routes))
-    return [one for one in added if b64decode(one)[PROTOCOL_OFFSET] in (0, RTPROT_BOOT, RTPROT_STATIC)]
+    return [
+        one for one in added if b64decode(one)[PROTOCOL_OFFSET] in (0, RTPROT_BOOT, RTPROT_STATIC)
+    ]
 
 
 def restore_link(before: LinkAddresses) -> str:
-    """Empty, or a sentence about what could not be restored. What is missing is added before anything is removed: a
-    failure leaves at least what the link had."""
+    """Empty, or a sentence about what could not be restored. What is missing is added before
+    anything is removed: a failure leaves at least what the link had."""
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
             return restore_by_netlink(netlink, before)
@@ -343,15 +372,21 @@ def restore_by_netlink(netlink: NetlinkSocket, before: LinkAddresses) -> str:
     return f"addresses, routes or MTU of {before.name} not restored{reason}"
 
 
-def restore_settings(netlink: NetlinkSocket, before: LinkAddresses, now: LinkAddresses) -> list[str]:
+def restore_settings(
+    netlink: NetlinkSocket, before: LinkAddresses, now: LinkAddresses
+) -> list[str]:
     """MTU, administrative state and disable_ipv6; returns texts about errors."""
     problems = []
     index = socket.if_nametoindex(before.name)
     if now.mtu != before.mtu:
         mtu = pack_u32(IFLA_MTU, before.mtu)
-        problems += attempt(netlink, RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + mtu)
+        problems += attempt(
+            netlink, RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + mtu
+        )
     if before.is_up and not now.is_up:
-        problems += attempt(netlink, RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP))
+        problems += attempt(
+            netlink, RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, IFF_UP, IFF_UP)
+        )
     if before.disable_ipv6 and now.disable_ipv6 != before.disable_ipv6:
         try:
             with open(DISABLE_IPV6.format(before.name), "w") as file:
@@ -366,8 +401,12 @@ def restore_entries(netlink: NetlinkSocket, before: LinkAddresses, now: LinkAddr
     problems = []
     for message in missing_addresses(before, now):
         problems += attempt(netlink, RTM_NEWADDR, b64decode(message), NLM_F_CREATE, EXISTS)
-    for message in sorted(set(before.automatic_routes) - set(now.automatic_routes), key=has_gateway):
-        problems += attempt(netlink, RTM_NEWROUTE, b64decode(message), NLM_F_CREATE | NLM_F_EXCL, EXISTS)
+    for message in sorted(
+        set(before.automatic_routes) - set(now.automatic_routes), key=has_gateway
+    ):
+        problems += attempt(
+            netlink, RTM_NEWROUTE, b64decode(message), NLM_F_CREATE | NLM_F_EXCL, EXISTS
+        )
     for kind, message in missing_messages(before, now):
         problems += restore_entry(netlink, kind, b64decode(message))
     for message in added_routes(before, now):
@@ -378,8 +417,8 @@ def restore_entries(netlink: NetlinkSocket, before: LinkAddresses, now: LinkAddr
 
 
 def restore_entry(netlink: NetlinkSocket, kind: int, message: bytes) -> list[str]:
-    """A route or neighbour. Next hops of an IPv6 route are added one by one: the kernel refuses all of them when it
-    still has one."""
+    """A route or neighbour. Next hops of an IPv6 route are added one by one: the kernel refuses all
+    of them when it still has one."""
     if kind != RTM_NEWROUTE:
         return attempt(netlink, kind, message, NLM_F_CREATE, EXISTS)
     found = dict(iter_attributes(message[RTMSG.size :]))
@@ -393,17 +432,29 @@ def restore_entry(netlink: NetlinkSocket, kind: int, message: bytes) -> list[str
     hops = found.pop(RTA_MULTIPATH)
     problems = []
     for hop in restorable_hops(hops):
-        problems += attempt(netlink, kind, packed_route(message, {**found, RTA_MULTIPATH: hop}), NLM_F_CREATE, EXISTS)
+        problems += attempt(
+            netlink,
+            kind,
+            packed_route(message, {**found, RTA_MULTIPATH: hop}),
+            NLM_F_CREATE,
+            EXISTS,
+        )
     return problems
 
 
 def packed_route(message: bytes, attributes: dict[int, bytes]) -> bytes:
     """The route with other attributes."""
-    return message[: RTMSG.size] + b"".join(pack_attribute(*one) for one in sorted(attributes.items()))
+    return message[: RTMSG.size] + b"".join(
+        pack_attribute(*one) for one in sorted(attributes.items())
+    )
 
 
 def attempt(
-    netlink: NetlinkSocket, kind: int, message: bytes, flags: int = 0, ignored: Iterable[int | None] = ()
+    netlink: NetlinkSocket,
+    kind: int,
+    message: bytes,
+    flags: int = 0,
+    ignored: Iterable[int | None] = (),
 ) -> list[str]:
     """Send a request; empty, or the text of an error that is not in `ignored`."""
     try:

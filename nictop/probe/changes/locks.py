@@ -1,8 +1,10 @@
-"""Locks of what is being changed: listening Unix sockets with abstract names, which disappear with their last holder.
+"""Locks of what is being changed: listening Unix sockets with abstract names, which disappear with
+their last holder.
 
-Takes names of subjects (``link 3``, ``irq 30``); each network namespace has its own. The kernel reports the holder
-(SO_PEERCRED of a connection to the listener; for others than root the owner of the socket, below /proc). A program that
-inherits the descriptors holds the locks until it ends. A socket of another user is no lock: only root changes a host.
+Takes names of subjects (``link 3``, ``irq 30``); each network namespace has its own. The kernel
+reports the holder (SO_PEERCRED of a connection to the listener; for others than root the owner of
+the socket, below /proc). A program that inherits the descriptors holds the locks until it ends. A
+socket of another user is no lock: only root changes a host.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ LOCK_NAME_PREFIX = "\0nictop-change "
 UCRED = struct.Struct("=iII")
 """struct ucred: pid, uid, gid."""
 MAX_HOLDER_QUERIES = 128
-"""Connections are never accepted: the backlog is the number of times that the holder can be looked up."""
+"""Connections are never accepted: the backlog is the number of times that the holder can be looked
+up."""
 LOCK_POLL_SECONDS = 0.02
 """Seconds between attempts while waiting for a lock."""
 
@@ -40,11 +43,14 @@ class Locks:
             lock.close()
 
 
-def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_unknown: bool = False) -> Locks:
-    """All locks or none. Raises ValueError with the holder's process when a lock is still held after `timeout` seconds.
+def acquire(
+    subjects: Sequence[str], timeout: float = 0.0, *, ignore_unknown: bool = False
+) -> Locks:
+    """All locks or none. Raises ValueError with the holder's process when a lock is still held
+    after `timeout` seconds.
 
-    Any user may create a socket with such a name: one of another user is passed over at once, without a lock.
-    `ignore_unknown`: one whose holder is unknown, after the timeout.
+    Any user may create a socket with such a name: one of another user is passed over at once,
+    without a lock. `ignore_unknown`: one whose holder is unknown, after the timeout.
     """
     end = time.monotonic() + timeout
     acquired: list[socket.socket] = []
@@ -72,7 +78,9 @@ def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_unknown: bo
                 name = subject_name(subject)
                 if not in_use:
                     raise ValueError(f"cannot lock {name}: {error.strerror}") from None
-                raise ValueError(f"another change of {name} is in progress{holder_text(subject)}") from None
+                raise ValueError(
+                    f"another change of {name} is in progress{holder_text(subject)}"
+                ) from None
     return Locks(acquired)
 
 
@@ -83,17 +91,19 @@ def lock_holder(subject: str) -> tuple[int, int] | None:
         try:
             client.connect(LOCK_NAME_PREFIX + subject)
             ucred = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
-        except OSError:  # it does not listen, or its backlog is full: of both, any user may be the reason
+        except OSError:
+            # it does not listen, or its backlog is full: of both, any user may be the reason
             return socket_owner(LOCK_NAME_PREFIX + subject)
     pid, uid, _ = UCRED.unpack(ucred)
     return pid, uid
 
 
 def socket_owner(name: str, proc: str = "/proc") -> tuple[int, int] | None:
-    """(process, user id of the creator) of a Unix socket with an abstract name; None when there is none.
+    """(process, user id of the creator) of a Unix socket with an abstract name; None when there is
+    none.
 
-    Reads the descriptors of all processes. A name may contain line feeds, and so forge lines: of several sockets, one
-    of another user is preferred.
+    Reads the descriptors of all processes. A name may contain line feeds, and so forge lines: of
+    several sockets, one of another user is preferred.
     """
     wanted, holder = "@" + name[1:], None
     with open(f"{proc}/net/unix", errors="surrogateescape") as file:
@@ -118,7 +128,9 @@ def holder_text(subject: str) -> str:
     if holder is None:
         return ""
     pid, uid = holder
-    user = "root" if uid == 0 else f"user {uid}"  # no look-up of the name, which may hang while the network is changed
+    user = (
+        "root" if uid == 0 else f"user {uid}"
+    )  # no look-up of the name, which may hang while the network is changed
     return f": process {pid} of {user}" + (", this probe" if pid == os.getpid() else "")
 
 

@@ -1,8 +1,9 @@
-"""Set kernel settings by netlink in this process, as ip, bridge and ethtool do: rollbacks need no program, so that they
-work when no process id, memory or descriptor is free for one.
+"""Set kernel settings by netlink in this process, as ip, bridge and ethtool do: rollbacks need no
+program, so that they work when no process id, memory or descriptor is free for one.
 
-Takes an `Operation`, yields the message of rtnetlink or of the generic netlink family ethtool. Not for attributes of
-VFs (the kernel takes rates together, and drivers differ), nor for what is written to files.
+Takes an `Operation`, yields the message of rtnetlink or of the generic netlink family ethtool. Not
+for attributes of VFs (the kernel takes rates together, and drivers differ), nor for what is written
+to files.
 """
 
 from __future__ import annotations
@@ -61,7 +62,12 @@ NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 IFLA_PROTINFO, IFLA_AF_SPEC = 12, 26
 IFLA_BRIDGE_FLAGS, IFLA_BRIDGE_VLAN_INFO, BRIDGE_FLAGS_SELF = 0, 2, 2
 BRIDGE_VLAN_FLAGS = {"pvid": 2, "untagged": 4}
-ETHTOOL_MSG_FEATURES_SET, ETHTOOL_MSG_RINGS_SET, ETHTOOL_MSG_CHANNELS_SET, ETHTOOL_MSG_COALESCE_SET = 12, 16, 18, 20
+(
+    ETHTOOL_MSG_FEATURES_SET,
+    ETHTOOL_MSG_RINGS_SET,
+    ETHTOOL_MSG_CHANNELS_SET,
+    ETHTOOL_MSG_COALESCE_SET,
+) = 12, 16, 18, 20
 ETHTOOL_A_BITSET_BITS_BIT = 1
 ON_OFF = {"off": 0, "on": 1}
 BOND_NUMBERS = {"miimon": IFLA_BOND_MIIMON, "min_links": IFLA_BOND_MIN_LINKS}
@@ -72,12 +78,15 @@ RouteMessage = tuple[int, bytes, int]
 
 
 def set_by_netlink(operation: Operation) -> bool:
-    """Whether the kernel was asked for the settings of an operation; not for the kinds that this module does not have.
-    The caller reads the result. Raises OSError, and ValueError when the link does not exist."""
+    """Whether the kernel was asked for the settings of an operation; not for the kinds that this
+    module does not have. The caller reads the result. Raises OSError, and ValueError when the link
+    does not exist."""
     if operation.words[0] == "write":
         return False
     if operation.kind in ROUTE_MESSAGES:
-        kind, payload, flags = ROUTE_MESSAGES[operation.kind](operation, read_ifindex(operation.interface))
+        kind, payload, flags = ROUTE_MESSAGES[operation.kind](
+            operation, read_ifindex(operation.interface)
+        )
         with NetlinkSocket(NETLINK_ROUTE, SET_TIMEOUT) as netlink:
             netlink.request(kind, payload, flags)
         return True
@@ -98,12 +107,16 @@ def pack_u8(kind: int, value: int) -> bytes:
     return pack_attribute(kind, bytes((value,)))
 
 
-# ------------------------------------------------------------------------------------------------------- rtnetlink
+# ---------------------------------------------------------------------------------------- rtnetlink
 
 
 def link_mtu(operation: Operation, index: int) -> RouteMessage:
     ((_, mtu),) = operation.settings
-    return RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_MTU, int(mtu)), 0
+    return (
+        RTM_NEWLINK,
+        IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_MTU, int(mtu)),
+        0,
+    )
 
 
 def link_state(operation: Operation, index: int) -> RouteMessage:
@@ -112,7 +125,8 @@ def link_state(operation: Operation, index: int) -> RouteMessage:
 
 
 def link_address(operation: Operation, index: int) -> RouteMessage:
-    """As ``ip address add``: what has no option is not set, and the scope is global but for loopback addresses."""
+    """As ``ip address add``: what has no option is not set, and the scope is global but for
+    loopback addresses."""
     ((text, _),) = operation.settings
     interface = ipaddress.ip_interface(text)
     family = socket.AF_INET if interface.version == 4 else socket.AF_INET6
@@ -151,7 +165,11 @@ def bridge_port(operation: Operation, index: int) -> RouteMessage:
         setting = pack_u8(IFLA_BRPORT_STATE, int(value))
     else:
         setting = pack_u8(BRIDGE_PORT_FLAGS[key], ON_OFF[value])
-    return RTM_SETLINK, IFINFOMSG.pack(socket.AF_BRIDGE, 0, index, 0, 0) + nested(IFLA_PROTINFO, setting), 0
+    return (
+        RTM_SETLINK,
+        IFINFOMSG.pack(socket.AF_BRIDGE, 0, index, 0, 0) + nested(IFLA_PROTINFO, setting),
+        0,
+    )
 
 
 def bridge(operation: Operation, index: int) -> RouteMessage:
@@ -173,7 +191,11 @@ def bond(operation: Operation, index: int) -> RouteMessage:
 
 def link_information(index: int, kind: str, data: bytes) -> RouteMessage:
     information = pack_text(IFLA_INFO_KIND, kind) + nested(IFLA_INFO_DATA, data)
-    return RTM_NEWLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + nested(IFLA_LINKINFO, information), 0
+    return (
+        RTM_NEWLINK,
+        IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + nested(IFLA_LINKINFO, information),
+        0,
+    )
 
 
 ROUTE_MESSAGES: dict[str, Callable[[Operation, int], RouteMessage]] = {
@@ -189,7 +211,7 @@ ROUTE_MESSAGES: dict[str, Callable[[Operation, int], RouteMessage]] = {
     "bond": bond,
 }
 
-# --------------------------------------------------------------------------------------------------------- ethtool
+# ------------------------------------------------------------------------------------------ ethtool
 
 
 def feature_attributes(operation: Operation) -> bytes:
@@ -204,12 +226,16 @@ def feature_attributes(operation: Operation) -> bytes:
 
 
 def ring_attributes(operation: Operation) -> bytes:
-    pairs = ((ethtool.RING_FIELDS[key.replace("-", "_")], value) for key, value in operation.settings)
+    pairs = (
+        (ethtool.RING_FIELDS[key.replace("-", "_")], value) for key, value in operation.settings
+    )
     return b"".join(pack_u32(kind, int(value)) for kind, value in pairs)
 
 
 def channel_attributes(operation: Operation) -> bytes:
-    return b"".join(pack_u32(ethtool.CHANNEL_FIELDS[key], int(value)) for key, value in operation.settings)
+    return b"".join(
+        pack_u32(ethtool.CHANNEL_FIELDS[key], int(value)) for key, value in operation.settings
+    )
 
 
 def coalescing_attributes(operation: Operation) -> bytes:

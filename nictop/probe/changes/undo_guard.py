@@ -1,12 +1,14 @@
 """The process that makes a change on the watched host, and rolls it back unless it receives "keep".
 
-It takes the locks, compares the plan with the one that was confirmed, sends the undo record to its watcher and to the
-probe, and only then begins. The end of its pipe (the probe has ended, and perhaps the connection with it), the
-deadline, SIGTERM, the end of its watcher, or any error then lead to the same rollback, in reverse order and read back.
-When the guard dies, its `watcher` rolls back, and when both have died, a process that the probe starts (`run_rescue`).
+It takes the locks, compares the plan with the one that was confirmed, sends the undo record to its
+watcher and to the probe, and only then begins. The end of its pipe (the probe has ended, and
+perhaps the connection with it), the deadline, SIGTERM, the end of its watcher, or any error then
+lead to the same rollback, in reverse order and read back. When the guard dies, its `watcher` rolls
+back, and when both have died, a process that the probe starts (`run_rescue`).
 
-Deadlines are those of CLOCK_MONOTONIC: neither a step of the time of day nor a suspended machine brings them nearer.
-NetworkManager's checkpoint uses the same clock, so that the guard still undoes before it.
+Deadlines are those of CLOCK_MONOTONIC: neither a step of the time of day nor a suspended machine
+brings them nearer. NetworkManager's checkpoint uses the same clock, so that the guard still undoes
+before it.
 """
 
 from __future__ import annotations
@@ -47,10 +49,12 @@ REASON_WATCHER_KILLED = "the process that watches the rollback process was kille
 
 
 class Guard:
-    """One change, from locks to result. `control`: descriptor with commands from the probe. `watcher`: descriptor of
-    the pipe to the watcher."""
+    """One change, from locks to result. `control`: descriptor with commands from the probe.
+    `watcher`: descriptor of the pipe to the watcher."""
 
-    def __init__(self, command: ChangeCommand, pipe: ReportPipe, control: int, watcher: int, roots: Roots) -> None:
+    def __init__(
+        self, command: ChangeCommand, pipe: ReportPipe, control: int, watcher: int, roots: Roots
+    ) -> None:
         self._command, self._pipe, self._control, self._roots = command, pipe, control, roots
         self._watcher = watcher
         self._received = b""
@@ -64,7 +68,9 @@ class Guard:
         signal.set_wakeup_fd(self._signals[1])
         for signal_number in (signal.SIGHUP, signal.SIGINT):
             signal.signal(signal_number, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: None)  # set_wakeup_fd writes its number into the pipe
+        signal.signal(
+            signal.SIGTERM, lambda *_: None
+        )  # set_wakeup_fd writes its number into the pipe
 
     def run(self) -> None:
         """Report "refused" and change nothing, or change and end with "kept" or "undone"."""
@@ -78,7 +84,11 @@ class Guard:
             return
         record = UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes)
         if not self._hand_over(record):
-            self._roll_back(record, held, "the probe or the watching process does not respond: nothing was changed")
+            self._roll_back(
+                record,
+                held,
+                "the probe or the watching process does not respond: nothing was changed",
+            )
             return
         try:
             record = self._apply(plan, record, held)
@@ -120,11 +130,16 @@ class Guard:
             try:
                 refuse_other_link(operation.interface, plan.ifindexes)
                 target: State = {}
-                if not operation.uses_networkmanager:  # read now: an earlier action may have created its object
+                if not operation.uses_networkmanager:
+                    # read now: an earlier action may have created its object
                     target = target_state(operation, read_state(operation, self._roots))
                 apply_operation(operation, self._roots, target, held.descriptors, on_poll)
             except (ValueError, OSError) as error:
-                reason = watchdog.failure_reason(str(error)) if operation.uses_networkmanager else str(error)
+                reason = (
+                    watchdog.failure_reason(str(error))
+                    if operation.uses_networkmanager
+                    else str(error)
+                )
                 raise RolledBack(reason, failed=True) from None
         settled = networkmanager_guard.settle(record.checkpoint, self._command.keep_within)
         record = replace(record, checkpoint=settled)
@@ -180,8 +195,8 @@ def read_confirmed_plan(command: ChangeCommand, roots: Roots) -> ChangePlan:
 
 @dataclass(frozen=True)
 class UndoRecord:
-    """Everything a rollback needs: `ChangePlan.undo`, NetworkManager's checkpoint, lock names, and interface name →
-    ifindex."""
+    """Everything a rollback needs: `ChangePlan.undo`, NetworkManager's checkpoint, lock names, and
+    interface name → ifindex."""
 
     undo: Sequence[Sequence[str]]
     checkpoint: CheckpointFields | None
@@ -189,7 +204,9 @@ class UndoRecord:
     ifindexes: Ifindexes
 
 
-def roll_back_all(pipe: ReportPipe, record: UndoRecord, held: locks.Locks, roots: Roots, reason: str) -> None:
+def roll_back_all(
+    pipe: ReportPipe, record: UndoRecord, held: locks.Locks, roots: Roots, reason: str
+) -> None:
     """Roll everything back and send the last report."""
     problems = [problem for problem in (networkmanager_guard.undo(record.checkpoint),) if problem]
     problems += roll_back(record.undo, roots, held.descriptors, record.ifindexes)

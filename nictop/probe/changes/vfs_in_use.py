@@ -1,8 +1,8 @@
 """Whether virtual functions of a device are in use: then an undo does not remove them.
 
-Reads virtfnN/ below the physical function's directory in sysfs: the driver, and the interface with its flags, master
-and addresses. A VF assigned to a guest is bound to a pass-through driver; a VF whose interface is not visible may be in
-another network namespace.
+Reads virtfnN/ below the physical function's directory in sysfs: the driver, and the interface with
+its flags, master and addresses. A VF assigned to a guest is bound to a pass-through driver; a VF
+whose interface is not visible may be in another network namespace.
 """
 
 from __future__ import annotations

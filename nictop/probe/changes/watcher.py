@@ -1,10 +1,12 @@
-"""The process that starts the guard of a change and watches it, in case that guard and probe are killed together.
+"""The process that starts the guard of a change and watches it, in case that guard and probe are
+killed together.
 
-The probe starts the watcher, the watcher the guard, which has a session of its own. The guard sends every line to its
-watcher as well. A guard that ends without a result, or that does not roll back in time although it should (it hangs or
-was stopped, and is killed then), is replaced by the watcher, which rolls the change back (`undo_guard.run_rescue`).
-The other way round, a guard whose watcher has ended rolls back. A change is left in place only if all three processes
-are killed at once, or the machine ends.
+The probe starts the watcher, the watcher the guard, which has a session of its own. The guard sends
+every line to its watcher as well. A guard that ends without a result, or that does not roll back in
+time although it should (it hangs or was stopped, and is killed then), is replaced by the watcher,
+which rolls the change back (`undo_guard.run_rescue`). The other way round, a guard whose watcher
+has ended rolls back. A change is left in place only if all three processes are killed at once, or
+the machine ends.
 """
 
 from __future__ import annotations
@@ -25,13 +27,15 @@ from nictop.probe.protocol.requests import take_lines
 
 READ_BYTES = 64 * 1024
 UNDO_START_TIMEOUT, APPLY_STOP_TIMEOUT = 5.0, 30.0
-"""Seconds for a guard to report that it rolls back, when it should; then it counts as hanging or stopped, is killed,
-and another process rolls back. `APPLY_STOP_TIMEOUT`: while it was still applying."""
+"""Seconds for a guard to report that it rolls back, when it should; then it counts as hanging or
+stopped, is killed, and another process rolls back. `APPLY_STOP_TIMEOUT`: while it was still
+applying."""
 HANGING_TEXT = "the rollback process hangs or was stopped"
 
 
 def run_change(command: ChangeCommand, reports: int, commands: int, roots: Roots) -> None:
-    """Both processes: start the guard and watch it. `reports` and `commands`: pipes from and to the probe."""
+    """Both processes: start the guard and watch it. `reports` and `commands`: pipes from and to the
+    probe."""
     progress, watcher = os.pipe()
     pid = os.fork()
     if pid:
@@ -44,11 +48,19 @@ def run_change(command: ChangeCommand, reports: int, commands: int, roots: Roots
 
 
 class Watcher:
-    """Watches the guard `pid`, which writes to `progress`. `commands`: read by the guard; here only its end matters,
-    with which the guard must roll back."""
+    """Watches the guard `pid`, which writes to `progress`. `commands`: read by the guard; here only
+    its end matters, with which the guard must roll back."""
 
-    def __init__(self, pid: int, progress: int, commands: int, pipe: ReportPipe, roots: Roots) -> None:
-        self._pid, self._progress, self._commands, self._pipe, self._roots = pid, progress, commands, pipe, roots
+    def __init__(
+        self, pid: int, progress: int, commands: int, pipe: ReportPipe, roots: Roots
+    ) -> None:
+        self._pid, self._progress, self._commands, self._pipe, self._roots = (
+            pid,
+            progress,
+            commands,
+            pipe,
+            roots,
+        )
         self._buffer = bytearray()
         self._record: UndoRecord | None = None
         self._due: float | None = None
@@ -76,12 +88,16 @@ class Watcher:
         os.waitpid(self._pid, 0)
 
     def _deadline(self) -> float | None:
-        """When the guard must have begun to roll back (CLOCK_MONOTONIC); None: it need not, or does so already."""
+        """When the guard must have begun to roll back (CLOCK_MONOTONIC); None: it need not, or does
+        so already."""
         if self._must_not_be_killed:
             return None
         deadlines = [] if self._due is None else [self._due + UNDO_START_TIMEOUT]
         if self._probe_ended is not None:
-            deadlines.append(self._probe_ended + (APPLY_STOP_TIMEOUT if self._due is None else UNDO_START_TIMEOUT))
+            deadlines.append(
+                self._probe_ended
+                + (APPLY_STOP_TIMEOUT if self._due is None else UNDO_START_TIMEOUT)
+            )
         return min(deadlines, default=None)
 
     def _kill_guard(self) -> None:
@@ -115,4 +131,6 @@ class Watcher:
             self._record = UndoRecord(**message["undo"])
         if "line" in message:
             self._due = message["line"].get("deadline", self._due)
-            self._must_not_be_killed = self._must_not_be_killed or message["line"]["kind"] == "undoing"
+            self._must_not_be_killed = (
+                self._must_not_be_killed or message["line"]["kind"] == "undoing"
+            )

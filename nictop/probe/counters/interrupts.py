@@ -1,11 +1,13 @@
 """Interrupts of the NICs' vectors: /sys/kernel/irq/N/per_cpu_count → IRQ number → CPU id → count.
 
-One small file per vector (1.5 µs each) instead of /proc/interrupts, which has every interrupt of the machine. The file
-has one value per possible CPU, in order. A vector whose text is unchanged since the last pass is not parsed; otherwise
-only the changed columns are. /proc/interrupts is used on kernels without these files (before Linux 4.9, or without
-sparse IRQ numbers), and for vectors whose values do not fit into the one page of a sysfs file.
+One small file per vector (1.5 µs each) instead of /proc/interrupts, which has every interrupt of
+the machine. The file has one value per possible CPU, in order. A vector whose text is unchanged
+since the last pass is not parsed; otherwise only the changed columns are. /proc/interrupts is used
+on kernels without these files (before Linux 4.9, or without sparse IRQ numbers), and for vectors
+whose values do not fit into the one page of a sysfs file.
 
-A vector that vanishes (driver unloaded, ``ethtool -L``) is left out, without an error, until the next inventory.
+A vector that vanishes (driver unloaded, ``ethtool -L``) is left out, without an error, until the
+next inventory.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ MAX_CPU_IDS = 1 << 16
 
 
 class InterruptVector:
-    """One interrupt and its text in the last pass. Most count on one CPU only, whose column is remembered in `cpu`."""
+    """One interrupt and its text in the last pass. Most count on one CPU only, whose column is
+    remembered in `cpu`."""
 
     __slots__ = ("counts", "cpu", "head", "path", "tail", "text")
 
@@ -40,7 +43,8 @@ class InterruptVector:
         self.counts: dict[int, int] = {}
 
     def update(self, text: bytes, possible: tuple[int, ...]) -> None:
-        """Parse the new `text` of the file. Raises ValueError when it is garbled; the counts are unchanged then."""
+        """Parse the new `text` of the file. Raises ValueError when it is garbled; the counts are
+        unchanged then."""
         if self.cpu >= 0 and text.startswith(self.head) and text.endswith(self.tail):
             word = text[len(self.head) : -len(self.tail)]
             if word.isdigit():  # only this column has changed
@@ -61,8 +65,8 @@ class InterruptVector:
 
 
 class InterruptCounterReader:
-    """Reads the vectors set by `set_targets`. `files` holds the descriptors; `sys` and `proc`: roots of sysfs and
-    procfs."""
+    """Reads the vectors set by `set_targets`. `files` holds the descriptors; `sys` and `proc`:
+    roots of sysfs and procfs."""
 
     def __init__(self, files: OpenFileCache, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._files = files
@@ -80,19 +84,24 @@ class InterruptCounterReader:
             with open(self._sys + "/devices/system/cpu/possible", "rb", buffering=0) as file:
                 self._possible = parse_cpu_list(file.read(PAGE_BYTES) or b"")
             by_vector = os.path.isdir(folder)
-        except (OSError, ValueError):  # /proc/interrupts names its CPUs in the header, so the list is not needed
+        except (OSError, ValueError):
+            # /proc/interrupts names its CPUs in the header, so the list is not needed
             by_vector = False
         if by_vector:
-            self._vectors = {number: InterruptVector(f"{folder}/{number}/per_cpu_count") for number in numbers}
+            self._vectors = {
+                number: InterruptVector(f"{folder}/{number}/per_cpu_count") for number in numbers
+            }
         else:
             self._by_table = dict.fromkeys(numbers)
         if not self._by_table:
             self._close_table()
 
     def read(self, fail: Fail) -> dict[int, dict[int, int]]:
-        """IRQ number → CPU id → interrupts since boot, without zeros; the inner dicts must not be modified.
+        """IRQ number → CPU id → interrupts since boot, without zeros; the inner dicts must not be
+        modified.
 
-        `fail` is called with each OSError or ValueError and the file; vanished vectors are left out without a call.
+        `fail` is called with each OSError or ValueError and the file; vanished vectors are left out
+        without a call.
         """
         found: dict[int, dict[int, int]] = {}
         gone = []
@@ -161,12 +170,19 @@ def parse_counts(text: bytes, possible: tuple[int, ...]) -> dict[int, int]:
     if text[-1:] != b"\n" or len(words) != len(possible):
         raise ValueError(f"{len(words)} values for {len(possible)} possible CPUs: {text[:40]!r}")
     return {
-        cpu: number for cpu, word in zip(possible, words) if word != b"0" for number in [parse_count(word)] if number
+        cpu: number
+        for cpu, word in zip(possible, words)
+        if word != b"0"
+        for number in [parse_count(word)]
+        if number
     }
 
 
-def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possible: tuple[int, ...]) -> dict[int, int]:
-    """`parse_counts` of `new`, given that `old` was parsed to `counts`: only the bytes that differ are parsed."""
+def parse_changed_counts(
+    old: bytes, new: bytes, counts: dict[int, int], possible: tuple[int, ...]
+) -> dict[int, int]:
+    """`parse_counts` of `new`, given that `old` was parsed to `counts`: only the bytes that differ
+    are parsed."""
     if not old or len(old) != len(new) or new[-1:] != b"\n":
         return parse_counts(new, possible)
     first, last = changed_span(old, new)
@@ -182,7 +198,8 @@ def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possibl
 
 
 def parse_cpu_list(text: bytes) -> tuple[int, ...]:
-    """``0-3,8\\n`` → the CPU ids in order. ValueError: not such a list, or ids of `MAX_CPU_IDS` and above."""
+    """``0-3,8\\n`` → the CPU ids in order. ValueError: not such a list, or ids of `MAX_CPU_IDS` and
+    above."""
     cpus: list[int] = []
     for part in text.strip().split(b","):
         first, dash, last = part.partition(b"-")

@@ -1,8 +1,9 @@
 """Traffic counters of every link: rtnetlink RTM_GETSTATS (IFLA_STATS_LINK_64), one dump per pass.
 
-Kernels before 4.7 have no RTM_GETSTATS: there the same numbers are taken from a full RTM_GETLINK dump (IFLA_STATS64).
-The request and the receive buffer are created once, and every request has the same sequence number: a datagram in which
-no counter has changed consists of the same bytes as in the last pass and is not parsed again.
+Kernels before 4.7 have no RTM_GETSTATS: there the same numbers are taken from a full RTM_GETLINK
+dump (IFLA_STATS64). The request and the receive buffer are created once, and every request has the
+same sequence number: a datagram in which no counter has changed consists of the same bytes as in
+the last pass and is not parsed again.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ LINK_STATS64 = tuple(struct.Struct(f"={count}Q") for count in range(LINK_COLUMNS
 """struct rtnl_link_stats64, indexed by the number of counters that a kernel version sends."""
 
 DUMP_SEQUENCE = 1
-"""Sequence number of every request. The socket receives from the kernel only and is closed when a reply was not read to
-its end, so it never contains a reply to an earlier request."""
+"""Sequence number of every request. The socket receives from the kernel only and is closed when a
+reply was not read to its end, so it never contains a reply to an earlier request."""
 MAX_DUMP_ATTEMPTS = 3
 
 STATS_REQUEST = STATS_MESSAGE.pack(0, 0, 1 << (IFLA_STATS_LINK_64 - 1))
@@ -45,11 +46,12 @@ Datagram = tuple[bytes, LinkCounters, int]
 
 
 class StatsLayout:
-    """Struct formats for RTM_NEWSTATS messages of one length: a datagram is parsed by two iter_unpack calls.
+    """Struct formats for RTM_NEWSTATS messages of one length: a datagram is parsed by two
+    iter_unpack calls.
 
-    `length` is 32 bytes plus 8 per counter: 25 counters since Linux 5.19 (with rx_otherhost_dropped), 24 before.
-    `heads` yields the bytes to compare with `head`, the ifindex, the bytes to compare with `attribute`; `counters`
-    yields the numbers.
+    `length` is 32 bytes plus 8 per counter: 25 counters since Linux 5.19 (with
+    rx_otherhost_dropped), 24 before. `heads` yields the bytes to compare with `head`, the ifindex,
+    the bytes to compare with `attribute`; `counters` yields the numbers.
     """
 
     def __init__(self, length: int) -> None:
@@ -77,7 +79,8 @@ class LinksIncomplete(netlink.DumpInterrupted):
 
 
 class LinkCounterReader:
-    """Reads the counters of all links in the network namespace in which its first `read` is called."""
+    """Reads the counters of all links in the network namespace in which its first `read` is
+    called."""
 
     def __init__(self) -> None:
         self._netlink: netlink.NetlinkSocket | None = None
@@ -87,8 +90,8 @@ class LinkCounterReader:
         """False after the kernel has refused RTM_GETSTATS."""
 
     def read(self) -> LinkCounters:
-        """ifindex → counters in the order of `records.LINK_COUNTERS`. Must not be modified: the next pass may return
-        the same object.
+        """ifindex → counters in the order of `records.LINK_COUNTERS`. Must not be modified: the
+        next pass may return the same object.
 
         Raises OSError: the kernel's error, or `LinksIncomplete`.
         """
@@ -105,7 +108,9 @@ class LinkCounterReader:
             except OSError as error:
                 self.close()  # the next pass must not read the rest of this reply
                 if isinstance(error, BlockingIOError):
-                    raise netlink.NetlinkError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
+                    raise netlink.NetlinkError(
+                        errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)
+                    ) from error
                 raise
             if not flags & netlink.NLM_F_DUMP_INTR:
                 return links
@@ -117,8 +122,11 @@ class LinkCounterReader:
             self._netlink = None
 
     def drop_cache(self) -> None:
-        """Drop the parsed datagrams of the last pass, so that the next pass parses every link (for benchmarks)."""
-        self._last = [(b"", {}, 0) if links else (data, links, flags) for data, links, flags in self._last]
+        """Drop the parsed datagrams of the last pass, so that the next pass parses every link (for
+        benchmarks)."""
+        self._last = [
+            (b"", {}, 0) if links else (data, links, flags) for data, links, flags in self._last
+        ]
 
     def _read_stats(self) -> tuple[LinkCounters, int]:
         if self._netlink is None:
@@ -168,7 +176,9 @@ class LinkCounterReader:
 def dump_request(kind: int, body: bytes) -> bytes:
     """A netlink message that requests a dump."""
     flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
-    return netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, flags, DUMP_SEQUENCE, 0) + body
+    return (
+        netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, flags, DUMP_SEQUENCE, 0) + body
+    )
 
 
 STATS_DUMP = dump_request(RTM_GETSTATS, STATS_REQUEST)
@@ -178,8 +188,9 @@ LINK_DUMP = dump_request(RTM_GETLINK, LINK_REQUEST)
 def parse_stats(data: bytes, links: LinkCounters) -> int:
     """Add the counters of every RTM_NEWSTATS message with `DUMP_SEQUENCE` in a datagram to `links`.
 
-    Returns the OR of the message flags, with `DUMP_DONE` at the end of the dump. Raises NetlinkError with the kernel's
-    error. Parsing stops at a malformed message; messages without counters are skipped.
+    Returns the OR of the message flags, with `DUMP_DONE` at the end of the dump. Raises
+    NetlinkError with the kernel's error. Parsing stops at a malformed message; messages without
+    counters are skipped.
     """
     layout = STATS_LAYOUTS.get(data[:4])
     if layout is None:
@@ -200,8 +211,9 @@ def parse_stats(data: bytes, links: LinkCounters) -> int:
 
 
 def _parse_messages(data: bytes, links: LinkCounters) -> int:
-    """As `parse_stats`, for datagrams with different messages: the end of the dump, an error, NLM_F_DUMP_INTR, counters
-    of another length, or a padding attribute before them (on machines that align 64-bit numbers)."""
+    """As `parse_stats`, for datagrams with different messages: the end of the dump, an error,
+    NLM_F_DUMP_INTR, counters of another length, or a padding attribute before them (on machines
+    that align 64-bit numbers)."""
     seen = 0
     for kind, flags, number, start, end in netlink.messages(data):
         if number != DUMP_SEQUENCE:

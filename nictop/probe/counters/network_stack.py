@@ -1,9 +1,10 @@
-"""Counters of the network stack as a whole: packets that rp_filter dropped, wrong checksums, and tracked connections.
+"""Counters of the network stack as a whole: packets that rp_filter dropped, wrong checksums, and
+tracked connections.
 
-Reads IPReversePathFilter of /proc/net/netstat, InCsumErrors of /proc/net/snmp (Linux 3.10) and nf_conntrack_count
-(Linux: ip-sysctl.rst, snmp_counter.rst, nf_conntrack-sysctl.rst) through descriptors that stay open, at most once a
-second, and only those that the inventory asks for: most hosts have no strict rp_filter, no tunnel and no connection
-tracking.
+Reads IPReversePathFilter of /proc/net/netstat, InCsumErrors of /proc/net/snmp (Linux 3.10) and
+nf_conntrack_count (Linux: ip-sysctl.rst, snmp_counter.rst, nf_conntrack-sysctl.rst) through
+descriptors that stay open, at most once a second, and only those that the inventory asks for: most
+hosts have no strict rp_filter, no tunnel and no connection tracking.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ MAX_NETSTAT_BYTES = 64 * 1024
 
 
 class StackCounterReader:
-    """Reads the counters of `set_targets`; in between, `read` returns the values of the last reading."""
+    """Reads the counters of `set_targets`; in between, `read` returns the values of the last
+    reading."""
 
     def __init__(self, files: OpenFileCache, *, proc: str = "/proc") -> None:
         self._files, self._proc = files, proc
@@ -49,11 +51,15 @@ class StackCounterReader:
 
     def set_targets(self, names: Iterable[str]) -> None:
         """From now on read these counters; unknown names are ignored."""
-        self._names, self._values, self._due = tuple(name for name in names if name in FILES), {}, 0.0
+        self._names, self._values, self._due = (
+            tuple(name for name in names if name in FILES),
+            {},
+            0.0,
+        )
 
     def read(self, now: float, failed: Callable[[Exception, str], None]) -> dict[str, int]:
-        """Counter → value, at most a second old; `now`: CLOCK_MONOTONIC. `failed` is called with what could not be
-        read; a counter whose file is gone (a module was removed) is left out."""
+        """Counter → value, at most a second old; `now`: CLOCK_MONOTONIC. `failed` is called with
+        what could not be read; a counter whose file is gone (a module was removed) is left out."""
         if now < self._due:
             return self._values
         self._due = now + INTERVAL_SECONDS
@@ -66,7 +72,11 @@ class StackCounterReader:
                     texts[path] = self._files.read(path, MAX_NETSTAT_BYTES)
                 statistic = STATISTICS.get(name)
                 text = texts[path]
-                found[name] = parse_count(text.strip()) if statistic is None else parse_statistic(text, *statistic)
+                found[name] = (
+                    parse_count(text.strip())
+                    if statistic is None
+                    else parse_statistic(text, *statistic)
+                )
             except (OSError, ValueError) as error:
                 if not isinstance(error, OSError) or error.errno not in VANISHED_ERRNOS:
                     failed(error, path)
@@ -75,8 +85,8 @@ class StackCounterReader:
 
 
 def parse_statistic(text: bytes, protocol: str, name: str) -> int:
-    """A counter of /proc/net/snmp or netstat: its position in the first line of the protocol is that of its value in
-    the second. Raises ValueError."""
+    """A counter of /proc/net/snmp or netstat: its position in the first line of the protocol is
+    that of its value in the second. Raises ValueError."""
     first = protocol.encode()
     lines = [line for line in text.split(b"\n") if line.startswith(first)]
     if len(lines) != 2:

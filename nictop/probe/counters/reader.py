@@ -1,9 +1,10 @@
 """One pass over all counters, up to ten times a second.
 
-Reads rtnetlink RTM_GETSTATS, /proc/stat, /proc/softirqs and softnet_stat; for watched links ETHTOOL_GSTATS and the
-queue counters of the `netdev` family; for physical functions the counters of their VFs; and the interrupts, threads and
-vmbus channels of the last inventory. Returns one `Sample` per pass. No fork, no asyncio; descriptors and buffers are
-kept, and modules of counters that are not requested are not imported.
+Reads rtnetlink RTM_GETSTATS, /proc/stat, /proc/softirqs and softnet_stat; for watched links
+ETHTOOL_GSTATS and the queue counters of the `netdev` family; for physical functions the counters of
+their VFs; and the interrupts, threads and vmbus channels of the last inventory. Returns one
+`Sample` per pass. No fork, no asyncio; descriptors and buffers are kept, and modules of counters
+that are not requested are not imported.
 """
 
 from __future__ import annotations
@@ -72,14 +73,16 @@ class CounterReader:
         self._target_reader.set_targets(targets)
 
     def find_physical_functions(self) -> None:
-        """Find the links that have virtual functions. To be called at the start and after each event."""
+        """Find the links that have virtual functions. To be called at the start and after each
+        event."""
         from nictop.probe.counters.on_demand.vfs import read_physical_functions
 
         self._physical_functions = read_physical_functions(self._sys)
         self._vfs_due = 0.0
 
     def read(self) -> Sample:
-        """One pass. Never raises: what could not be read is empty, with a reason in `Sample.unreadable`."""
+        """One pass. Never raises: what could not be read is empty, with a reason in
+        `Sample.unreadable`."""
         sample = Sample(time.monotonic())
         try:
             sample.links = self._links.read()
@@ -110,7 +113,12 @@ class CounterReader:
         self._cpus.close()
         self._softirqs.close()
         self.watch_machine(False)
-        for reader in (self._driver_reader, self._queue_reader, self._vf_reader, self._target_reader):
+        for reader in (
+            self._driver_reader,
+            self._queue_reader,
+            self._vf_reader,
+            self._target_reader,
+        ):
             if reader is not None:
                 reader.close()
         self._driver_reader = self._queue_reader = self._vf_reader = self._target_reader = None
@@ -150,7 +158,14 @@ class CounterReader:
 
                 self._queue_reader = QueueCounterReader()
             fallback = self._queue_reader.empty_if_unsupported
-            _read_each(sample, "queues", self._queue_reader.read, self._watched, sample.queues, fallback=fallback)
+            _read_each(
+                sample,
+                "queues",
+                self._queue_reader.read,
+                self._watched,
+                sample.queues,
+                fallback=fallback,
+            )
         except OSError as error:
             sample.fail("queues", error, "socket")
 
@@ -174,7 +189,8 @@ def _read_each(
     *,
     fallback: Callable[[Exception], Value | None] | None = None,
 ) -> None:
-    """Add `read(ifindex)` of each link to `result`; `fallback` returns the value to use for an error, or None."""
+    """Add `read(ifindex)` of each link to `result`; `fallback` returns the value to use for an
+    error, or None."""
     for ifindex in ifindexes:
         try:
             result[ifindex] = read(ifindex)

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class Sample:
     """The fields of `records.Counters`, ready for the JSON encoder.
 
-    A plain class: importing the record would load `dataclasses` and all records into the long-lived process (3 MiB, and
-    20 ms at the start). A test compares the fields of the two.
+    A plain class: importing the record would load `dataclasses` and all records into the long-lived
+    process (3 MiB, and 20 ms at the start). A test compares the fields of the two.
     """
 
     def __init__(self, now: float) -> None:
@@ -39,7 +39,8 @@ class Sample:
 
 
 def unreadable(error: Exception, where: str) -> dict[str, str]:
-    """`records.Unreadable` as a mapping, for an exception of a reader; ValueError: malformed data from the kernel."""
+    """`records.Unreadable` as a mapping, for an exception of a reader; ValueError: malformed data
+    from the kernel."""
     if isinstance(error, OSError):
         number = error.errno or 0
         detail = f"{where}: {reasons.name(number)} {error.strerror or error}"

@@ -1,8 +1,10 @@
-"""Network work per CPU: NET_TX and NET_RX of /proc/softirqs, backlog counters of /proc/net/softnet_stat.
+"""Network work per CPU: NET_TX and NET_RX of /proc/softirqs, backlog counters of
+/proc/net/softnet_stat.
 
-/proc/softirqs has a column for each possible CPU, named in its header. softnet_stat has a row for each online CPU;
-since Linux 5.10 column 13 (counted from one) is the CPU id, before that the rows are the online CPUs in order. Older
-kernels have fewer columns. Both files are read through kept descriptors into one buffer.
+/proc/softirqs has a column for each possible CPU, named in its header. softnet_stat has a row for
+each online CPU; since Linux 5.10 column 13 (counted from one) is the CPU id, before that the rows
+are the online CPUs in order. Older kernels have fewer columns. Both files are read through kept
+descriptors into one buffer.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ SOFTIRQ_ROWS = (b"NET_TX:", b"NET_RX:")
 """`records.SOFTIRQS`, as spelled in the file."""
 NET_PREFIX = b"NET_"
 SOFTNET_COLUMNS = (0, 1, 2, 9, 10)
-"""`records.SOFTNET_COUNTERS` counted from zero: processed, dropped, time_squeeze, received_rps, flow_limit_count."""
+"""`records.SOFTNET_COUNTERS` counted from zero: processed, dropped, time_squeeze, received_rps,
+flow_limit_count."""
 SOFTNET_CPU_COLUMN = 12
 MIN_SOFTNET_COLUMNS = 9
 SOFTNET_WORD_BYTES = 9
@@ -44,22 +47,29 @@ class SoftirqReader:
         self._last: dict[str, tuple[bytes, Collection[int], Counts]] = {}
 
     def read(self, online: Collection[int]) -> dict[int, tuple[int, ...]]:
-        """CPU id → `records.SOFTIRQS`, for the CPUs in `online`; for all possible CPUs when it is empty.
+        """CPU id → `records.SOFTIRQS`, for the CPUs in `online`; for all possible CPUs when it is
+        empty.
 
-        Raises OSError when the file cannot be read and ValueError when it is not as proc(5) documents.
+        Raises OSError when the file cannot be read and ValueError when it is not as proc(5)
+        documents.
         """
         text = self._read(self._softirqs, SOFTIRQ_ROWS[-1])
         return self._parsed(self._softirqs, text, online, parse_online_softirqs)
 
     def read_softnet(self, online: Collection[int]) -> dict[int, tuple[int, ...]]:
-        """CPU id → `records.SOFTNET_COUNTERS`, fewer of them on old kernels. `online` is used for kernels whose rows
-        have no CPU id. Raises OSError and ValueError, as `read`."""
+        """CPU id → `records.SOFTNET_COUNTERS`, fewer of them on old kernels. `online` is used for
+        kernels whose rows have no CPU id. Raises OSError and ValueError, as `read`."""
         return self._parsed(self._softnet, self._read(self._softnet, b""), online, parse_softnet)
 
     def _parsed(
-        self, path: str, text: bytes, online: Collection[int], parse: Callable[[bytes, Collection[int]], Counts]
+        self,
+        path: str,
+        text: bytes,
+        online: Collection[int],
+        parse: Callable[[bytes, Collection[int]], Counts],
     ) -> Counts:
-        """`parse(text, online)`; when both are as in the last pass, the same dict, which must not be modified."""
+        """`parse(text, online)`; when both are as in the last pass, the same dict, which must not
+        be modified."""
         last = self._last.get(path)
         if last is not None and last[0] == text and last[1] == online:
             return last[2]
@@ -72,7 +82,8 @@ class SoftirqReader:
             os.close(self._descriptors.popitem()[1])
 
     def _read(self, path: str, marker: bytes) -> bytes:
-        """The file up to the end of the line that contains `marker`; the whole file for an empty marker."""
+        """The file up to the end of the line that contains `marker`; the whole file for an empty
+        marker."""
         descriptor = self._descriptors.get(path, -1)
         if descriptor < 0:
             descriptor = self._descriptors[path] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -103,7 +114,8 @@ def parse_online_softirqs(text: bytes, online: Collection[int]) -> dict[int, tup
 def parse_softirqs(text: bytes) -> dict[int, tuple[int, ...]]:
     """Possible CPU id, from the header → the counts of `SOFTIRQ_ROWS`.
 
-    Raises ValueError when a row is missing, garbled, or does not have one number for each CPU of the header.
+    Raises ValueError when a row is missing, garbled, or does not have one number for each CPU of
+    the header.
     """
     head, *lines = text.split(b"\n")
     cpus = parse_cpu_header(head)
@@ -125,8 +137,8 @@ def parse_softirqs(text: bytes) -> dict[int, tuple[int, ...]]:
 def parse_softnet(text: bytes, online: Collection[int]) -> dict[int, tuple[int, ...]]:
     """CPU id → the numbers of `SOFTNET_COLUMNS`, as many as this kernel has.
 
-    Raises ValueError when rows differ in length or are truncated and, if they have no CPU id, when there is not one
-    row for each CPU in `online`.
+    Raises ValueError when rows differ in length or are truncated and, if they have no CPU id, when
+    there is not one row for each CPU in `online`.
     """
     width = text.find(b"\n") + 1
     columns, rows = width // SOFTNET_WORD_BYTES, len(text) // width if width else 0
@@ -138,11 +150,15 @@ def parse_softnet(text: bytes, online: Collection[int]) -> dict[int, tuple[int, 
         or text[SOFTNET_WORD_BYTES - 1 :: SOFTNET_WORD_BYTES] != separators
     ):
         raise ValueError(f"not rows of hexadecimal words: {text[:80]!r}")
-    try:  # twenty times faster than int(word, 16); with a space inside a word there are too few bytes for unpack
+    # twenty times faster than int(word, 16); with a space inside a word there are too few bytes
+    # for unpack
+    try:
         words = struct.unpack(f">{columns * rows}I", bytes.fromhex(text.decode("ascii")))
     except struct.error as error:
         raise ValueError(str(error)) from None
-    cpus = list(words[SOFTNET_CPU_COLUMN::columns]) if columns > SOFTNET_CPU_COLUMN else sorted(online)
+    cpus = (
+        list(words[SOFTNET_CPU_COLUMN::columns]) if columns > SOFTNET_CPU_COLUMN else sorted(online)
+    )
     if len(cpus) != rows or len(set(cpus)) != rows:
         raise ValueError(f"{rows} rows for {len(set(cpus))} CPUs")
     selected = [words[column::columns] for column in SOFTNET_COLUMNS if column < columns]

@@ -1,9 +1,10 @@
-"""The interrupts, threads, vmbus channels and stack counters of an inventory, which the counter loop reads as well.
+"""The interrupts, threads, vmbus channels and stack counters of an inventory, which the counter
+loop reads as well.
 
-The probe process passes inventories on without decoding them, because that would load the records into its memory. The
-inventory child therefore writes a short JSON line before each (`targets_line`), which the parent parses
-(`parse_targets`). `TargetCounterReader` fills in the fields `interrupts`, `threads`, `channels` and `stack` of a
-sample.
+The probe process passes inventories on without decoding them, because that would load the records
+into its memory. The inventory child therefore writes a short JSON line before each
+(`targets_line`), which the parent parses (`parse_targets`). `TargetCounterReader` fills in the
+fields `interrupts`, `threads`, `channels` and `stack` of a sample.
 """
 
 from __future__ import annotations
@@ -60,13 +61,16 @@ if TYPE_CHECKING:
         threads: list[tuple[int, int]]
         """Thread id, process id."""
         started_by: int
-        """USER_HZ ticks since boot: when the threads were listed; a later start time is another thread."""
+        """USER_HZ ticks since boot: when the threads were listed; a later start time is another
+        thread."""
         channels: list[tuple[int, str, list[int]]]
         """ifindex, name of the vmbus device, channel ids."""
         incomplete: bool
-        """Another inventory may have more soon: a source failed or timed out, or an LACP port is still negotiating."""
+        """Another inventory may have more soon: a source failed or timed out, or an LACP port is
+        still negotiating."""
         digest: int
-        """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within one process."""
+        """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within
+        one process."""
         files: list[str]
         """`state_files` of the inventory."""
         gateways: list[tuple[int, str, bool]]
@@ -76,7 +80,8 @@ if TYPE_CHECKING:
 
 
 class TargetCounterReader:
-    """Reads the counters of `Targets`; nothing before `set_targets`. `sys` and `proc`: roots of sysfs and procfs.
+    """Reads the counters of `Targets`; nothing before `set_targets`. `sys` and `proc`: roots of
+    sysfs and procfs.
 
     The files of all four kinds share one `OpenFileCache`.
     """
@@ -89,7 +94,8 @@ class TargetCounterReader:
         self._stack = StackCounterReader(self._files, proc=proc)
 
     def set_targets(self, targets: Targets) -> None:
-        """From now on read these. Every file is opened again: a number may belong to another interrupt or thread."""
+        """From now on read these. Every file is opened again: a number may belong to another
+        interrupt or thread."""
         self._files.close()
         self._interrupts.set_targets(targets["interrupts"])
         self._threads.set_targets(targets["threads"], targets["started_by"])
@@ -98,10 +104,18 @@ class TargetCounterReader:
 
     def read(self, sample: Sample) -> None:
         """Fill in the four fields of `sample`; failures go into its `unreadable`."""
-        sample.interrupts = self._interrupts.read(lambda error, where: sample.fail("interrupts", error, where))
-        sample.threads = self._threads.read(lambda error, where: sample.fail("threads", error, where))
-        sample.channels = self._channels.read(lambda error, where: sample.fail("channels", error, where))
-        sample.stack = self._stack.read(sample.time, lambda error, where: sample.fail("stack", error, where))
+        sample.interrupts = self._interrupts.read(
+            lambda error, where: sample.fail("interrupts", error, where)
+        )
+        sample.threads = self._threads.read(
+            lambda error, where: sample.fail("threads", error, where)
+        )
+        sample.channels = self._channels.read(
+            lambda error, where: sample.fail("channels", error, where)
+        )
+        sample.stack = self._stack.read(
+            sample.time, lambda error, where: sample.fail("stack", error, where)
+        )
 
     def close(self) -> None:
         self._files.close()
@@ -109,7 +123,8 @@ class TargetCounterReader:
 
 
 def targets_line(inventory: Inventory) -> str:
-    """One line of JSON, without line feed. To be called right after the inventory has been taken."""
+    """One line of JSON, without line feed. To be called right after the inventory has been
+    taken."""
     targets: Targets = {
         "interrupts": [interrupt.number for interrupt in inventory.interrupts],
         "threads": [(thread.tid, thread.pid) for thread in inventory.threads],
@@ -129,8 +144,8 @@ def targets_line(inventory: Inventory) -> str:
 
 
 def stack_counters(inventory: Inventory) -> list[str]:
-    """The counters of the network stack that matter: with a strict rp_filter, with a tunnel over UDP, and with
-    connection tracking."""
+    """The counters of the network stack that matter: with a strict rp_filter, with a tunnel over
+    UDP, and with connection tracking."""
     sysctl = inventory.settings.sysctl
     strict = any(value == 1 for name, value in sysctl.items() if name.endswith(".rp_filter"))
     tracked = "connections" in inventory.settings.tables
@@ -140,8 +155,8 @@ def stack_counters(inventory: Inventory) -> list[str]:
 
 
 def stable_fields(record: object) -> dict[str, object]:
-    """Fields of a record that change only when the configuration or state of the host changes. Of the state of a
-    neighbour: whether it has failed to answer; reachable and stale alternate."""
+    """Fields of a record that change only when the configuration or state of the host changes. Of
+    the state of a neighbour: whether it has failed to answer; reachable and stale alternate."""
     fields = {name: value for name, value in vars(record).items() if name not in VOLATILE_FIELDS}
     if "nud_state" in vars(record):
         fields["answers"] = vars(record)["nud_state"] not in UNANSWERED_STATES
@@ -149,13 +164,16 @@ def stable_fields(record: object) -> dict[str, object]:
 
 
 def is_incomplete(inventory: Inventory) -> bool:
-    """Whether a source of the inventory failed for a reason that may be temporary, or an LACP port is negotiating: the
-    end of that causes no event."""
+    """Whether a source of the inventory failed for a reason that may be temporary, or an LACP port
+    is negotiating: the end of that causes no event."""
     ports = [link.bond_port for link in inventory.links if link.bond_port is not None]
     if any(port.mii_status == "up" and is_negotiating(port) for port in ports):
         return True
     manager = inventory.networkmanager
-    sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
+    sources = [
+        *inventory.unreadable.values(),
+        *(manager.unreadable.values() if manager is not None else ()),
+    ]
     return any(one.reason == "failed" for one in sources)
 
 
@@ -171,10 +189,16 @@ def parse_targets(line: bytes) -> Targets:
         found = json.loads(line)
         return {
             "interrupts": [natural_number(number) for number in found["interrupts"]],
-            "threads": [(natural_number(tid), natural_number(pid)) for tid, pid in found["threads"]],
+            "threads": [
+                (natural_number(tid), natural_number(pid)) for tid, pid in found["threads"]
+            ],
             "started_by": natural_number(found["started_by"]),
             "channels": [
-                (natural_number(ifindex), device_name(device), [natural_number(number) for number in channels])
+                (
+                    natural_number(ifindex),
+                    device_name(device),
+                    [natural_number(number) for number in channels],
+                )
                 for ifindex, device, channels in found["channels"]
             ],
             "incomplete": found["incomplete"] is True,

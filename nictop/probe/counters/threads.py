@@ -1,7 +1,8 @@
 """CPU time of the threads that process packets: /proc/PID/task/TID/stat through kept descriptors.
 
-The inventory names the threads. A thread that started after it has reused the id of an ended one, and is left out like
-ended ones. The name in the file may contain spaces and parentheses: the columns follow its last parenthesis.
+The inventory names the threads. A thread that started after it has reused the id of an ended one,
+and is left out like ended ones. The name in the file may contain spaces and parentheses: the
+columns follow its last parenthesis.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     Fail = Callable[[Exception, str], None]
 
 STAT_UTIME, STAT_STIME, STAT_STARTTIME, STAT_PROCESSOR = 14 - 3, 15 - 3, 22 - 3, 39 - 3
-"""Index after the name of utime, stime, starttime and processor, fields 14, 15, 22 and 39 of proc_pid_stat(5)."""
+"""Index after the name of utime, stime, starttime and processor, fields 14, 15, 22 and 39 of
+proc_pid_stat(5)."""
 
 
 class ThreadCounterReader:
-    """Reads the threads set by `set_targets`. `files` holds the descriptors; `proc`: root of procfs."""
+    """Reads the threads set by `set_targets`. `files` holds the descriptors; `proc`: root of
+    procfs."""
 
     def __init__(self, files: OpenFileCache, *, proc: str = "/proc") -> None:
         self._files = files
@@ -31,15 +34,16 @@ class ThreadCounterReader:
         self._started_by = 0
 
     def set_targets(self, threads: Iterable[tuple[int, int]], started_by: int) -> None:
-        """From now on read these (thread id, process id) only; they started no later than `started_by`, in USER_HZ
-        ticks since boot."""
+        """From now on read these (thread id, process id) only; they started no later than
+        `started_by`, in USER_HZ ticks since boot."""
         self._paths = {tid: f"{self._proc}/{pid}/task/{tid}/stat" for tid, pid in threads}
         self._started_by = started_by
 
     def read(self, fail: Fail) -> dict[int, tuple[int, int, int]]:
         """Thread id → `records.THREAD_TIMES` and the CPU it last ran on.
 
-        `fail` is called with each OSError or ValueError and the file; ended threads are left out without a call.
+        `fail` is called with each OSError or ValueError and the file; ended threads are left out
+        without a call.
         """
         found: dict[int, tuple[int, int, int]] = {}
         gone = []
@@ -64,7 +68,8 @@ class ThreadCounterReader:
 
 
 def parse_thread(text: bytes) -> tuple[int, int, int, int]:
-    """User and system time (USER_HZ ticks), the CPU it last ran on, and its start time (USER_HZ ticks since boot).
+    """User and system time (USER_HZ ticks), the CPU it last ran on, and its start time (USER_HZ
+    ticks since boot).
 
     Raises ValueError when columns are missing or garbled, or when the line is truncated.
     """

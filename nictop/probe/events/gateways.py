@@ -1,7 +1,9 @@
-"""Whether a gateway has begun or ceased to answer, since the last inventory: RTM_GETNEIGH for each (linux/neighbour.h).
+"""Whether a gateway has begun or ceased to answer, since the last inventory: RTM_GETNEIGH for each
+(linux/neighbour.h).
 
-Changes of neighbours are events of the kernel, but so many that receiving them costs more than asking for a few entries
-now and then. Needs Linux 5.0, which answers for a single entry; with older kernels there is no change.
+Changes of neighbours are events of the kernel, but so many that receiving them costs more than
+asking for a few entries now and then. Needs Linux 5.0, which answers for a single entry; with older
+kernels there is no change.
 """
 
 from __future__ import annotations
@@ -32,17 +34,25 @@ NO_ENTRY = errno.ENOENT
 
 
 def gateways_of(inventory: Inventory) -> list[tuple[int, str, bool]]:
-    """(ifindex, address, whether it has failed to answer) of the gateways of default routes that are in the neighbour
-    table."""
+    """(ifindex, address, whether it has failed to answer) of the gateways of default routes that
+    are in the neighbour table."""
     entries = inventory.routing.neighbours if inventory.routing is not None else ()
     states = {(one.ifindex, one.address): one.nud_state in UNANSWERED_STATES for one in entries}
-    routes = ((link.ifindex, route.gateway) for link in inventory.links for route in link.default_routes)
-    found = dict.fromkeys((ifindex, gateway) for ifindex, gateway in routes if (ifindex, gateway) in states)
-    return [(ifindex, str(gateway), states[ifindex, str(gateway)]) for ifindex, gateway in list(found)[:MAX_GATEWAYS]]
+    routes = (
+        (link.ifindex, route.gateway) for link in inventory.links for route in link.default_routes
+    )
+    found = dict.fromkeys(
+        (ifindex, gateway) for ifindex, gateway in routes if (ifindex, gateway) in states
+    )
+    return [
+        (ifindex, str(gateway), states[ifindex, str(gateway)])
+        for ifindex, gateway in list(found)[:MAX_GATEWAYS]
+    ]
 
 
 class GatewayWatch:
-    """Call `set_gateways` after each inventory, `have_changed` at intervals. Never raises OSError."""
+    """Call `set_gateways` after each inventory, `have_changed` at intervals. Never raises
+    OSError."""
 
     def __init__(self) -> None:
         self._has_failed: dict[Gateway, bool] = {}
@@ -53,7 +63,8 @@ class GatewayWatch:
         self._has_failed = {(ifindex, address): failed for ifindex, address, failed in gateways}
 
     def have_changed(self) -> bool:
-        """One of them answers now and did not, or the reverse. What is being asked for is as it was."""
+        """One of them answers now and did not, or the reverse. What is being asked for is as it
+        was."""
         changed = False
         for gateway, before in self._has_failed.items():
             now = self._read(gateway)
@@ -69,7 +80,9 @@ class GatewayWatch:
         try:
             if self._netlink is None:
                 self._netlink = NetlinkSocket(NETLINK_ROUTE, timeout=1.0)
-            query = NDMSG.pack(family, ifindex, 0, 0, 0) + pack_attribute(NDA_DST, socket.inet_pton(family, address))
+            query = NDMSG.pack(family, ifindex, 0, 0, 0) + pack_attribute(
+                NDA_DST, socket.inet_pton(family, address)
+            )
             replies = self._netlink.request(RTM_GETNEIGH, query)
         except OSError as error:
             self._close()

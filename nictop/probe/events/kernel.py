@@ -1,10 +1,11 @@
 """Kernel events: netlink messages → `LinkChange`, and whether the inventory is out of date.
 
-Receives rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls), uevents of the kernel
-and of udev (PCI functions, drivers and netdevs, also those without a link), the `monitor` group of the ethtool family
-(settings), and the `config` group of the devlink family (ports, health reporters, parameters). Checks new kernel log
-messages on request. libudev is not needed: its messages are plain datagrams. Each source may be missing;
-`Events.missing` has the errors.
+Receives rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls),
+uevents of the kernel and of udev (PCI functions, drivers and netdevs, also those without a link),
+the `monitor` group of the ethtool family (settings), and the `config` group of the devlink family
+(ports, health reporters, parameters). Checks new kernel log messages on request. libudev is not
+needed: its messages are plain datagrams. Each source may be missing; `Events.missing` has the
+errors.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ from nictop.probe.kernel.rtnetlink import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from nictop.probe.records import EventSource
 
     Change = dict[str, object]
 
@@ -68,20 +71,42 @@ RTNETLINK_GROUPS = (
     RTNLGRP_IPV6_NETCONF,
 )
 """NETCONF: rp_filter, forwarding and other sysctls of a link."""
-INVENTORY_MESSAGES = frozenset((RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF))
-"""Messages after which a new inventory is needed. Classes, filters and actions of queueing disciplines are left out:
-they change by the thousand on hosts with containers."""
+INVENTORY_MESSAGES: dict[int, EventSource] = {
+    RTM_NEWRULE: "routing rule",
+    RTM_DELRULE: "routing rule",
+    RTM_NEWQDISC: "queueing discipline",
+    RTM_DELQDISC: "queueing discipline",
+    RTM_NEWNETCONF: "sysctl of a link",
+}
+"""Messages after which a new inventory is needed. Classes, filters and actions of queueing
+disciplines are left out: they change by the thousand on hosts with containers."""
 
 DEVLINK_CHANGES = frozenset((3, 4, 7, 8, 40, 41, 54, 76, 77))
-"""DEVLINK_CMD_NEW and _DEL, the same of PORT_, PARAM_ and RATE_, and HEALTH_REPORTER_RECOVER, which is sent when the
-state of a reporter changes. Others, of traps and of flash updates, change nothing in an inventory."""
+"""DEVLINK_CMD_NEW and _DEL, the same of PORT_, PARAM_ and RATE_, and HEALTH_REPORTER_RECOVER, which
+is sent when the state of a reporter changes. Others, of traps and of flash updates, change nothing
+in an inventory."""
+
+EVENT_SOURCES: tuple[EventSource, ...] = (
+    "events were lost",
+    "device",
+    "link",
+    "address",
+    "default route",
+    "routing rule",
+    "queueing discipline",
+    "sysctl of a link",
+    "ethtool setting",
+    "devlink",
+)
+"""The most important one first."""
 
 MAX_KNOWN_ADDRESSES = 4096
 
 UEVENT_KERNEL, UEVENT_UDEV = 1, 2
 """Multicast groups of NETLINK_KOBJECT_UEVENT."""
 UDEV_HEADER = struct.Struct("=8sIIII")
-"""struct udev_monitor_netlink_header: "libudev", magic, header size, offset and length of the properties."""
+"""struct udev_monitor_netlink_header: "libudev", magic, header size, offset and length of the
+properties."""
 NETWORK_SUBSYSTEMS = {"net", "pci", "virtio", "vmbus", "xen"}
 """USB and platform NICs are covered by their netdev; without one there is nothing to show."""
 VIRTIO_NET_MODALIAS = "virtio:d00000001v"
@@ -95,9 +120,9 @@ MAX_EVENTS_PER_WAKE = 256
 class Events:
     """The event sockets of one network namespace.
 
-    `sockets`: descriptors to poll; `read` reads one of them until it is empty. `missing`: sources that this kernel does
-    not have or this user may not read: "rtnetlink", "uevents", "ethtool", "devlink"; the last one not if the kernel has
-    no devlink at all.
+    `sockets`: descriptors to poll; `read` reads one of them until it is empty. `missing`: sources
+    that this kernel does not have or this user may not read: "rtnetlink", "uevents", "ethtool",
+    "devlink"; the last one not if the kernel has no devlink at all.
     """
 
     def __init__(self) -> None:
@@ -122,8 +147,8 @@ class Events:
         self._log = _kernel_log()
 
     def has_known_messages(self) -> bool:
-        """Whether a kernel log message since the last call may be about a problem of a NIC, or messages were lost.
-        False without permission to read them."""
+        """Whether a kernel log message since the last call may be about a problem of a NIC, or
+        messages were lost. False without permission to read them."""
         if self._log < 0:
             return False
         found = False
@@ -146,54 +171,52 @@ class Events:
             connection.close()
         self.sockets.clear()
 
-    def read(self, descriptor: int) -> tuple[list[Change], bool]:
-        """Read one socket: (the latest `records.LinkChange` of each link, as mappings; whether the inventory is out of
-        date).
+    def read(self, descriptor: int) -> tuple[list[Change], EventSource]:
+        """Read one socket: (the latest `records.LinkChange` of each link, as mappings; what the
+        events were about after which the inventory is out of date, "": there were none).
 
-        Never raises for what is received. Also out of date after an overrun (ENOBUFS), when events were lost.
+        Never raises for what is received. Also out of date after an overrun (ENOBUFS), when events
+        were lost.
         """
         name, connection = self.sockets[descriptor]
         changes: dict[int, Change] = {}
-        stale = False
+        sources: set[EventSource] = set()
         for _ in range(MAX_EVENTS_PER_WAKE):
             try:
                 data, (port, groups) = connection.recvfrom(netlink.RECEIVE_BUFFER_BYTES)
             except BlockingIOError:
                 break
-            except OSError:  # ENOBUFS; the kernel drops further events until the queued ones have been read
-                stale = True
+            except OSError:
+                # ENOBUFS; the kernel drops further events until the queued ones have been read
+                sources.add("events were lost")
                 continue
             if not groups or (port and name != "uevents"):
                 continue  # not an event: any process may send to this port
             if name == "rtnetlink":
-                stale = self._route_event(data, changes) or stale
-            elif name == "devlink":
-                stale = stale or is_devlink_change(data)
+                for kind, _, _, start, end in netlink.messages(data):
+                    sources.add(self._route_event(kind, data[start:end], changes))
             else:
-                stale = stale or name == "ethtool" or parse_uevent_relevance(data)
-        return list(changes.values()), stale
+                sources.add(parse_event(name, data))
+        return list(changes.values()), main_source(sources)
 
-    def _route_event(self, data: bytes, changes: dict[int, Change]) -> bool:
-        stale = False
-        for kind, _, _, start, end in netlink.messages(data):
-            body = data[start:end]
-            if kind in (RTM_NEWLINK, RTM_DELLINK):
-                change = parse_link_change(body, gone=kind == RTM_DELLINK, time=time.monotonic())
-                if change is not None:
-                    changes[IFINFOMSG.unpack_from(body)[2]] = change  # the latest per link
-                is_port = len(body) > 0 and body[0] == socket.AF_BRIDGE  # state, settings or VLANs of a bridge port
-                stale = stale or change is not None or is_port
-            elif kind in (RTM_NEWADDR, RTM_DELADDR):
-                stale = self._is_new_address(body, added=kind == RTM_NEWADDR) or stale
-            elif kind in (RTM_NEWROUTE, RTM_DELROUTE):
-                stale = stale or (len(body) >= 2 and body[1] == 0)  # rtm_dst_len 0: a default route
-            else:
-                stale = stale or kind in INVENTORY_MESSAGES
-        return stale
+    def _route_event(self, kind: int, body: bytes, changes: dict[int, Change]) -> EventSource:
+        if kind in (RTM_NEWLINK, RTM_DELLINK):
+            change = parse_link_change(body, gone=kind == RTM_DELLINK, time=time.monotonic())
+            if change is not None:
+                changes[IFINFOMSG.unpack_from(body)[2]] = change  # the latest per link
+            # AF_BRIDGE: state, settings or VLANs of a bridge port
+            is_port = body[:1] == bytes((socket.AF_BRIDGE,))
+            return "link" if change is not None or is_port else ""
+        if kind in (RTM_NEWADDR, RTM_DELADDR):
+            return "address" if self._is_new_address(body, added=kind == RTM_NEWADDR) else ""
+        if kind in (RTM_NEWROUTE, RTM_DELROUTE):
+            is_default = body[1:2] == b"\0"  # rtm_dst_len
+            return "default route" if is_default else ""
+        return INVENTORY_MESSAGES.get(kind, "")
 
     def _is_new_address(self, body: bytes, *, added: bool) -> bool:
-        """Whether addresses have changed. Router advertisements renew lifetimes every few seconds with a message for
-        each address; those are ignored."""
+        """Whether addresses have changed. Router advertisements renew lifetimes every few seconds
+        with a message for each address; those are ignored."""
         address = parse_address(body)
         known = address in self._addresses
         if not added:
@@ -205,18 +228,42 @@ class Events:
         return not known
 
 
-def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
-    """`records.LinkChange` of one RTM_NEWLINK or RTM_DELLINK; None when the message is not about the link itself.
+def main_source(sources: Collection[EventSource]) -> EventSource:
+    """The most important one: a new link causes events of its sysctls and addresses, too; "": there
+    is none."""
+    return next((source for source in EVENT_SOURCES if source in sources), "")
 
-    A bridge sends RTM_DELLINK with AF_BRIDGE when a *port* is removed, and wireless drivers send RTM_NEWLINK without
-    state: neither is a change of the link.
+
+def parse_event(source: str, data: bytes) -> EventSource:
+    """What a datagram of one of the `Events.sockets` other than rtnetlink is about; "": the
+    inventory is not out of date."""
+    if source == "ethtool":
+        return "ethtool setting"
+    if source == "devlink":
+        return "devlink" if is_devlink_change(data) else ""
+    return "device" if parse_uevent_relevance(data) else ""
+
+
+def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
+    """`records.LinkChange` of one RTM_NEWLINK or RTM_DELLINK; None when the message is not about
+    the link itself.
+
+    A bridge sends RTM_DELLINK with AF_BRIDGE when a *port* is removed, and wireless drivers send
+    RTM_NEWLINK without state: neither is a change of the link.
     """
     if len(body) < IFINFOMSG.size:
         return None
     family, _, ifindex, flags, _ = IFINFOMSG.unpack_from(body)
     fields = dict(netlink.iter_attributes(body[IFINFOMSG.size :]))
     name, mtu, state = fields.get(IFLA_IFNAME), fields.get(IFLA_MTU), fields.get(IFLA_OPERSTATE)
-    if family != socket.AF_UNSPEC or ifindex <= 0 or not name or not mtu or not state or IFLA_WIRELESS in fields:
+    if (
+        family != socket.AF_UNSPEC
+        or ifindex <= 0
+        or not name
+        or not mtu
+        or not state
+        or IFLA_WIRELESS in fields
+    ):
         return None
     carrier = fields.get(IFLA_CARRIER)
     return {
@@ -232,20 +279,27 @@ def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
 
 
 def parse_address(body: bytes) -> bytes:
-    """The bytes of one RTM_NEWADDR that identify an address and its state, without its remaining lifetime."""
+    """The bytes of one RTM_NEWADDR that identify an address and its state, without its remaining
+    lifetime."""
     if len(body) < IFADDRMSG.size:
         return body
     fields = dict(netlink.iter_attributes(body[IFADDRMSG.size :]))
-    return b"\0".join((body[: IFADDRMSG.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS))))
+    return b"\0".join(
+        (body[: IFADDRMSG.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS)))
+    )
 
 
 def is_devlink_change(data: bytes) -> bool:
     """Whether messages of the devlink family can change the inventory."""
-    return any(end > start and data[start] in DEVLINK_CHANGES for _, _, _, start, end in netlink.messages(data))
+    return any(
+        end > start and data[start] in DEVLINK_CHANGES
+        for _, _, _, start, end in netlink.messages(data)
+    )
 
 
 def parse_uevent(data: bytes) -> dict[str, str]:
-    """Properties of one uevent in the format of the kernel (``add@/devices/…``) or of udevd; {} for anything else."""
+    """Properties of one uevent in the format of the kernel (``add@/devices/…``) or of udevd; {} for
+    anything else."""
     if data.startswith(b"libudev\0") and len(data) >= UDEV_HEADER.size:
         _, _, _, offset, length = UDEV_HEADER.unpack_from(data)
         lines = data[offset : offset + length]
@@ -262,7 +316,8 @@ def parse_uevent(data: bytes) -> dict[str, str]:
 
 
 def parse_uevent_relevance(data: bytes) -> bool:
-    """Whether a uevent can change the inventory: a netdev, a network function, its driver, or its parent device."""
+    """Whether a uevent can change the inventory: a netdev, a network function, its driver, or its
+    parent device."""
     event = parse_uevent(data)
     subsystem = event.get("SUBSYSTEM")
     if subsystem == "pci":
@@ -291,7 +346,8 @@ def _generic_socket(family: str, name: str) -> socket.socket:
 
 
 def _event_socket(opened: netlink.NetlinkSocket) -> socket.socket:
-    """A duplicate of the socket with a large receive buffer; it stays open when `opened` is closed."""
+    """A duplicate of the socket with a large receive buffer; it stays open when `opened` is
+    closed."""
     opened.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, EVENT_SOCKET_BYTES)
     return opened.socket.dup()
 

@@ -1,8 +1,10 @@
-"""NetworkManager's signals on the system bus → whether the inventory is out of date. Small: part of the probe process.
+"""NetworkManager's signals on the system bus → whether the inventory is out of date. Small: part of
+the probe process.
 
-The connection only receives: it subscribes to the signals of NetworkManager's objects and to its start and stop, and
-drops their contents. No method of NetworkManager is called, so that no signal is caused by this program.
-Without a bus there are no events; the connection is retried at intervals.
+The connection only receives: it subscribes to the signals of NetworkManager's objects and to its
+start and stop, and drops their contents. No method of NetworkManager is called, so that no signal
+is caused by this program. Without a bus there are no events; the connection is retried at
+intervals.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
 MATCH_RULES = (
     f"type='signal',sender='{SERVICE}',path_namespace='{ROOT}'",
-    f"type='signal',sender='{bus.BUS_NAME}',interface='{bus.BUS_NAME}',member='NameOwnerChanged',arg0='{SERVICE}'",
+    f"type='signal',sender='{bus.BUS_NAME}',interface='{bus.BUS_NAME}',member='NameOwnerChanged',"
+    f"arg0='{SERVICE}'",
 )
 INVENTORY_OBJECTS = ("Settings", "Devices", "ActiveConnection")
-"""Below `ROOT`: what `inventory.managers.networkmanager` reads. Without access points, whose LastSeen and Strength
-change continuously, and without addresses and leases, which rtnetlink reports."""
+"""Below `ROOT`: what `inventory.managers.networkmanager` reads. Without access points, whose
+LastSeen and Strength change continuously, and without addresses and leases, which rtnetlink
+reports."""
 VOLATILE_INTERFACES = (f"{SERVICE}.Device.Statistics", f"{SERVICE}.Device.Wireless")
 """Device interfaces whose properties change continuously."""
 
@@ -34,8 +38,8 @@ VOLATILE_INTERFACES = (f"{SERVICE}.Device.Statistics", f"{SERVICE}.Device.Wirele
 class NetworkManagerSignals:
     """One connection to the bus at `address`, a path or an abstract name; "" never connects.
 
-    `descriptor`: to be polled for reading, -1 while not connected. `retry_at`: CLOCK_MONOTONIC at which to call
-    `connect`, None while connected.
+    `descriptor`: to be polled for reading, -1 while not connected. `retry_at`: CLOCK_MONOTONIC at
+    which to call `connect`, None while connected.
     """
 
     def __init__(self, address: str) -> None:
@@ -52,7 +56,9 @@ class NetworkManagerSignals:
         self.retry_at = now + BUS_RETRY_SECONDS
         if not self._address:
             return
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        connection = socket.socket(
+            socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        )
         try:
             connection.connect(self._address)
             connection.send(bus.authentication_request(os.geteuid()))
@@ -66,8 +72,9 @@ class NetworkManagerSignals:
     def read(self, now: float) -> bool:
         """Read what has been received; whether the inventory is out of date.
 
-        The end of the stream or a malformed message closes the connection (`descriptor` becomes -1). If it had been
-        authenticated, the inventory is out of date then, and again after the next authentication.
+        The end of the stream or a malformed message closes the connection (`descriptor` becomes
+        -1). If it had been authenticated, the inventory is out of date then, and again after the
+        next authentication.
         """
         stale = False
         try:
@@ -95,7 +102,8 @@ class NetworkManagerSignals:
         self._buffer.clear()
 
     def _authenticate(self) -> bool:
-        """When the bus has replied "OK": start the message stream and subscribe. Whether this is a reconnection."""
+        """When the bus has replied "OK": start the message stream and subscribe. Whether this is a
+        reconnection."""
         line, end, rest = bytes(self._buffer).partition(b"\r\n")
         if not end:
             if len(line) > bus.MAX_AUTH_REPLY_BYTES:
@@ -134,4 +142,6 @@ def parse_signal_relevance(message: bytes) -> bool:
     if path == ROOT:
         return True
     below, _, rest = path.partition(ROOT + "/")
-    return not below and rest.split("/")[0] in INVENTORY_OBJECTS and first not in VOLATILE_INTERFACES
+    return (
+        not below and rest.split("/")[0] in INVENTORY_OBJECTS and first not in VOLATILE_INTERFACES
+    )

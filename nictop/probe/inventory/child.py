@@ -1,9 +1,10 @@
 """The inventory in a child process: forked, read through a pipe, gone afterwards.
 
-Its readers and ctypes need several MiB, and a driver may hang in any request; in a child neither affects the probe. The
-child inherits an interpreter that has loaded its modules, so fork is the cheapest way to start it. It ends with the
-probe in each of three ways: its pipe breaks, the kernel sends SIGKILL when the parent is gone (`kernel.pdeathsig`), and
-the parent kills it when it ends itself.
+Its readers and ctypes need several MiB, and a driver may hang in any request; in a child neither
+affects the probe. The child inherits an interpreter that has loaded its modules, so fork is the
+cheapest way to start it. It ends with the probe in each of three ways: its pipe breaks, the kernel
+sends SIGKILL when the parent is gone (`kernel.pdeathsig`), and the parent kills it when it ends
+itself.
 """
 
 from __future__ import annotations
@@ -25,22 +26,25 @@ if TYPE_CHECKING:
     from nictop.probe.records import Inventory
 
 IDLE_TIMEOUT = 10.0
-"""Seconds without CPU use after which the child is killed: a driver that never replies must not block the inventory for
-ever. A child that is only slow, on a host without free CPU, is not killed for that."""
+"""Seconds without CPU use after which the child is killed: a driver that never replies must not
+block the inventory for ever. A child that is only slow, on a host without free CPU, is not killed
+for that."""
 INVENTORY_TIMEOUT = 40.0
 """Seconds for one inventory, however much CPU it uses."""
 MAX_INVENTORY_BYTES = 8 * 1024 * 1024
 """`records.MAX_LINE_BYTES`."""
 INVENTORY_READ_BYTES = 256 * 1024
 KILL_WAIT_SECONDS = 0.03
-"""How long `kill` waits for the end of the child; the kernel needs some milliseconds to free its memory."""
+"""How long `kill` waits for the end of the child; the kernel needs some milliseconds to free its
+memory."""
 
 
 class InventoryChild:
-    """At most one child at a time. `descriptor` is to be polled while `running`; `now` is CLOCK_MONOTONIC.
+    """At most one child at a time. `descriptor` is to be polled while `running`; `now` is
+    CLOCK_MONOTONIC.
 
-    The child writes two lines, the targets (`counters.targets`) and the inventory. With `parts` it first writes, for
-    each part, two such lines and an empty one.
+    The child writes two lines, the targets (`counters.targets`) and the inventory. With `parts` it
+    first writes, for each part, two such lines and an empty one.
     """
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
@@ -51,7 +55,8 @@ class InventoryChild:
         self.targets = b""
         self.started = 0.0
         self._cpu_time = 0.0
-        """Seconds of CPU that the child had used at `_last_active`, the last time at which it had used more."""
+        """Seconds of CPU that the child had used at `_last_active`, the last time at which it had
+        used more."""
         self._last_active = 0.0
         self._kill_reason = ""
         """Why it was killed; "" while it has not been."""
@@ -99,8 +104,8 @@ class InventoryChild:
                 return True
 
     def take_part(self) -> bytes | None:
-        """Remove and return the line of the next complete part, and set `targets` to the line before it. None: there is
-        no further part."""
+        """Remove and return the line of the next complete part, and set `targets` to the line
+        before it. None: there is no further part."""
         first = self._output.find(b"\n") + 1
         end = self._output.find(b"\n", first) + 1 if first else 0
         if not end or self._output[end : end + 1] != b"\n":
@@ -110,12 +115,18 @@ class InventoryChild:
         return line
 
     def collect(self) -> tuple[bytes | bytearray, str]:
-        """The inventory line, and `targets` set to the line before it; or b"" and a sentence that says what failed."""
+        """The inventory line, and `targets` set to the line before it; or b"" and a sentence that
+        says what failed."""
         output, self._output = self._output, bytearray()
         self._close()
         status = self._reap(time.monotonic() + KILL_WAIT_SECONDS)
         end = output.find(b"\n") + 1
-        is_complete = output.startswith(b"{") and output.endswith(b"\n") and end < len(output) and not self._kill_reason
+        is_complete = (
+            output.startswith(b"{")
+            and output.endswith(b"\n")
+            and end < len(output)
+            and not self._kill_reason
+        )
         if is_complete and status in (0, None):  # None: on a slow host the child has not exited yet
             self.targets = bytes(output[:end])
             del output[:end]
@@ -138,11 +149,16 @@ class InventoryChild:
             if now < self.deadline():
                 return False
         late = now >= self.started + INVENTORY_TIMEOUT
-        self._signal(f"not complete after {INVENTORY_TIMEOUT:g} s" if late else f"no progress for {IDLE_TIMEOUT:g} s")
+        self._signal(
+            f"not complete after {INVENTORY_TIMEOUT:g} s"
+            if late
+            else f"no progress for {IDLE_TIMEOUT:g} s"
+        )
         return True
 
     def reap(self) -> None:
-        """Collect the exit status, without blocking, of a killed child that was blocked in the kernel."""
+        """Collect the exit status, without blocking, of a killed child that was blocked in the
+        kernel."""
         if self.running and self.descriptor < 0:
             self._reap(0.0)
 
@@ -175,23 +191,28 @@ class InventoryChild:
 
 
 def cpu_time(pid: int) -> float:
-    """Seconds of CPU that a process has used; 0.0 when it has ended. clock_getcpuclockid(3) counts nanoseconds; /proc
-    counts ticks, of which a process that gets little CPU may not use one."""
+    """Seconds of CPU that a process has used; 0.0 when it has ended. clock_getcpuclockid(3) counts
+    nanoseconds; /proc counts ticks, of which a process that gets little CPU may not use one."""
     try:
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return 0.0
 
 
-def _run_child(writable: int, parent: int, reason: str, sys_root: str, proc_root: str, *, parts: bool) -> NoReturn:
-    """Main function of the child: write the lines, or the text of an exception and exit with status 1."""
+def _run_child(
+    writable: int, parent: int, reason: str, sys_root: str, proc_root: str, *, parts: bool
+) -> NoReturn:
+    """Main function of the child: write the lines, or the text of an exception and exit with status
+    1."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         _die_with(parent)
-        with open(os.devnull, "wb", 0) as null:  # output of a library must not get into the protocol
+        with open(
+            os.devnull, "wb", 0
+        ) as null:  # output of a library must not get into the protocol
             os.dup2(null.fileno(), 1)
         gc.disable()
         text = _inventory_lines(reason, sys_root, proc_root, writable if parts else -1)
@@ -212,14 +233,17 @@ def _write_line(writable: int, text: str) -> None:
 
 
 def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1) -> str:
-    """The two lines of the complete inventory; those of its parts are written to the descriptor `parts`."""
+    """The two lines of the complete inventory; those of its parts are written to the descriptor
+    `parts`."""
     import json
 
     from nictop.probe.counters.targets import targets_line
     from nictop.probe.inventory.collect import take_inventory
 
     def lines(inventory: Inventory) -> str:
-        inventory_line = json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False)
+        inventory_line = json.dumps(
+            {"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False
+        )
         return f"{targets_line(inventory)}\n{inventory_line}"
 
     if parts < 0:
@@ -234,5 +258,6 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
 def _die_with(parent: int) -> None:
     from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 
-    with contextlib.suppress(OSError):  # a Python without ctypes: the broken pipe ends the child, later
+    with contextlib.suppress(OSError):
+        # a Python without ctypes: the broken pipe ends the child, later
         set_parent_death_signal(parent)

@@ -1,8 +1,10 @@
-"""Takes the inventory: calls the readers of all sources, and collects their results in one `Inventory`.
+"""Takes the inventory: calls the readers of all sources, and collects their results in one
+`Inventory`.
 
-A failure concerns its own source only: the reason is in `Inventory.unreadable`, the other sources are read. The
-inventory can be passed on in parts before it is complete. Meant to run in a short-lived child of the probe, so that
-memory and modules are not kept; a reader is imported when it is called.
+A failure concerns its own source only: the reason is in `Inventory.unreadable`, the other sources
+are read. The inventory can be passed on in parts before it is complete. Meant to run in a
+short-lived child of the probe, so that memory and modules are not kept; a reader is imported when
+it is called.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import TypeVar
 from nictop.probe.records import (
     ConfigurationEntry,
     DevlinkDevice,
+    DhcpLease,
     Ethtool,
     ForwardingEntry,
+    HostedGuest,
     Interrupt,
     Inventory,
     IommuGroup,
@@ -36,22 +40,45 @@ from nictop.probe.records import (
     Thread,
     Unreadable,
 )
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.probe.restriction import read_restriction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nictop.probe.inventory.machine.qemu import VirtualMachine
 
 Result = TypeVar("Result")
 MACHINE_SOURCES = (
-    *("queues", "qdiscs", "bridge_vlans", "bonds", "teams", "ethtool", "messages", "services", "platform", "settings"),
+    *(
+        "queues",
+        "qdiscs",
+        "bridge_vlans",
+        "bonds",
+        "teams",
+        "ethtool",
+        "messages",
+        "services",
+        "platform",
+        "settings",
+    ),
     *("iommu", "forwarding", "devlink", "routing", "filters"),
 )
-MANAGER_SOURCES = ("networkmanager", "networkd", "configuration", "stopped_managers", "lldp")
-"""Sources that are read in a second and a third step, after links, interrupts and threads, which the counters need. The
-third step takes longest, and longer if a daemon is slow."""
-NOT_READ_YET = "not read yet"
+MANAGER_SOURCES = (
+    "networkmanager",
+    "networkd",
+    "configuration",
+    "stopped_managers",
+    "lldp",
+    "guests",
+)
+"""Sources that are read in a second and a third step, after links, interrupts and threads, which
+the counters need. The third step takes longest, and longer if a daemon is slow."""
 NOTHING_KNOWN = Platform(None, None, None, None, None, None, None, None, None)
 READERS = {
     "read_pci": ("pci", "pci.functions"),
     "read_links": ("links", "links.reader"),
     "read_processes": ("processes", "machine.processes"),
+    "read_running_machines": ("threads", "machine.qemu"),
     "read_threads": ("threads", "machine.threads"),
     "read_interrupts": ("interrupts", "machine.interrupts"),
     "read_queues": ("queues", "links.queues"),
@@ -76,8 +103,11 @@ READERS = {
     "read_networkd": ("networkd", "managers.networkd"),
     "read_link_configuration": ("configuration", "configuration.collect"),
     "read_stopped_managers": ("stopped_managers", "managers.stopped"),
+    "read_guests": ("guests", "guests.reader"),
+    "read_dhcp_leases": ("guests", "guests.reader"),
 }
-"""Function → (source, the key of its failure in `Inventory.unreadable`; its module in nictop.probe.inventory)."""
+"""Function → (source, the key of its failure in `Inventory.unreadable`; its module in
+nictop.probe.inventory)."""
 
 
 class SourceReader:
@@ -90,7 +120,9 @@ class SourceReader:
         """The result of the function; `otherwise` after an exception, which is recorded."""
         source, module = READERS[function]
         try:
-            result: Result = getattr(import_module(f"nictop.probe.inventory.{module}"), function)(*arguments, **roots)
+            result: Result = getattr(import_module(f"nictop.probe.inventory.{module}"), function)(
+                *arguments, **roots
+            )
             return result
         except Exception as error:
             self.failed[source] = Unreadable("failed", f"{type(error).__name__}: {error}")
@@ -105,12 +137,24 @@ class SourceReader:
         return result
 
     def read_processes(self, proc: str) -> dict[int, str]:
-        """Names of all processes by pid. If some may be missing, threads and services may be missing."""
+        """Names of all processes by pid. If some may be missing, threads, services and guests may
+        be missing."""
         nothing: tuple[dict[int, str], Unreadable | None] = ({}, None)
         processes, trouble = self.call("read_processes", nothing, proc)
         if trouble is not None:
-            self.failed["threads"] = self.failed["services"] = trouble
+            for source in ("threads", "services", "guests"):
+                self.failed[source] = trouble
         return processes
+
+
+class HostProcesses:
+    """What several readers need of the processes."""
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self.names = names
+        """pid → comm."""
+        self.machines: list[VirtualMachine] = []
+        """QEMU processes; read in the first step."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +184,9 @@ def take_inventory(
 ) -> Inventory:
     """The complete inventory. Never raises.
 
-    `reason`: start, request, event or re-scan. `part` is called with an incomplete inventory before the sources in
-    `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`. The other parameters are the roots of the
-    file system.
+    `reason`: start, request, event or re-scan. `part` is called with an incomplete inventory before
+    the sources in `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`. The
+    other parameters are the roots of the file system.
     """
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
     sources, roots = SourceReader(), InventoryRoots(sys, proc, etc, dev, run, usr, var)
@@ -162,9 +206,13 @@ def take_inventory(
         if part is not None:
             unread = {source: Unreadable("failed", NOT_READ_YET) for source in pending}
             took = time.process_time() - cpu
-            part(replace(inventory, took=took, unreadable={**sources.failed, **unread}, pending=pending))
+            part(
+                replace(
+                    inventory, took=took, unreadable={**sources.failed, **unread}, pending=pending
+                )
+            )
 
-    processes = sources.read_processes(proc)
+    processes = HostProcesses(sources.read_processes(proc))
     inventory = add_counted_devices(inventory, sources, roots, processes)
     pass_on(*MACHINE_SOURCES, *MANAGER_SOURCES)
     inventory = add_settings(inventory, sources, roots, processes)
@@ -174,33 +222,51 @@ def take_inventory(
 
 
 def add_counted_devices(
-    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: HostProcesses
 ) -> Inventory:
     """First step: links, PCI functions, threads and interrupts, which the counters need."""
     pci: tuple[PciFunction, ...] = sources.read("read_pci", (), roots.sys)
     no_links: tuple[tuple[Link, ...], dict[str, Unreadable]] = ((), {})
     links, failed = sources.call("read_links", no_links, roots.sys)
     sources.failed.update(failed)
-    threads: tuple[Thread, ...] = sources.read("read_threads", (), links, roots.proc, processes)
-    interrupts: tuple[Interrupt, ...] = sources.read("read_interrupts", (), links, pci, roots.sys, roots.proc)
+    processes.machines = sources.call(
+        "read_running_machines", processes.machines, processes.names, links, roots.proc
+    )
+    threads: tuple[Thread, ...] = sources.read(
+        "read_threads", (), links, roots.proc, processes.names, processes.machines
+    )
+    interrupts: tuple[Interrupt, ...] = sources.read(
+        "read_interrupts", (), links, pci, roots.sys, roots.proc
+    )
     return replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
 
 
 def add_settings(
-    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: HostProcesses
 ) -> Inventory:
     """Second step (`MACHINE_SOURCES`): settings of links, of the kernel and of the machine."""
     sys, proc = roots.sys, roots.proc
     pci, links = inventory.pci, _links_with_settings(inventory.links, sources, sys, proc)
-    addresses = {function.address for function in pci} | {function.parent for function in pci if function.parent}
-    messages: tuple[KernelMessage, ...] | None = sources.read("read_kernel_messages", None, addresses, roots.dev)
+    addresses = {function.address for function in pci} | {
+        function.parent for function in pci if function.parent
+    }
+    messages: tuple[KernelMessage, ...] | None = sources.read(
+        "read_kernel_messages", None, addresses, roots.dev
+    )
     if messages:
         links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)
-    services = sources.call("read_services", Services(), processes, proc)
-    machine = {"services": services, "runs_machines": any(one.machine is not None for one in inventory.threads)}
-    platform = sources.call("read_platform", NOTHING_KNOWN, sys, proc, roots.etc, roots.dev, **machine)
+    services = sources.call("read_services", Services(), processes.names, proc)
+    machine = {
+        "services": services,
+        "runs_machines": any(one.machine is not None for one in inventory.threads),
+    }
+    platform = sources.call(
+        "read_platform", NOTHING_KNOWN, sys, proc, roots.etc, roots.dev, **machine
+    )
     settings = sources.call("read_settings", Settings(), links, sys, proc)
-    settings = replace(settings, tables=sources.call("read_tables", settings.tables, messages or (), proc))
+    settings = replace(
+        settings, tables=sources.call("read_tables", settings.tables, messages or (), proc)
+    )
     iommu: tuple[IommuGroup, ...] = sources.read("read_iommu", (), pci, sys)
     forwarding: tuple[ForwardingEntry, ...] = sources.read("read_forwarding", (), links, pci)
     devlink: tuple[DevlinkDevice, ...] = sources.read("read_devlink", ())
@@ -223,8 +289,11 @@ def add_settings(
     )
 
 
-def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: str, proc: str) -> tuple[Link, ...]:
-    """The links with queues, qdiscs, VLANs of bridges, details of bonds and teams, and what ethtool shows."""
+def _links_with_settings(
+    links: tuple[Link, ...], sources: SourceReader, sys: str, proc: str
+) -> tuple[Link, ...]:
+    """The links with queues, qdiscs, VLANs of bridges, details of bonds and teams, and what ethtool
+    shows."""
     no_ethtool: dict[int, Ethtool] = {}
     complete = sources.read("read_queues", links, links, sys)
     complete = sources.read("with_qdiscs", complete, complete)
@@ -232,30 +301,57 @@ def _links_with_settings(links: tuple[Link, ...], sources: SourceReader, sys: st
     complete = sources.read("with_bond_details", complete, complete, proc)
     complete = sources.read("with_teams", complete, complete)
     records = sources.read("read_ethtool", no_ethtool, links)
-    return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
+    return tuple(
+        replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete
+    )
 
 
 def add_managers(
-    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: dict[int, str]
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: HostProcesses
 ) -> Inventory:
-    """Third step (`MANAGER_SOURCES`): network managers and their configuration files, and daemons of LLDP."""
+    """Third step (`MANAGER_SOURCES`): network managers and their configuration files, daemons of
+    LLDP, and guests."""
     files = {"etc": roots.etc, "run": roots.run, "usr": roots.usr}
     networkmanager: NetworkManager | None = sources.read(
         "read_networkmanager", None, inventory.links, var=roots.var, **files
     )
     networkd: dict[int, NetworkdLink] = sources.read("read_networkd", {}, roots.run)
-    configuration: tuple[ConfigurationEntry, ...] = sources.read("read_link_configuration", (), var=roots.var, **files)
+    configuration: tuple[ConfigurationEntry, ...] = sources.read(
+        "read_link_configuration", (), var=roots.var, **files
+    )
     stopped: tuple[StoppedManager, ...] = ()
-    if processes:  # otherwise it is not known which managers run
-        stopped = sources.read("read_stopped_managers", (), frozenset(processes.values()), **files)
+    if processes.names:  # otherwise it is not known which managers run
+        stopped = sources.read(
+            "read_stopped_managers", (), frozenset(processes.names.values()), **files
+        )
     lldp: dict[int, tuple[LldpNeighbour, ...]] = {}
     if inventory.services.lldpd is not None or inventory.services.networkd is not None:
         lldp = sources.read("read_lldp", lldp, inventory.links, inventory.services, roots.run)
+    guests, leases = _guests(inventory, sources, roots, processes)
     return replace(
         inventory,
+        guests=guests,
+        leases=leases,
         networkmanager=networkmanager,
         networkd=networkd,
         configuration=configuration,
         stopped_managers=stopped,
         lldp=lldp,
     )
+
+
+def _guests(
+    inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: HostProcesses
+) -> tuple[tuple[HostedGuest, ...], tuple[DhcpLease, ...]]:
+    """Guests, and addresses that were given to them."""
+    guests: tuple[HostedGuest, ...] = sources.read(
+        "read_guests",
+        (),
+        processes.machines,
+        processes.names,
+        inventory.links,
+        inventory.pci,
+        roots,
+    )
+    leases: tuple[DhcpLease, ...] = sources.call("read_dhcp_leases", (), roots.var)
+    return guests, leases

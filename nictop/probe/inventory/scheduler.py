@@ -1,7 +1,8 @@
 """When an inventory is taken: at events, on request and at intervals; its lines are passed on.
 
-Polls the kernel (`events.kernel`) and NetworkManager (`events.networkmanager`), waits until a burst of events is over
-(`Debouncer`), and has the inventory taken by a child process (`child`). Nothing here blocks.
+Polls the kernel (`events.kernel`) and NetworkManager (`events.networkmanager`), waits until a burst
+of events is over (`Debouncer`), and has the inventory taken by a child process (`child`). Nothing
+here blocks.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nictop.probe.counters.targets import Targets
+    from nictop.probe.records import EventSource
+
+    Event = tuple[float, EventSource]
 
 RESCAN_SECONDS = 300.0
 RESCAN_SECONDS_WITHOUT_EVENTS = 10.0
@@ -28,25 +32,30 @@ RESCAN_SECONDS_WITHOUT_EVENTS = 10.0
 FAILURE_RETRY_SECONDS = 10.0
 """From a failed inventory to the next attempt."""
 FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 5.0, 60.0
-"""From an inventory with a failed source to the next one; doubled each time, up to the maximum. On a slow host
-the pause after an inventory is longer: the first repeats do not wait for its end."""
+"""From an inventory with a failed source to the next one; doubled each time, up to the maximum. On
+a slow host the pause after an inventory is longer: the first repeats do not wait for its end."""
 RECHECK_SECONDS = 3.0
 """Between inventories while a finding may be resolved without any event."""
 RECHECK_PAUSE_FACTOR = 25.0
 """Minimum of that interval, in durations of an inventory: at most four per cent of a CPU."""
 OUTDATED_AFTER_SECONDS = 2.0
-"""From the report of a change until it is told that the inventory does not have it yet."""
+"""From an event until it is reported that no inventory is from after it."""
+SLOW_INVENTORY_SECONDS = 1.0
+"""Duration of an inventory from which an event during it is reported at once: some of its sources
+were read before the event and some after it, and the next inventory is seconds away."""
 CHANGE_POLL_SECONDS = 1.0
 """Between checks for new kernel messages, and of files that change without an event."""
 
 
 class InventoryScheduler:
-    """The inventories of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
+    """The inventories of one probe. Registers its descriptors with `poll`; `now` is
+    CLOCK_MONOTONIC.
 
-    Callbacks: `send` writes a line (record name, fields); `send_trouble` a line with a sentence; `handle_inventory`
-    takes the targets line, the inventory line and the digest of an inventory that must not be passed on again, and
-    returns the targets; `prepare` is called before the child of each inventory but the first is started. `parts`: pass
-    on the parts of the first inventory as soon as they are read.
+    Callbacks: `send` writes a line (record name, fields); `send_trouble` a line with a sentence;
+    `handle_inventory` takes the targets line, the inventory line and the digest of an inventory
+    that must not be passed on again, and returns the targets; `prepare` is called before the child
+    of each inventory but the first is started. `parts`: pass on the parts of the first inventory as
+    soon as they are read.
     """
 
     def __init__(
@@ -66,7 +75,7 @@ class InventoryScheduler:
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
         self._debouncer = Debouncer()
-        self._unread = UnreadChange()
+        self._unread = UnreadEvent()
         self._events: Events | None = None
         self._signals: NetworkManagerSignals | None = None
         self._repeat_after = FIRST_REPEAT_SECONDS
@@ -91,12 +100,15 @@ class InventoryScheduler:
         self._signals = NetworkManagerSignals(bus_address())
         self._connect(self._signals, now)
 
-    def request(self, reason: str, now: float, *, at_once: bool = False, forced: bool = False) -> None:
+    def request(
+        self, reason: str, now: float, *, at_once: bool = False, forced: bool = False
+    ) -> None:
         """Request an inventory, see `Debouncer.request`."""
         self._debouncer.request(reason, now, immediate=at_once, forced=forced)
 
     def set_recheck(self, wanted: bool, now: float) -> None:
-        """Take an inventory every few seconds from now on, or stop doing so. Unchanged ones are not passed on."""
+        """Take an inventory every few seconds from now on, or stop doing so. Unchanged ones are not
+        passed on."""
         if wanted and not self._rechecking:
             self._rescan_by(now + RECHECK_SECONDS)
         self._rechecking = wanted
@@ -128,13 +140,17 @@ class InventoryScheduler:
             self._finish()
         if now >= self._next_poll:
             self._poll_changes(now)
-        if self._unread.is_to_be_told(now):
-            self._send("outdated", {"time": self._unread.told})
-        if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
+        self._report_unread_event(now, OUTDATED_AFTER_SECONDS)
+        if (
+            self._signals is not None
+            and self._signals.retry_at is not None
+            and now >= self._signals.retry_at
+        ):
             self._connect(self._signals, now)
 
     def next_time(self, *, may_start: bool) -> float | None:
-        """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is set."""
+        """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is
+        set."""
         times = []
         if self._unread.due is not None:
             times.append(self._unread.due)
@@ -155,7 +171,9 @@ class InventoryScheduler:
         due = self._debouncer.due()
         if self._child.running or due is None or now < due:
             return
-        self._debouncer.rescan = now + rescan_interval(self._events.missing if self._events is not None else ())
+        self._debouncer.rescan = now + rescan_interval(
+            self._events.missing if self._events is not None else ()
+        )
         reason = self._reason = self._debouncer.started()
         self._unread.begin_reading()
         self._files.begin()
@@ -180,21 +198,30 @@ class InventoryScheduler:
         line, problem = self._child.collect()
         self._parts = self._parts and bool(problem)
         now = time.monotonic()
-        self._debouncer.finished(now, now - self._child.started)
+        duration = now - self._child.started
+        self._debouncer.finished(now, duration)
         self._unread.end_reading(failed=bool(problem))
+        if duration >= SLOW_INVENTORY_SECONDS:
+            self._report_unread_event(now, 0.0)
         if problem:
             self._send_trouble(problem)
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
             self._pass_on(line, now)
         if self._rechecking and not problem:
-            self._rescan_by(now + max(RECHECK_SECONDS, RECHECK_PAUSE_FACTOR * (now - self._child.started)))
+            self._rescan_by(now + max(RECHECK_SECONDS, RECHECK_PAUSE_FACTOR * duration))
         self.complete = True
+
+    def _report_unread_event(self, now: float, delay: float) -> None:
+        if self._unread.is_to_be_told(now, delay):
+            self._send("outdated", {"time": self._unread.told, "source": self._unread.source})
 
     def _pass_on(self, line: bytes | bytearray, now: float) -> None:
         """Pass a new inventory on, unless it is a re-scan with the digest of the last one."""
         may_skip = self._reason == "re-scan" and now < self._passed_on + RESCAN_SECONDS
-        targets = self._handle_inventory(self._child.targets, line, self._digest if may_skip else None)
+        targets = self._handle_inventory(
+            self._child.targets, line, self._digest if may_skip else None
+        )
         if targets is None:
             self._digest = None
             return
@@ -211,26 +238,36 @@ class InventoryScheduler:
             self._repeat_after = FIRST_REPEAT_SECONDS
 
     def _poll_changes(self, now: float) -> None:
-        """Check what changes without an event: the kernel log, gateways, and, while re-checking, the files of the
-        inventory."""
+        """Check what changes without an event: the kernel log, gateways, and, while re-checking,
+        the files of the inventory."""
         self._next_poll = now + CHANGE_POLL_SECONDS
         if self._events is not None and self._events.has_known_messages():
-            self._request_after_change(now)
+            self._request_after_event("kernel message", now)
         if self._child.running:
             return
-        if self._gateways.have_changed() or (self._rechecking and self._files.have_changed()):
-            self._request_after_change(now)
+        if self._gateways.have_changed():
+            self._request_after_event("gateway", now)
+        elif self._rechecking:
+            self._request_after_file(self._files.changed(), now)
 
-    def _request_after_change(self, now: float) -> None:
+    def _request_after_file(self, source: EventSource, now: float) -> None:
+        """irqbalance moves interrupts every few seconds: that makes no finding doubtful that is not
+        about them, and the views of queues tell how old their affinities are."""
+        if source == "interrupt affinity":
+            self._debouncer.request("event", now)
+        elif source:
+            self._request_after_event(source, now)
+
+    def _request_after_event(self, source: EventSource, now: float) -> None:
         self._debouncer.request("event", now)
-        self._unread.add(now)
+        self._unread.add(now, source)
 
     def _read_events(self, events: Events, descriptor: int) -> None:
-        changes, stale = events.read(descriptor)
+        changes, source = events.read(descriptor)
         for change in changes:
             self._send("link_change", change)
-        if stale:
-            self._request_after_change(time.monotonic())
+        if source:
+            self._request_after_event(source, time.monotonic())
 
     def _connect(self, signals: NetworkManagerSignals, now: float) -> None:
         signals.connect(now)
@@ -240,30 +277,37 @@ class InventoryScheduler:
     def _read_signals(self, signals: NetworkManagerSignals) -> None:
         descriptor, now = signals.descriptor, time.monotonic()
         if signals.read(now):
-            self._request_after_change(now)
+            self._request_after_event("NetworkManager", now)
         if signals.descriptor < 0:
             self._poll.unregister(descriptor)
 
 
 def rescan_interval(missing: Iterable[str]) -> float:
-    """Seconds to the next inventory without event or request; `missing`: event sources that are not available."""
-    return RESCAN_SECONDS if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_SECONDS_WITHOUT_EVENTS
+    """Seconds to the next inventory without event or request; `missing`: event sources that are not
+    available."""
+    return (
+        RESCAN_SECONDS
+        if {"rtnetlink", "uevents"}.isdisjoint(missing)
+        else RESCAN_SECONDS_WITHOUT_EVENTS
+    )
 
 
-class UnreadChange:
-    """The first change that no inventory has yet. Times are seconds on one clock."""
+class UnreadEvent:
+    """The first event that no inventory is from after. Times are seconds on one clock."""
 
     def __init__(self) -> None:
         self.told: float | None = None
-        """The change that was told last."""
-        self._waiting: float | None = None
+        """Time of the event that was told last."""
+        self.source: EventSource = ""
+        """Of that event."""
+        self._waiting: Event | None = None
         """Since the last inventory was started."""
-        self._reading: float | None = None
+        self._reading: Event | None = None
         """The one that the running inventory will have."""
 
-    def add(self, now: float) -> None:
+    def add(self, now: float, source: EventSource) -> None:
         if self._waiting is None:
-            self._waiting = now
+            self._waiting = (now, source)
 
     def begin_reading(self) -> None:
         self._reading, self._waiting = self._first, None
@@ -277,29 +321,33 @@ class UnreadChange:
     def due(self) -> float | None:
         """When it is to be told; None: there is none, or it was told."""
         first = self._first
-        return None if first is None or first == self.told else first + OUTDATED_AFTER_SECONDS
+        if first is None or first[0] == self.told:
+            return None
+        return first[0] + OUTDATED_AFTER_SECONDS
 
-    def is_to_be_told(self, now: float) -> bool:
-        """Once for each change; `told` is its time then."""
-        due = self.due
-        if due is None or now < due:
+    def is_to_be_told(self, now: float, delay: float = OUTDATED_AFTER_SECONDS) -> bool:
+        """Once for each event, `delay` seconds after it; `told` and `source` are its own then."""
+        first = self._first
+        if first is None or first[0] == self.told or now < first[0] + delay:
             return False
-        self.told = self._first
+        self.told, self.source = first
         return True
 
     @property
-    def _first(self) -> float | None:
+    def _first(self) -> Event | None:
         return self._reading if self._reading is not None else self._waiting
 
 
 class Debouncer:
-    """Computes when the next inventory is due. Times are seconds on one clock, passed in by the caller.
+    """Computes when the next inventory is due. Times are seconds on one clock, passed in by the
+    caller.
 
-    A burst of events ends after `QUIET_SECONDS` without another event, but is not waited for longer than
-    `MAX_DELAY_SECONDS` after its first one. Between two inventories there is a pause of `PAUSE_FACTOR` times the
-    duration of the last one, so that continuous events cost at most a fraction of a CPU. A forced request does not
-    wait for that pause. After an inventory that followed an idle time of `IDLE_FACTOR` times its duration the pause is
-    short: a fault and its repair are two events, and on a slow host the pause is long.
+    A burst of events ends after `QUIET_SECONDS` without another event, but is not waited for longer
+    than `MAX_DELAY_SECONDS` after its first one. Between two inventories there is a pause of
+    `PAUSE_FACTOR` times the duration of the last one, so that continuous events cost at most a
+    fraction of a CPU. A forced request does not wait for that pause. After an inventory that
+    followed an idle time of `IDLE_FACTOR` times its duration the pause is short: a fault and its
+    repair are two events, and on a slow host the pause is long.
     """
 
     QUIET_SECONDS = 0.15
@@ -320,9 +368,11 @@ class Debouncer:
         """When the last inventory was finished."""
         self._forced = False
 
-    def request(self, reason: str, now: float, *, immediate: bool = False, forced: bool = False) -> None:
-        """Request an inventory. The first reason of a burst is kept. `immediate`: do not wait for the end of the
-        burst, only for the pause; `forced`: wait for neither."""
+    def request(
+        self, reason: str, now: float, *, immediate: bool = False, forced: bool = False
+    ) -> None:
+        """Request an inventory. The first reason of a burst is kept. `immediate`: do not wait for
+        the end of the burst, only for the pause; `forced`: wait for neither."""
         self._forced = self._forced or forced
         if not self.reason:
             self.reason = reason
@@ -353,7 +403,14 @@ class Debouncer:
 
     def finished(self, now: float, duration: float) -> None:
         """Record the end of an inventory, also of a failed one, after `duration` seconds."""
-        was_idle = self._finished is not None and now - duration - self._finished >= self.IDLE_FACTOR * duration
-        pause = self.MIN_PAUSE_SECONDS if was_idle else max(self.MIN_PAUSE_SECONDS, self.PAUSE_FACTOR * duration)
+        was_idle = (
+            self._finished is not None
+            and now - duration - self._finished >= self.IDLE_FACTOR * duration
+        )
+        pause = (
+            self.MIN_PAUSE_SECONDS
+            if was_idle
+            else max(self.MIN_PAUSE_SECONDS, self.PAUSE_FACTOR * duration)
+        )
         self._pause_end = now + pause
         self._finished = now

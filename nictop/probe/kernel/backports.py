@@ -1,6 +1,7 @@
 """What Python 3.6, the oldest that runs the probe, does not have.
 
-Each function names what newer Pythons have instead; `tests/probe/test_old_pythons.py` finds uses of that.
+Each function names what newer Pythons have instead; `tests/probe/test_old_pythons.py` finds uses of
+that.
 """
 
 from __future__ import annotations

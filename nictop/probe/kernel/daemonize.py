@@ -1,9 +1,11 @@
-"""Start a process that outlives the probe, its SSH session and its terminal, connected to it by two pipes.
+"""Start a process that outlives the probe, its SSH session and its terminal, connected to it by two
+pipes.
 
-It is forked twice, so that init becomes its parent; has its own session; has none of the probe's descriptors, which
-would keep the SSH connection open. As root it leaves the control group of the session, which a login manager may
-kill as a whole, and whose limits of memory and processes may forbid a rollback (by writing to cgroup.procs of the root
-group); and the kernel does not choose it when memory is short (oom_score_adj).
+It is forked twice, so that init becomes its parent; has its own session; has none of the probe's
+descriptors, which would keep the SSH connection open. As root it leaves the control group of the
+session, which a login manager may kill as a whole, and whose limits of memory and processes may
+forbid a rollback (by writing to cgroup.procs of the root group); and the kernel does not choose it
+when memory is short (oom_score_adj).
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CGROUP_HIERARCHIES = ("", "unified", "systemd", "memory", "pids", "freezer")
-"""Below /sys/fs/cgroup: version 2; with version 1 the hierarchies that systemd uses, and those that could end or stop
-the process, or forbid it to start programs."""
+"""Below /sys/fs/cgroup: version 2; with version 1 the hierarchies that systemd uses, and those that
+could end or stop the process, or forbid it to start programs."""
 OOM_SCORE_ADJ_MIN = -1000
 
 DETACHED_NAME = "nictop-detached"
@@ -29,8 +31,8 @@ DETACHED_NAME = "nictop-detached"
 
 @dataclass
 class Pipes:
-    """Descriptors of the process that started it: `reports` to read, `commands` to write. The other process sees the
-    end of this one as the end of `commands`."""
+    """Descriptors of the process that started it: `reports` to read, `commands` to write. The other
+    process sees the end of this one as the end of `commands`."""
 
     reports: int
     commands: int
@@ -42,9 +44,12 @@ class Pipes:
         self.reports = self.commands = -1
 
 
-def start(work: Callable[[int, int], None], *, detached: bool = True, sys: str = "/sys") -> tuple[Pipes, int]:
-    """Run `work(reports, commands)` in a new process: descriptors to write reports to and to read commands from.
-    Returns the other ends and the process id, 0 for a detached process. Raises OSError."""
+def start(
+    work: Callable[[int, int], None], *, detached: bool = True, sys: str = "/sys"
+) -> tuple[Pipes, int]:
+    """Run `work(reports, commands)` in a new process: descriptors to write reports to and to read
+    commands from. Returns the other ends and the process id, 0 for a detached process. Raises
+    OSError."""
     reports = os.pipe()
     try:
         commands = os.pipe()
@@ -53,7 +58,8 @@ def start(work: Callable[[int, int], None], *, detached: bool = True, sys: str =
             os.close(descriptor)
         raise
     parent = os.getpid()
-    # until the child has reset the probe's handlers, a signal to the child would end the probe (wakeup descriptor)
+    # until the child has reset the probe's handlers, a signal to the child would end the probe
+    # (wakeup descriptor)
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
     try:
         pid = os.fork()
@@ -75,9 +81,11 @@ def start(work: Callable[[int, int], None], *, detached: bool = True, sys: str =
     return Pipes(reports[0], commands[1]), pid
 
 
-def _run_child(work: Callable[[int, int], None], reports: int, commands: int, parent: int, sys: str) -> None:
-    """The child after fork; never returns. `sys` "": it stays a child of the probe and is killed when the probe
-    ends."""
+def _run_child(
+    work: Callable[[int, int], None], reports: int, commands: int, parent: int, sys: str
+) -> None:
+    """The child after fork; never returns. `sys` "": it stays a child of the probe and is killed
+    when the probe ends."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -102,7 +110,12 @@ def _run_child(work: Callable[[int, int], None], reports: int, commands: int, pa
         status = 0
     except BaseException as error:
         with contextlib.suppress(OSError):
-            os.write(reports, f"{type(error).__name__}: {error}\n".replace("\n", " ").encode("utf-8", "replace")[:2000])
+            os.write(
+                reports,
+                f"{type(error).__name__}: {error}\n".replace("\n", " ").encode("utf-8", "replace")[
+                    :2000
+                ],
+            )
     finally:
         os._exit(status)
 

@@ -1,7 +1,9 @@
-"""Method calls on the system bus, several in flight at once, over a Unix socket; jeepney encodes and decodes them.
+"""Method calls on the system bus, several in flight at once, over a Unix socket; jeepney encodes
+and decodes them.
 
-A call times out when nothing is received for a while, neither the service nor the bus uses CPU, and the host has idle
-CPUs (`waiting`): a busy service on a slow host gets more time. Yields `DbusReply`.
+A call times out when nothing is received for a while, neither the service nor the bus uses CPU, and
+the host has idle CPUs (`waiting`): a busy service on a slow host gets more time. Yields
+`DbusReply`.
 """
 
 from __future__ import annotations
@@ -37,17 +39,21 @@ class DbusReply:
 class BusConnection:
     """A connection to the bus at `address`, closed at the end of a ``with``.
 
-    Every method raises OSError, EOFError when the bus closes the connection, ValueError for a malformed message, and
-    ImportError without jeepney. TimeoutError: nothing was received for `limit` seconds, in which the host was not busy
-    and neither the bus nor the service passed to `wait_for` used CPU time, or `longest` seconds have passed since the
-    connection was made. `proc`: root of procfs.
+    Every method raises OSError, EOFError when the bus closes the connection, ValueError for a
+    malformed message, and ImportError without jeepney. TimeoutError: nothing was received for
+    `limit` seconds, in which the host was not busy and neither the bus nor the service passed to
+    `wait_for` used CPU time, or `longest` seconds have passed since the connection was made.
+    `proc`: root of procfs.
     """
 
-    def __init__(self, address: str, limit: float, *, longest: float = 0.0, proc: str = "/proc") -> None:
+    def __init__(
+        self, address: str, limit: float, *, longest: float = 0.0, proc: str = "/proc"
+    ) -> None:
         self._proc = proc
         self._wait = Wait(limit, longest, proc=proc)
         self._workers: dict[int, float] = {}
-        """Process id of the service and of the bus → CPU seconds that it had used when the wait began."""
+        """Process id of the service and of the bus → CPU seconds that it had used when the wait
+        began."""
         self._serial = 0
         self._buffer = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -83,9 +89,13 @@ class BusConnection:
         return [replies[number] for number in sorted(replies)]
 
     def each(
-        self, service: str, calls: Iterable[tuple[str, str, str]], arguments: tuple[str, tuple[Any, ...]] = ("", ())
+        self,
+        service: str,
+        calls: Iterable[tuple[str, str, str]],
+        arguments: tuple[str, tuple[Any, ...]] = ("", ()),
     ) -> Iterator[tuple[int, DbusReply]]:
-        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded.
+        """(index of the call, its reply), in the order of arrival: replies received before an error
+        are yielded.
 
         `arguments`: signature and body of every call.
         """
@@ -94,7 +104,9 @@ class BusConnection:
         data = b""
         for number, (path, interface, method) in enumerate(calls):
             self._serial += 1
-            message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method, *arguments)
+            message = jeepney.new_method_call(
+                jeepney.DBusAddress(path, service, interface), method, *arguments
+            )
             message.header.flags = jeepney.MessageFlag.no_auto_start
             data += message.serialise(self._serial)
             pending[self._serial] = number
@@ -105,8 +117,8 @@ class BusConnection:
                 yield pending.pop(serial), reply
 
     def wait_for(self, service: str) -> None:
-        """Extend the timeout from now on while the process that owns the bus name `service`, or the bus, uses CPU
-        time."""
+        """Extend the timeout from now on while the process that owns the bus name `service`, or the
+        bus, uses CPU time."""
         pending = []
         for name in (service, bus.BUS_NAME):
             self._serial += 1
@@ -150,7 +162,9 @@ class BusConnection:
         jeepney = self._jeepney
         try:
             message = jeepney.Message.from_buffer(data)
-        except Exception as error:  # jeepney does not validate: malformed input raises any exception
+        except (
+            Exception
+        ) as error:  # jeepney does not validate: malformed input raises any exception
             raise ValueError(f"{type(error).__name__} in an answer of the bus") from None
         fields = message.header.fields
         serial = fields.get(jeepney.HeaderFields.reply_serial, 0)
@@ -167,7 +181,8 @@ class BusConnection:
                 self._set_timeout()
                 part = self._socket.recv(REPLY_RECV_BYTES)
                 break
-            except (socket.timeout, TimeoutError):  # before Python 3.10 socket.timeout is not TimeoutError
+            except (socket.timeout, TimeoutError):
+                # before Python 3.10 socket.timeout is not TimeoutError
                 self._extend_wait()
         if not part:
             raise EOFError("the bus closed the connection")
@@ -175,7 +190,8 @@ class BusConnection:
         self._wait.restart()
 
     def _extend_wait(self) -> None:
-        """Wait longer if a worker has used CPU time or is running, or the host is busy; else raise TimeoutError."""
+        """Wait longer if a worker has used CPU time or is running, or the host is busy; else raise
+        TimeoutError."""
         is_worked_on = False
         for pid, before in self._workers.items():
             used, state = cpu_time(pid), process_state(pid, self._proc)
@@ -186,12 +202,14 @@ class BusConnection:
         self._wait.extend(is_worked_on=is_worked_on)
 
     def _set_timeout(self) -> None:
-        """Let the next socket operation time out at the end of the wait. Raises TimeoutError when that has passed."""
+        """Let the next socket operation time out at the end of the wait. Raises TimeoutError when
+        that has passed."""
         self._socket.settimeout(self._wait.remaining())
 
 
 def process_state(pid: int, proc: str = "/proc") -> str:
-    """State letter of a process (R, S, D, T, …), field 3 of /proc/PID/stat; "" when it cannot be read."""
+    """State letter of a process (R, S, D, T, …), field 3 of /proc/PID/stat; "" when it cannot be
+    read."""
     try:
         with open(f"{proc}/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode("ascii", "replace")
@@ -200,7 +218,8 @@ def process_state(pid: int, proc: str = "/proc") -> str:
 
 
 def unwrap_variants(value: object) -> Any:
-    """A value decoded by jeepney with each variant, a pair (signature, value), replaced by its value."""
+    """A value decoded by jeepney with each variant, a pair (signature, value), replaced by its
+    value."""
     if isinstance(value, dict):
         return {key: unwrap_variants(item) for key, item in value.items()}
     if isinstance(value, list):

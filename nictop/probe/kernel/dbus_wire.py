@@ -1,8 +1,9 @@
-"""The part of the D-Bus wire format that receiving signals needs: addresses, authentication, framing, headers.
+"""The part of the D-Bus wire format that receiving signals needs: addresses, authentication,
+framing, headers.
 
-Pure except `bus_address`, which reads the environment. D-Bus Specification 0.43, "Message Protocol" and
-"Authentication Protocol". Method calls with replies use jeepney, in `dbus_calls`; the probe process stays small
-without it.
+Pure except `bus_address`, which reads the environment. D-Bus Specification 0.43, "Message Protocol"
+and "Authentication Protocol". Method calls with replies use jeepney, in `dbus_calls`; the probe
+process stays small without it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ NO_REPLY_EXPECTED = 0x1
 PATH, INTERFACE, MEMBER, DESTINATION, SIGNATURE = 1, 2, 3, 6, 8
 """Header field codes."""
 FIXED_HEADER_BYTES = 16
-"""Header up to its fields: byte order, type, flags, version, body length, serial, length of the fields."""
+"""Header up to its fields: byte order, type, flags, version, body length, serial, length of the
+fields."""
 MAX_MESSAGE_BYTES = 1024 * 1024
 """The specification allows 128 MiB; NetworkManager's signals have some hundred bytes."""
 MAX_AUTH_REPLY_BYTES = 4096
@@ -24,7 +26,8 @@ BUS_NAME = "org.freedesktop.DBus"
 
 
 def bus_address(run: str = "/run") -> str:
-    """Socket address of the system bus: a path, or NUL and an abstract name; "" when it is not a Unix socket."""
+    """Socket address of the system bus: a path, or NUL and an abstract name; "" when it is not a
+    Unix socket."""
     given = os.environ.get("DBUS_SYSTEM_BUS_ADDRESS", "")
     return parse_bus_address(given) if given else os.path.join(run, "dbus/system_bus_socket")
 
@@ -54,7 +57,8 @@ def unescape(value: str) -> str:
 
 
 def authentication_request(uid: int) -> bytes:
-    """First bytes that the client sends: SASL EXTERNAL, the identity is the uid that the kernel reports."""
+    """First bytes that the client sends: SASL EXTERNAL, the identity is the uid that the kernel
+    reports."""
     return b"\0AUTH EXTERNAL " + str(uid).encode().hex().encode() + b"\r\n"
 
 
@@ -105,7 +109,8 @@ def message_length(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) 
 
 
 def parse_message(message: bytes) -> tuple[int, dict[int, str], str]:
-    """(Message type, header fields that are strings, the body's first string or "") of one complete message.
+    """(Message type, header fields that are strings, the body's first string or "") of one complete
+    message.
 
     ValueError or IndexError: incomplete, or not a D-Bus message.
     """
@@ -138,7 +143,8 @@ def parse_message(message: bytes) -> tuple[int, dict[int, str], str]:
 
 
 def string_at(message: bytes, position: int, order: str) -> tuple[str, int]:
-    """The string at `position` (before alignment) and the position after it. ValueError: cut off."""
+    """The string at `position` (before alignment) and the position after it. ValueError: cut
+    off."""
     position += -position % 4
     if position + 4 > len(message):
         raise ValueError("a string that is cut off")

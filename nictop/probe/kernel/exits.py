@@ -6,8 +6,8 @@ import signal
 
 
 def exit_text(code: int | None) -> str:
-    """``ended with status 3``, ``ended by signal 15 (SIGTERM)``. `code`: exit status, the negative number of a signal,
-    or None if it is not known."""
+    """``ended with status 3``, ``ended by signal 15 (SIGTERM)``. `code`: exit status, the negative
+    number of a signal, or None if it is not known."""
     if code is None:
         return "ended with an unknown status"
     return f"ended by signal {signal_text(-code)}" if code < 0 else f"ended with status {code}"

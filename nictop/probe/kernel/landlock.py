@@ -1,7 +1,9 @@
-"""Landlock (Linux 5.13): this process and its later children write no file, start no program and signal no other one.
+"""Landlock (Linux 5.13): this process and its later children write no file, start no program and
+signal no other one.
 
-landlock(7), Documentation/userspace-api/landlock.rst. The numbers of its system calls are the same on all architectures
-but alpha. What a kernel offers depends on the version of its ABI; later versions add to it.
+landlock(7), Documentation/userspace-api/landlock.rst. The numbers of its system calls are the same
+on all architectures but alpha. What a kernel offers depends on the version of its ABI; later
+versions add to it.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ FILE_RIGHTS = {
     3: TRUNCATE,
     5: 1 << 15,
 }
-"""ABI → rights for files that it adds: execute, write, remove and make files of each kind, without reading; to link and
-rename, to truncate, ioctl of devices."""
+"""ABI → rights for files that it adds: execute, write, remove and make files of each kind, without
+reading; to link and rename, to truncate, ioctl of devices."""
 NETWORK_ABI, NETWORK_RIGHTS = 4, 0b11
 """To bind and to connect TCP sockets."""
 SIGNAL_ABI, SIGNAL_SCOPE = 6, 1 << 1
@@ -32,13 +34,14 @@ WRITABLE = (os.devnull,)
 
 
 def abi_version() -> int:
-    """Raises OSError: ENOSYS without Landlock in the kernel, EOPNOTSUPP if it is not enabled at boot."""
+    """Raises OSError: ENOSYS without Landlock in the kernel, EOPNOTSUPP if it is not enabled at
+    boot."""
     return _call(CREATE_RULESET, None, 0, CREATE_RULESET_VERSION)
 
 
 def restrict_self() -> int:
-    """Forbid everything that the ABI of this kernel can, but reading and /dev/null; returns the ABI. no_new_privs must
-    be set. Descriptors that are open stay as they are. Raises OSError."""
+    """Forbid everything that the ABI of this kernel can, but reading and /dev/null; returns the
+    ABI. no_new_privs must be set. Descriptors that are open stay as they are. Raises OSError."""
     abi = abi_version()
     rights = sum(right for since, right in FILE_RIGHTS.items() if abi >= since)
     network = NETWORK_RIGHTS if abi >= NETWORK_ABI else 0

@@ -1,9 +1,10 @@
 """A small netlink codec: sends requests, splits replies into messages and attributes.
 
-The counter loop runs up to ten times a second and must cost little more than its system calls, so it uses netlink with
-`struct` directly. The inventory uses the same codec, because no library repeats a dump that was interrupted by a
-change, or knows all attributes of the ethtool and netdev families.
-Layouts: linux/netlink.h, linux/rtnetlink.h, linux/genetlink.h; integers are in host byte order.
+The counter loop runs up to ten times a second and must cost little more than its system calls, so
+it uses netlink with `struct` directly. The inventory uses the same codec, because no library
+repeats a dump that was interrupted by a change, or knows all attributes of the ethtool and netdev
+families. Layouts: linux/netlink.h, linux/rtnetlink.h, linux/genetlink.h; integers are in host byte
+order.
 """
 
 from __future__ import annotations
@@ -61,20 +62,24 @@ TIMEVAL = struct.Struct("@ll")
 """struct timeval: seconds, microseconds."""
 
 RECEIVE_BUFFER_BYTES = 64 * 1024
-"""Bytes per recv for messages of bounded size: the kernel fills datagrams of a dump up to 32 KiB."""
+"""Bytes per recv for messages of bounded size: the kernel fills datagrams of a dump up to 32
+KiB."""
 MAX_DATAGRAM_BYTES = 512 * 1024
-"""Bytes. A single message may exceed `RECEIVE_BUFFER_BYTES`: a link with hundreds of virtual functions and their
-statistics. The buffer is a mapping; pages that are never written use no memory."""
+"""Bytes. A single message may exceed `RECEIVE_BUFFER_BYTES`: a link with hundreds of virtual
+functions and their statistics. The buffer is a mapping; pages that are never written use no
+memory."""
 
 Message = tuple[int, bytes]
 
 
 class NetlinkError(OSError):
-    """The kernel refused a request: `errno`, and in `strerror` its extended ACK message if there is one."""
+    """The kernel refused a request: `errno`, and in `strerror` its extended ACK message if there is
+    one."""
 
 
 class DumpInterrupted(NetlinkError):
-    """The table changed during the dump (NLM_F_DUMP_INTR): `replies` may lack entries or have some twice."""
+    """The table changed during the dump (NLM_F_DUMP_INTR): `replies` may lack entries or have some
+    twice."""
 
     def __init__(self, replies: list[Message] | None = None) -> None:
         super().__init__(errno.EINTR, "dump interrupted by a change")
@@ -82,24 +87,32 @@ class DumpInterrupted(NetlinkError):
 
 
 class NetlinkSocket:
-    """One netlink socket for requests and their replies. It receives from the kernel only, and from joined groups.
+    """One netlink socket for requests and their replies. It receives from the kernel only, and from
+    joined groups.
 
-    `timeout` (seconds) limits each wait for the kernel, so that a hanging driver cannot block the reader: NetlinkError
-    with ETIMEDOUT is raised, after which the socket must be closed.
+    `timeout` (seconds) limits each wait for the kernel, so that a hanging driver cannot block the
+    reader: NetlinkError with ETIMEDOUT is raised, after which the socket must be closed.
     """
 
     def __init__(self, protocol: int, timeout: float = 5.0) -> None:
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        self.socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol
+        )
         try:
             # not settimeout(): Python would then call poll() before each system call
             self.socket.setsockopt(
-                socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(int(timeout), int(timeout % 1 * 1e6))
+                socket.SOL_SOCKET,
+                socket.SO_RCVTIMEO,
+                TIMEVAL.pack(int(timeout), int(timeout % 1 * 1e6)),
             )
             for option in (NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
-                with contextlib.suppress(OSError):  # before Linux 4.12 and 4.20: shorter error texts, unfiltered dumps
+                with contextlib.suppress(OSError):
+                    # before Linux 4.12 and 4.20: shorter error texts, unfiltered dumps
                     self.socket.setsockopt(SOL_NETLINK, option, 1)
             self.socket.bind((0, 0))
-            self.socket.connect((0, 0))  # from now on the kernel refuses what another process sends here
+            self.socket.connect(
+                (0, 0)
+            )  # from now on the kernel refuses what another process sends here
         except OSError:
             self.socket.close()
             raise
@@ -120,13 +133,18 @@ class NetlinkSocket:
         return self.socket.fileno()
 
     def request(
-        self, message_type: int, payload: bytes, flags: int = 0, keep: Callable[[bytes, int], bool] | None = None
+        self,
+        message_type: int,
+        payload: bytes,
+        flags: int = 0,
+        keep: Callable[[bytes, int], bool] | None = None,
     ) -> list[Message]:
         """Send one request; return (type, payload) of every reply message.
 
-        `flags`: 0 (one object; an ACK is requested, which marks the end of the replies) or NLM_F_DUMP. `keep` is
-        called with a datagram and the offset of a payload in it; replies for which it is false are dropped. Raises
-        NetlinkError (EMSGSIZE: message above MAX_DATAGRAM_BYTES), or DumpInterrupted after the whole dump was read.
+        `flags`: 0 (one object; an ACK is requested, which marks the end of the replies) or
+        NLM_F_DUMP. `keep` is called with a datagram and the offset of a payload in it; replies for
+        which it is false are dropped. Raises NetlinkError (EMSGSIZE: message above
+        MAX_DATAGRAM_BYTES), or DumpInterrupted after the whole dump was read.
         """
         sequence = self.send_request(message_type, payload, flags)
         replies: list[Message] = []
@@ -148,8 +166,12 @@ class NetlinkSocket:
     def send_request(self, message_type: int, payload: bytes, flags: int) -> int:
         """Send one request; the sequence number of its replies."""
         self._sequence += 1
-        flags |= NLM_F_REQUEST if flags & NLM_F_DUMP else NLM_F_REQUEST | NLM_F_ACK
-        self.socket.send(HEADER.pack(HEADER.size + len(payload), message_type, flags, self._sequence, 0) + payload)
+        is_dump = flags & NLM_F_DUMP == NLM_F_DUMP  # one of its two bits alone is NLM_F_EXCL
+        flags |= NLM_F_REQUEST if is_dump else NLM_F_REQUEST | NLM_F_ACK
+        self.socket.send(
+            HEADER.pack(HEADER.size + len(payload), message_type, flags, self._sequence, 0)
+            + payload
+        )
         return self._sequence
 
     def receive(self) -> bytes:
@@ -169,8 +191,8 @@ class NetlinkSocket:
         attempts: int = 3,
         keep: Callable[[bytes, int], bool] | None = None,
     ) -> list[Message]:
-        """A dump that is repeated, up to `attempts` times, when the table changed during it; the last DumpInterrupted
-        is raised. `keep`: see `request`."""
+        """A dump that is repeated, up to `attempts` times, when the table changed during it; the
+        last DumpInterrupted is raised. `keep`: see `request`."""
         for attempt in range(attempts):
             try:
                 return self.request(message_type, payload, NLM_F_DUMP, keep)
@@ -180,18 +202,22 @@ class NetlinkSocket:
         raise AssertionError("attempts must be positive")
 
     def family(self, name: str) -> int:
-        """Message type of a generic netlink family. NetlinkError(ENOENT): this kernel does not have it."""
+        """Message type of a generic netlink family. NetlinkError(ENOENT): this kernel does not have
+        it."""
         return self._family(name)[0]
 
     def multicast_group(self, family: str, group: str) -> int | None:
-        """Id of a multicast group of a generic netlink family; None when the family has no such group."""
+        """Id of a multicast group of a generic netlink family; None when the family has no such
+        group."""
         return self._family(family)[1].get(group)
 
     def join(self, group: int) -> None:
         """Receive a multicast group from now on."""
         self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
 
-    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+    def generic(
+        self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False
+    ) -> list[bytes]:
         """Call a generic netlink family; return the attribute bytes of every reply."""
         payload = GENERIC_HEADER.pack(command, 1) + attributes
         number = self.family(family)
@@ -201,21 +227,27 @@ class NetlinkSocket:
     def _family(self, name: str) -> tuple[int, dict[str, int]]:
         known = self._families.get(name)
         if known is None:
-            query = GENERIC_HEADER.pack(CTRL_CMD_GETFAMILY, 1) + pack_text(CTRL_ATTR_FAMILY_NAME, name)
+            query = GENERIC_HEADER.pack(CTRL_CMD_GETFAMILY, 1) + pack_text(
+                CTRL_ATTR_FAMILY_NAME, name
+            )
             body = self.request(GENL_ID_CTRL, query)[0][1][GENERIC_HEADER.size :]
             attributes = dict(iter_attributes(body))
             groups: dict[str, int] = {}
             for _, group in iter_attributes(attributes.get(CTRL_ATTR_MCAST_GROUPS, b"")):
                 fields = dict(iter_attributes(group))
-                groups[text(fields[CTRL_ATTR_MCAST_GRP_NAME])] = unsigned(fields[CTRL_ATTR_MCAST_GRP_ID])
+                groups[text(fields[CTRL_ATTR_MCAST_GRP_NAME])] = unsigned(
+                    fields[CTRL_ATTR_MCAST_GRP_ID]
+                )
             known = self._families[name] = (unsigned(attributes[CTRL_ATTR_FAMILY_ID]), groups)
         return known
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
-    """Split a datagram: (type, flags, sequence, start, end) of each message, start and end of its payload in `data`.
+    """Split a datagram: (type, flags, sequence, start, end) of each message, start and end of its
+    payload in `data`.
 
-    Stops at the first header that does not fit: a malformed tail gives fewer messages, never an exception.
+    Stops at the first header that does not fit: a malformed tail gives fewer messages, never an
+    exception.
     """
     offset, size = 0, len(data)
     while offset + HEADER.size <= size:
@@ -235,7 +267,11 @@ def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> Non
         return
     attributes = start + 4
     if kind == NLMSG_ERROR:  # the request follows, complete unless NLM_F_CAPPED
-        request_length = HEADER.unpack_from(data, start + 4)[0] if end - start >= 4 + HEADER.size else HEADER.size
+        request_length = (
+            HEADER.unpack_from(data, start + 4)[0]
+            if end - start >= 4 + HEADER.size
+            else HEADER.size
+        )
         attributes += HEADER.size if flags & NLM_F_CAPPED else (request_length + 3) & ~3
     message = b""
     if flags & NLM_F_ACK_TLVS:
@@ -246,12 +282,14 @@ def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> Non
 def _error_text(number: int) -> str:
     try:
         return os.strerror(number)
-    except (OverflowError, ValueError):  # 2^31, the negated minimum of a 32-bit integer, exceeds C int
+    except (OverflowError, ValueError):
+        # 2^31, the negated minimum of a 32-bit integer, exceeds C int
         return f"Unknown error {number}"
 
 
 def iter_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(type, value) of each attribute, without the flag bits of the type. Stops at the first that does not fit."""
+    """(type, value) of each attribute, without the flag bits of the type. Stops at the first that
+    does not fit."""
     offset, size = 0, len(data)
     while offset + 4 <= size:
         length, kind = ATTRIBUTE.unpack_from(data, offset)
@@ -262,7 +300,8 @@ def iter_attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def unsigned(value: bytes) -> int:
-    """Value of an unsigned integer attribute of any width: u8, u16, u32, u64, ``uint`` (4 or 8 bytes)."""
+    """Value of an unsigned integer attribute of any width: u8, u16, u32, u64, ``uint`` (4 or 8
+    bytes)."""
     return int.from_bytes(value, sys.byteorder)
 
 

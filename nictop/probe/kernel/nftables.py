@@ -1,7 +1,8 @@
 """Requests to nf_tables over netlink (linux/netfilter/nf_tables.h), for chains, rules and sets.
 
-Integers of nf_tables are in network byte order, values that rules compare in the order of their field. No request is
-sent where nf_tables is a module that is not loaded, because it would load the module.
+Integers of nf_tables are in network byte order, values that rules compare in the order of their
+field. No request is sent where nf_tables is a module that is not loaded, because it would load the
+module.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ NETLINK_NETFILTER = 12
 NFNL_SUBSYS_NFTABLES = 10
 NFT_MSG_GETTABLE, NFT_MSG_GETCHAIN, NFT_MSG_GETRULE, NFT_MSG_GETSETELEM = 1, 4, 7, 13
 NFTA_TABLE_NAME, NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT = 1, 2, 0x1
-NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = 1, 3, 4, 5, 7
+NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = (
+    1,
+    3,
+    4,
+    5,
+    7,
+)
 NFTA_CHAIN_COUNTERS = 8
 NFTA_HOOK_HOOKNUM, NFTA_HOOK_PRIORITY, NFTA_HOOK_DEV, NFTA_HOOK_DEVS = 1, 2, 3, 4
 NFTA_RULE_TABLE, NFTA_RULE_CHAIN = 1, 2
@@ -72,15 +79,19 @@ def open_socket() -> netlink.NetlinkSocket:
     return netlink.NetlinkSocket(NETLINK_NETFILTER, timeout=2.0)
 
 
-def dump(kernel: netlink.NetlinkSocket, kind: int, family: int = 0, attributes: bytes = b"") -> list[bytes]:
+def dump(
+    kernel: netlink.NetlinkSocket, kind: int, family: int = 0, attributes: bytes = b""
+) -> list[bytes]:
     """Messages of a dump with their struct nfgenmsg. Raises OSError."""
     request = NFGENMSG.pack(family, 0, 0) + attributes
     return [body for _, body in kernel.dump(NFNL_SUBSYS_NFTABLES << 8 | kind, request)]
 
 
-def bounded_dump(kernel: netlink.NetlinkSocket, kind: int, family: int, attributes: bytes, most: int) -> list[bytes]:
-    """As `dump`; raises TooMany as soon as there are more than `most` messages, after which the socket must be
-    closed."""
+def bounded_dump(
+    kernel: netlink.NetlinkSocket, kind: int, family: int, attributes: bytes, most: int
+) -> list[bytes]:
+    """As `dump`; raises TooMany as soon as there are more than `most` messages, after which the
+    socket must be closed."""
     found: list[bytes] = []
 
     def keep(data: bytes, start: int) -> bool:
@@ -99,7 +110,10 @@ def parse_chain(body: bytes) -> Chain | None:
         return None
     family = NFGENMSG.unpack_from(body)[0]
     fields = dict(netlink.iter_attributes(body[NFGENMSG.size :]))
-    table, name = netlink.text(fields.get(NFTA_CHAIN_TABLE, b"")), netlink.text(fields.get(NFTA_CHAIN_NAME, b""))
+    table, name = (
+        netlink.text(fields.get(NFTA_CHAIN_TABLE, b"")),
+        netlink.text(fields.get(NFTA_CHAIN_NAME, b"")),
+    )
     if family not in FAMILY_NAMES or not table or not name:
         return None
     hook = dict(netlink.iter_attributes(fields.get(NFTA_CHAIN_HOOK, b"")))
@@ -126,7 +140,11 @@ def parse_dormant_table(body: bytes) -> tuple[int, str] | None:
         return None
     fields = dict(netlink.iter_attributes(body[NFGENMSG.size :]))
     is_dormant = (number(fields.get(NFTA_TABLE_FLAGS)) or 0) & NFT_TABLE_F_DORMANT
-    return (NFGENMSG.unpack_from(body)[0], netlink.text(fields.get(NFTA_TABLE_NAME, b""))) if is_dormant else None
+    return (
+        (NFGENMSG.unpack_from(body)[0], netlink.text(fields.get(NFTA_TABLE_NAME, b"")))
+        if is_dormant
+        else None
+    )
 
 
 def signed(value: bytes | None) -> int:

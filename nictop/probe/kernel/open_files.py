@@ -1,7 +1,9 @@
-"""Small kernel files that are read in every pass, through descriptors that stay open, up to a limit.
+"""Small kernel files that are read in every pass, through descriptors that stay open, up to a
+limit.
 
-Reading a sysfs file through an open descriptor costs a tenth of open, read and close. It also never reads another
-object: when its interrupt or thread is gone the read fails with ENODEV or ESRCH, even if the number is in use again.
+Reading a sysfs file through an open descriptor costs a tenth of open, read and close. It also never
+reads another object: when its interrupt or thread is gone the read fails with ENODEV or ESRCH, even
+if the number is in use again.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class OpenFileCache:
-    """Reads files by path and leaves at most `limit` of them open; default: half of RLIMIT_NOFILE."""
+    """Reads files by path and leaves at most `limit` of them open; default: half of
+    RLIMIT_NOFILE."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = max(os.sysconf("SC_OPEN_MAX"), 0) // 2 if limit is None else limit
@@ -26,7 +29,8 @@ class OpenFileCache:
         return len(self._descriptors)
 
     def read(self, path: str, size: int = PAGE_BYTES) -> bytes:
-        """The file from its start, at most `size` bytes. Raises OSError, then the descriptor is closed."""
+        """The file from its start, at most `size` bytes. Raises OSError, then the descriptor is
+        closed."""
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
             try:

@@ -1,8 +1,10 @@
-"""What root alone may know of other processes: descriptors, network namespaces; and the output of lldpcli.
+"""What root alone may know of other processes: descriptors, network namespaces; and the output of
+lldpcli.
 
-A process that is restricted by Landlock may not look into others, and starts no program. It puts these questions to the
-helper of the probe (`probe.helper`), over a socket, with the writing end of a pipe for the answer: the probe and its
-children may ask at the same time. Without a helper the answers are given here. There are no other questions.
+A process that is restricted by Landlock may not look into others, and starts no program. It puts
+these questions to the helper of the probe (`probe.helper`), over a socket, with the writing end of
+a pipe for the answer: the probe and its children may ask at the same time. Without a helper the
+answers are given here. There are no other questions.
 """
 
 from __future__ import annotations
@@ -34,8 +36,16 @@ ANSWER_TIMEOUT = 2.0
 WRITE_TIMEOUT = 1.0
 """Seconds that the helper waits for somebody who does not read the answer."""
 OWN_CPU_SHARE = 0.2
-"""Of the CPU time of a question to the helper, what this process uses (1.7 of 7.7 ms for 900 descriptors)."""
-LLDPCLI_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/run/current-system/sw/bin")
+"""Of the CPU time of a question to the helper, what this process uses (1.7 of 7.7 ms for 900
+descriptors)."""
+LLDPCLI_DIRECTORIES = (
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+    "/usr/local/sbin",
+    "/run/current-system/sw/bin",
+)
 LLDPCLI_ARGUMENTS = ("-f", "json0", "show", "neighbors", "details")
 LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS = 2.0, 8.0
 """Seconds on an idle and on a busy host: lldpd may hang."""
@@ -56,13 +66,15 @@ def own_cpu_share() -> float:
 
 
 def read_places(pid: int, places: Sequence[str], proc: str = "/proc") -> dict[str, str]:
-    """Targets of links below /proc/PID (fd/3, ns/net) and contents of files (fdinfo/3), those that can be read. Never
-    raises OSError."""
+    """Targets of links below /proc/PID (fd/3, ns/net) and contents of files (fdinfo/3), those that
+    can be read. Never raises OSError."""
     if _channel is None or proc != "/proc":
         return places_here(pid, places, proc)
     found: dict[str, str] = {}
     for first in range(0, len(places), MAX_PLACES):
-        answer = _ask({"pid": pid, "places": list(places[first : first + MAX_PLACES])}, ANSWER_TIMEOUT)
+        answer = _ask(
+            {"pid": pid, "places": list(places[first : first + MAX_PLACES])}, ANSWER_TIMEOUT
+        )
         if not answer:  # the helper has ended, and so does the probe
             break
         found.update(json.loads(answer))
@@ -75,20 +87,27 @@ def places_here(pid: int, places: Sequence[str], proc: str = "/proc") -> dict[st
     for place in places:
         path = f"{proc}/{pid}/{place}"
         try:
-            found[place] = _content(path) if place.startswith("fdinfo/") else os.readlink(path)[:MAX_TEXT_BYTES]
+            found[place] = (
+                _content(path)
+                if place.startswith("fdinfo/")
+                else os.readlink(path)[:MAX_TEXT_BYTES]
+            )
         except OSError:
             continue  # closed meanwhile, or not permitted
     return found
 
 
 def lldpcli_output(directories: Sequence[str] = LLDPCLI_DIRECTORIES) -> tuple[int, bytes]:
-    """(return code, output). Raises FileNotFoundError if it is not installed, TimeoutError, OSError."""
+    """(return code, output). Raises FileNotFoundError if it is not installed, TimeoutError,
+    OSError."""
     path = find_lldpcli(directories)
     if path is None:
         raise FileNotFoundError("lldpcli is not installed")
     if _channel is None or directories is not LLDPCLI_DIRECTORIES:
         return run_lldpcli(path)
-    status, _, output = _ask({"lldpcli": True}, MAX_LLDPCLI_SECONDS + ANSWER_TIMEOUT).partition(b"\n")
+    status, _, output = _ask({"lldpcli": True}, MAX_LLDPCLI_SECONDS + ANSWER_TIMEOUT).partition(
+        b"\n"
+    )
     if status == b"timeout":
         raise TimeoutError
     if not re.fullmatch(rb"-?[0-9]{1,3}", status):
@@ -109,15 +128,17 @@ def run_lldpcli(path: str) -> tuple[int, bytes]:
 
     command = (path, *LLDPCLI_ARGUMENTS)
     try:
-        status, output = program_output(command, LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS, environment={"LC_ALL": "C"})
+        status, output = program_output(
+            command, LLDPCLI_TIMEOUT, MAX_LLDPCLI_SECONDS, environment={"LC_ALL": "C"}
+        )
         return status, output[:MAX_LLDPCLI_BYTES]
     except subprocess.SubprocessError as error:
         raise OSError(str(error)) from error
 
 
 def answer_question(channel: socket.socket) -> None:
-    """In the helper, when `channel` is readable: read one question and answer it. Raises EOFError at its end, and
-    ValueError for what is no question."""
+    """In the helper, when `channel` is readable: read one question and answer it. Raises EOFError
+    at its end, and ValueError for what is no question."""
     size = array.array("i").itemsize
     data, ancillary, _, _ = channel.recvmsg(MAX_QUESTION_BYTES, socket.CMSG_SPACE(size))
     descriptors = array.array("i")
@@ -154,7 +175,8 @@ def is_place(place: object) -> bool:
 
 
 def _answer_in_a_process_of_its_own(pipe: int) -> None:
-    """lldpcli may take seconds. The process is not a child of this one, which need not wait for it."""
+    """lldpcli may take seconds. The process is not a child of this one, which need not wait for
+    it."""
     pid = os.fork()
     if pid:
         os.waitpid(pid, 0)

@@ -1,9 +1,22 @@
-"""Descriptors and name of this process, after a fork."""
+"""Descriptors, name and probe of this process, after a fork."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+
+_of_probe = 0
+
+
+def set_probe(pid: int) -> None:
+    """This process works for the probe with this process id."""
+    global _of_probe  # noqa: PLW0603  (one per process, as its id)
+    _of_probe = pid
+
+
+def probe_pids() -> set[int]:
+    """Of this process, and of the probe that it works for."""
+    return {os.getpid(), _of_probe} - {0}
 
 
 def close_others(*keep: int) -> None:

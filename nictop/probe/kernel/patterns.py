@@ -1,7 +1,7 @@
 """Regular expressions that are compiled at their first use.
 
-Each inventory is taken by a new process, and most patterns of its readers are never used there: compiling all of them
-was a fifth of its CPU time.
+Each inventory is taken by a new process, and most patterns of its readers are never used there:
+compiling all of them was a fifth of its CPU time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class LazyPattern:
-    """Stands in for a `re.Pattern`: the first use of a method or attribute compiles the expression."""
+    """Stands in for a `re.Pattern`: the first use of a method or attribute compiles the
+    expression."""
 
     def __init__(self, text: Any, flags: int) -> None:
         self._text, self._flags = text, flags

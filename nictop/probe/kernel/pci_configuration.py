@@ -1,8 +1,9 @@
-"""Descriptors of the configuration space of PCI network functions, which a root probe opens before it gives up its
-rights.
+"""Descriptors of the configuration space of PCI network functions, which a root probe opens before
+it gives up its rights.
 
-The kernel returns more than the first 64 bytes only to who had CAP_SYS_ADMIN when the file was opened (pci_read_config
-in drivers/pci/pci-sysfs.c). The descriptors are read only; children of the probe inherit them.
+The kernel returns more than the first 64 bytes only to who had CAP_SYS_ADMIN when the file was
+opened (pci_read_config in drivers/pci/pci-sysfs.c). The descriptors are read only; children of the
+probe inherit them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _kept: dict[str, int] = {}
 
 
 def keep_configurations(sys: str = "/sys") -> None:
-    """Open the files whose extended capabilities are needed: of functions that show no SR-IOV and are not virtual."""
+    """Open the files whose extended capabilities are needed: of functions that show no SR-IOV and
+    are not virtual."""
     devices = os.path.join(sys, "bus/pci/devices")
     try:
         addresses = sorted(os.listdir(devices))
@@ -30,7 +32,9 @@ def keep_configurations(sys: str = "/sys") -> None:
     for address in addresses:
         path = os.path.join(devices, address)
         is_network = _class_of(path).startswith(NETWORK_CLASSES)
-        if is_network and not any(os.path.lexists(os.path.join(path, name)) for name in ("physfn", "sriov_totalvfs")):
+        if is_network and not any(
+            os.path.lexists(os.path.join(path, name)) for name in ("physfn", "sriov_totalvfs")
+        ):
             _keep(os.path.join(path, "config"))
         if len(_kept) == MAX_KEPT:
             return
@@ -53,7 +57,8 @@ def _keep(path: str) -> None:
 
 
 def open_configuration(path: str) -> int:
-    """A descriptor of a file ``config``, to be closed; a kept one, unless its function is gone. Raises OSError."""
+    """A descriptor of a file ``config``, to be closed; a kept one, unless its function is gone.
+    Raises OSError."""
     kept = _kept.get(path)
     if kept is not None:
         try:

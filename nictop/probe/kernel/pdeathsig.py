@@ -1,4 +1,5 @@
-"""prctl(2) for a child process, as ctypes is loaded: it is killed when its parent ends; its timers are exact."""
+"""prctl(2) for a child process, as ctypes is loaded: it is killed when its parent ends; its timers
+are exact."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ PR_SET_TIMERSLACK = 29
 
 
 def set_parent_death_signal(parent: int) -> None:
-    """Let the kernel send SIGKILL to this process when process `parent` ends, also after exec; exit if it has ended.
+    """Let the kernel send SIGKILL to this process when process `parent` ends, also after exec; exit
+    if it has ended.
 
     Raises OSError when prctl(2) is not available or fails.
     """
@@ -27,8 +29,8 @@ def set_parent_death_signal(parent: int) -> None:
 
 
 def set_timer_slack(nanoseconds: int) -> None:
-    """How late the kernel may wake this process up, to wake several at once; by default 50 µs. Without effect where
-    prctl(2) is not available."""
+    """How late the kernel may wake this process up, to wake several at once; by default 50 µs.
+    Without effect where prctl(2) is not available."""
     try:
         import ctypes
 

@@ -40,4 +40,8 @@ def read_start_time(pid: int, proc: str = "/proc") -> str:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return ""
-    return fields[START_TIME_FIELD].decode("ascii", "replace") if len(fields) > START_TIME_FIELD else ""
+    return (
+        fields[START_TIME_FIELD].decode("ascii", "replace")
+        if len(fields) > START_TIME_FIELD
+        else ""
+    )

@@ -18,8 +18,9 @@ def program_output(
     environment: Mapping[str, str] | None = None,
     stderr: int = subprocess.DEVNULL,
 ) -> tuple[int, bytes]:
-    """(return code, output). The program is killed when this process ends, and after `limit` seconds, or `longest` on a
-    busy host: TimeoutError. Raises OSError and subprocess.SubprocessError."""
+    """(return code, output). The program is killed when this process ends, and after `limit`
+    seconds, or `longest` on a busy host: TimeoutError. Raises OSError and
+    subprocess.SubprocessError."""
     parent = os.getpid()
     with subprocess.Popen(
         arguments,

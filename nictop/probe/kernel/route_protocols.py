@@ -32,14 +32,17 @@ FIRST_ROUTING_PROTOCOL = 186
 
 
 def route_owner(protocol: int) -> str:
-    """What adds, changes and removes routes with this RTPROT_* by itself; "": nothing, they are static.
+    """What adds, changes and removes routes with this RTPROT_* by itself; "": nothing, they are
+    static.
 
-    Nothing else may rewrite such a route: the one that replaces it is static, loses its lifetime and other next hops,
-    and its owner does not know it.
+    Nothing else may rewrite such a route: the one that replaces it is static, loses its lifetime
+    and other next hops, and its owner does not know it.
     """
     return AUTOMATIC_ROUTES.get(protocol, "") or routing_daemon(protocol)
 
 
 def routing_daemon(protocol: int) -> str:
     """BGP, BIRD, FRR, keepalived, …; "": the route is of something else."""
-    return ROUTING_DAEMONS.get(protocol, "a routing daemon" if protocol >= FIRST_ROUTING_PROTOCOL else "")
+    return ROUTING_DAEMONS.get(
+        protocol, "a routing daemon" if protocol >= FIRST_ROUTING_PROTOCOL else ""
+    )

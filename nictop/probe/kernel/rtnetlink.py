@@ -1,7 +1,9 @@
-"""Constants of rtnetlink that several readers use: message types, structures, few attributes. Nothing is read.
+"""Constants of rtnetlink that several readers use: message types, structures, few attributes.
+Nothing is read.
 
-From linux/rtnetlink.h, linux/if_link.h and linux/if_addr.h. Small, because the first counters need it before anything
-else is loaded (see `wire.ssh.bundle`); further attributes of a link are in `if_link`.
+From linux/rtnetlink.h, linux/if_link.h and linux/if_addr.h. Small, because the first counters need
+it before anything else is loaded (see `wire.ssh.bundle`); further attributes of a link are in
+`if_link`.
 """
 
 from __future__ import annotations

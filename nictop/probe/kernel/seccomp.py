@@ -1,10 +1,11 @@
-"""seccomp(2) (Linux 3.5): this process and its later children do not change the attributes of files, start no program,
-and set no limits of other processes.
+"""seccomp(2) (Linux 3.5): this process and its later children do not change the attributes of
+files, start no program, and set no limits of other processes.
 
-Landlock does not forbid to change mode, owner, times, flags and extended attributes of a file, which root may for its
-own files without any capability, nor to execute a program that is in memory only, nor to give another process of root a
-limit of CPU time that ends it. A filter sees the numbers of system calls,
-which differ between architectures: those of two families are known here. io_uring would make some of them unseen.
+Landlock does not forbid to change mode, owner, times, flags and extended attributes of a file,
+which root may for its own files without any capability, nor to execute a program that is in memory
+only, nor to give another process of root a limit of CPU time that ends it. A filter sees the
+numbers of system calls, which differ between architectures: those of two families are known here.
+io_uring would make some of them unseen.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMON = (425, 452, 463, 466, 469)
-"""Since Linux 5.1 the same on all: io_uring_setup, fchmodat2, setxattrat, removexattrat, file_setattr."""
+"""Since Linux 5.1 the same on all: io_uring_setup, fchmodat2, setxattrat, removexattrat,
+file_setattr."""
 X86_64 = (
     *(59, 322),  # execve, execveat
     *(90, 91, 268),  # chmod, fchmod, fchmodat
@@ -51,9 +53,11 @@ X32_BIT = 0x40000000
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
 SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO = 0x7FFF0000, 0x00050000
 NUMBER_OFFSET, ARCHITECTURE_OFFSET, ARGUMENTS_OFFSET = 0, 4, 16
-"""struct seccomp_data; of an argument the lower 32 bits, as all these machines are little-endian."""
+"""struct seccomp_data; of an argument the lower 32 bits, as all these machines are
+little-endian."""
 LOAD, JUMP_EQUAL, JUMP_NOT_BELOW, RETURN = 0x20, 0x15, 0x35, 0x06
-"""BPF_LD | BPF_W | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K, BPF_JMP | BPF_JGE | BPF_K, BPF_RET | BPF_K."""
+"""BPF_LD | BPF_W | BPF_ABS, BPF_JMP | BPF_JEQ | BPF_K, BPF_JMP | BPF_JGE | BPF_K, BPF_RET |
+BPF_K."""
 INSTRUCTION, PROGRAM = struct.Struct("=HBBI"), struct.Struct("@HP")
 """struct sock_filter, struct sock_fprog."""
 
@@ -66,8 +70,8 @@ class Condition:
 
 
 def forbid_attributes_and_programs() -> None:
-    """Refuse these system calls with EPERM from now on. no_new_privs must be set. Raises OSError: EOPNOTSUPP on an
-    architecture that is not known here."""
+    """Refuse these system calls with EPERM from now on. no_new_privs must be set. Raises OSError:
+    EOPNOTSUPP on an architecture that is not known here."""
     known = MACHINES.get(os.uname().machine)
     if known is None or struct.calcsize("P") != POINTER_BYTES:
         raise OSError(errno.EOPNOTSUPP, f"the system calls of {os.uname().machine} are not known")
@@ -80,7 +84,9 @@ def forbid_attributes_and_programs() -> None:
     _install(filter_program(architecture, (*numbers, *COMMON), conditions))
 
 
-def filter_program(architecture: int, numbers: tuple[int, ...], conditions: tuple[Condition, ...]) -> bytes:
+def filter_program(
+    architecture: int, numbers: tuple[int, ...], conditions: tuple[Condition, ...]
+) -> bytes:
     """The filter: all others are allowed; those of another architecture are refused."""
     last = 4 + len(numbers) + 4 * len(conditions) + 1  # the instruction that refuses
     instructions = [
@@ -95,9 +101,14 @@ def filter_program(architecture: int, numbers: tuple[int, ...], conditions: tupl
         instructions.append((JUMP_EQUAL, 0, 3, one.number))
         instructions.append((LOAD, 0, 0, ARGUMENTS_OFFSET + 8 * one.argument))
         refuse = last - 1 - len(instructions)
-        instructions.append((JUMP_EQUAL, refuse if one.refused else 0, 0 if one.refused else refuse, one.value))
+        instructions.append(
+            (JUMP_EQUAL, refuse if one.refused else 0, 0 if one.refused else refuse, one.value)
+        )
         instructions.append((LOAD, 0, 0, NUMBER_OFFSET))
-    instructions += [(RETURN, 0, 0, SECCOMP_RET_ALLOW), (RETURN, 0, 0, SECCOMP_RET_ERRNO | errno.EPERM)]
+    instructions += [
+        (RETURN, 0, 0, SECCOMP_RET_ALLOW),
+        (RETURN, 0, 0, SECCOMP_RET_ERRNO | errno.EPERM),
+    ]
     return b"".join(INSTRUCTION.pack(*one) for one in instructions)
 
 

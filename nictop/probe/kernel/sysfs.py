@@ -1,7 +1,8 @@
-"""Readers for small kernel files (/sys, /proc) that return failures as data: text and integers, or `Unreadable`.
+"""Readers for small kernel files (/sys, /proc) that return failures as data: text and integers, or
+`Unreadable`.
 
-`SysfsDirectory` reads many files of one directory and collects the failures by record field. A missing file is None and
-no failure, because sysfs has only the files that apply to a device.
+`SysfsDirectory` reads many files of one directory and collects the failures by record field. A
+missing file is None and no failure, because sysfs has only the files that apply to a device.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ MAX_SYSFS_BYTES = 64 * 1024
 
 
 def unreadable_from_error(error: OSError, where: str = "") -> Unreadable:
-    """`Unreadable` for a failed system call; `where` names the file or the request in its detail."""
+    """`Unreadable` for a failed system call; `where` names the file or the request in its
+    detail."""
     number = error.errno or 0
     detail = f"{where}: {reasons.name(number)}" if where else reasons.name(number)
     reason: Any = reasons.REASONS.get(number, "failed")
@@ -28,7 +30,8 @@ def unreadable_from_error(error: OSError, where: str = "") -> Unreadable:
 
 
 def read_text(path: str, limit: int = MAX_SYSFS_BYTES) -> str | Unreadable:
-    """Contents of a small file without trailing whitespace and NULs; invalid UTF-8 becomes U+FFFD."""
+    """Contents of a small file without trailing whitespace and NULs; invalid UTF-8 becomes
+    U+FFFD."""
     try:
         with open(path, "rb", buffering=0) as file:
             data = file.read(limit)
@@ -51,7 +54,8 @@ def printable_path(path: str) -> str:
 
 
 class SysfsDirectory:
-    """Reads files of one sysfs directory; failures are collected in `unreadable`, field → reason."""
+    """Reads files of one sysfs directory; failures are collected in `unreadable`, field →
+    reason."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -77,7 +81,8 @@ class SysfsDirectory:
         return value
 
     def mode(self, field: str, name: str) -> int | None:
-        """Permission bits of a file (``0o644``); None when it is missing or could not be examined."""
+        """Permission bits of a file (``0o644``); None when it is missing or could not be
+        examined."""
         path = os.path.join(self.path, name)
         try:
             return stat.S_IMODE(os.stat(path).st_mode)
@@ -89,10 +94,14 @@ class SysfsDirectory:
     def link(self, field: str, name: str) -> str | None:
         """Last component of a symbolic link's target; None when there is no such link."""
         try:
-            return printable_path(os.path.basename(os.readlink(os.path.join(self.path, name)))) or None
+            return (
+                printable_path(os.path.basename(os.readlink(os.path.join(self.path, name)))) or None
+            )
         except OSError as error:
             if error.errno != errno.ENOENT:
-                self.unreadable[field] = unreadable_from_error(error, printable_path(os.path.join(self.path, name)))
+                self.unreadable[field] = unreadable_from_error(
+                    error, printable_path(os.path.join(self.path, name))
+                )
             return None
 
     def names(self, field: str, name: str = "") -> tuple[str, ...]:
@@ -101,7 +110,9 @@ class SysfsDirectory:
             return tuple(sorted(os.listdir(os.path.join(self.path, name))))
         except OSError as error:
             if error.errno != errno.ENOENT:
-                self.unreadable[field] = unreadable_from_error(error, printable_path(os.path.join(self.path, name)))
+                self.unreadable[field] = unreadable_from_error(
+                    error, printable_path(os.path.join(self.path, name))
+                )
             return ()
 
     def add_malformed(self, field: str, name: str, content: str) -> None:

@@ -1,7 +1,8 @@
-"""A time limit for the answer of a daemon, which a busy host extends: what gets no CPU time cannot answer.
+"""A time limit for the answer of a daemon, which a busy host extends: what gets no CPU time cannot
+answer.
 
-A limit that is right on an idle host loses answers on a loaded one. Idle CPU time is in /proc/stat (proc_stat(5)); time
-that the hypervisor gives to other guests is not idle there.
+A limit that is right on an idle host loses answers on a loaded one. Idle CPU time is in /proc/stat
+(proc_stat(5)); time that the hypervisor gives to other guests is not idle there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ COUNTED_COLUMNS = 9
 
 
 class Wait:
-    """The end of waiting: `limit` seconds after the latest answer, or later while the host has no idle CPU; at most
-    `longest` seconds in all. `proc`: root of procfs."""
+    """The end of waiting: `limit` seconds after the latest answer, or later while the host has no
+    idle CPU; at most `longest` seconds in all. `proc`: root of procfs."""
 
     def __init__(self, limit: float, longest: float = 0.0, *, proc: str = "/proc") -> None:
         self.limit = limit
@@ -40,7 +41,8 @@ class Wait:
         return seconds
 
     def extend(self, *, is_worked_on: bool = False) -> None:
-        """Wait `limit` seconds more if the answer is worked on or the host is busy; else raise TimeoutError."""
+        """Wait `limit` seconds more if the answer is worked on or the host is busy; else raise
+        TimeoutError."""
         is_busy = self._is_host_busy()
         if not is_worked_on and not is_busy:
             raise TimeoutError
@@ -68,6 +70,10 @@ def read_cpu_times(proc: str) -> tuple[int, int] | None:
 def parse_cpu_times(line: bytes) -> tuple[int, int] | None:
     """`line`: the first one of /proc/stat; None: malformed."""
     words = line.split()[:COUNTED_COLUMNS]
-    if len(words) <= IDLE_COLUMN or words[0] != b"cpu" or not all(word.isdigit() for word in words[1:]):
+    if (
+        len(words) <= IDLE_COLUMN
+        or words[0] != b"cpu"
+        or not all(word.isdigit() for word in words[1:])
+    ):
         return None
     return int(words[IDLE_COLUMN]), sum(map(int, words[1:]))

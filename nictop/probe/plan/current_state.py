@@ -1,8 +1,10 @@
-"""The present values of the settings that an operation would change: an `Operation` → setting names with values.
+"""The present values of the settings that an operation would change: an `Operation` → setting names
+with values.
 
-Reads with the probe's own code (ethtool netlink and ioctl, rtnetlink, files below /proc and /sys), one link at a time;
-output of programs is not used. The same function reads before the change, after it and after the undo, and so decides
-whether a change took effect. The roots of /proc and /sys are parameters.
+Reads with the probe's own code (ethtool netlink and ioctl, rtnetlink, files below /proc and /sys),
+one link at a time; output of programs is not used. The same function reads before the change, after
+it and after the undo, and so decides whether a change took effect. The roots of /proc and /sys are
+parameters.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ FEATURE_GROUPS = {
     )
     for name in names
 }
-"""Short and long names of ``ethtool -K`` → pattern of the kernel's feature names (off_flag_def in ethtool.c)."""
+"""Short and long names of ``ethtool -K`` → pattern of the kernel's feature names (off_flag_def in
+ethtool.c)."""
 
 State = dict[str, str]
 """Setting → value, as ethtool, ip or the file writes it."""
@@ -71,8 +74,8 @@ class Roots:
 
 
 def read_state(operation: Operation, roots: Roots) -> State:
-    """The present state of the settings of `operation`. Raises ValueError with a sentence: the setting does not exist
-    on this host, or it cannot be read."""
+    """The present state of the settings of `operation`. Raises ValueError with a sentence: the
+    setting does not exist on this host, or it cannot be read."""
     try:
         return READERS[operation.kind](operation, roots)
     except OSError as error:
@@ -82,7 +85,11 @@ def read_state(operation: Operation, roots: Roots) -> State:
 def target_state(operation: Operation, before: State) -> State:
     """What `read_state` returns once the operation is done."""
     if operation.kind == "features":
-        return {name: value for key, value in operation.settings for name in matching_features(key, before)}
+        return {
+            name: value
+            for key, value in operation.settings
+            for name in matching_features(key, before)
+        }
     if operation.kind == "identify":
         return {"LED": f"blinks for {operation.settings[0][1]} s, then normal"}
     if operation.kind == "virtual function":  # a vlan without a qos means qos 0
@@ -91,12 +98,16 @@ def target_state(operation: Operation, before: State) -> State:
 
 
 def equal(one: State, other: State) -> bool:
-    """Whether two states are equal, regardless of notation (``f`` and ``0000000f``, ``0-1`` and ``0,1``)."""
-    return one.keys() == other.keys() and all(comparable(key, one[key]) == comparable(key, other[key]) for key in one)
+    """Whether two states are equal, regardless of notation (``f`` and ``0000000f``, ``0-1`` and
+    ``0,1``)."""
+    return one.keys() == other.keys() and all(
+        comparable(key, one[key]) == comparable(key, other[key]) for key in one
+    )
 
 
 def comparable(key: str, value: str) -> object:
-    """A value in a form independent of its notation: a mask as int, a CPU list as frozenset, else the text."""
+    """A value in a form independent of its notation: a mask as int, a CPU list as frozenset, else
+    the text."""
     if key.endswith(("rps_cpus", "xps_cpus")):
         try:
             return int(value.replace(",", "") or "0", 16)
@@ -130,7 +141,9 @@ def read_ifindex(name: str) -> int:
 def read_link(name: str) -> Link:
     """One link with its VFs (RTM_GETLINK with RTEXT_FILTER_VF). Raises ValueError and OSError."""
     index = read_ifindex(name)
-    query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+    query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(
+        IFLA_EXT_MASK, RTEXT_FILTER_VF
+    )
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         for _, payload in netlink.request(RTM_GETLINK, query):
             link = parse_link(payload)
@@ -142,7 +155,9 @@ def read_link(name: str) -> Link:
 def read_ethtool_part(name: str, part: str) -> object:
     """One field of `records.Ethtool` of one link. Raises ValueError and OSError."""
     index = read_ifindex(name)
-    command, flags = next((command, flags) for one, command, flags in ethtool.NETLINK_COMMANDS if one == part)
+    command, flags = next(
+        (command, flags) for one, command, flags in ethtool.NETLINK_COMMANDS if one == part
+    )
     value: object = Unreadable("missing")
     try:
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
@@ -161,7 +176,8 @@ def read_ethtool_part(name: str, part: str) -> object:
 
 
 def read_counts(operation: Operation, part: str, kind: type) -> State:
-    """Settings of `records.Channels` or `records.Rings`: record fields with a maximum each. Raises ValueError."""
+    """Settings of `records.Channels` or `records.Rings`: record fields with a maximum each. Raises
+    ValueError."""
     record = read_ethtool_part(operation.interface, part)
     assert isinstance(record, kind)
     state = {}
@@ -192,19 +208,27 @@ def read_features(operation: Operation, _: Roots) -> State:
 
 def matching_features(key: str, state: State) -> list[str]:
     """Names in `state` that ``ethtool -K`` sets by the name `key`."""
-    return [name for name in state if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, ""))]
+    return [
+        name
+        for name in state
+        if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, ""))
+    ]
 
 
 def read_coalescing(operation: Operation, _: Roots) -> State:
-    """Coalescing settings (ethtool -c). Raises ValueError for those that the driver does not have."""
+    """Coalescing settings (ethtool -c). Raises ValueError for those that the driver does not
+    have."""
     record = read_ethtool_part(operation.interface, "coalescing")
     assert isinstance(record, dict)
     missing = [key for key, _value in operation.settings if key not in record]
     if missing:
-        raise ValueError(f"the driver of {operation.interface} does not support {', '.join(missing)}")
+        raise ValueError(
+            f"the driver of {operation.interface} does not support {', '.join(missing)}"
+        )
     words = {"adaptive-rx": ("off", "on"), "adaptive-tx": ("off", "on")}
     return {
-        key: words[key][bool(record[key])] if key in words else str(record[key]) for key, _value in operation.settings
+        key: words[key][bool(record[key])] if key in words else str(record[key])
+        for key, _value in operation.settings
     }
 
 
@@ -212,7 +236,9 @@ def read_mtu(operation: Operation, _: Roots) -> State:
     link = read_link(operation.interface)
     wanted = int(operation.settings[0][1])
     if wanted < (link.min_mtu or 0) or (link.max_mtu and wanted > link.max_mtu):
-        raise ValueError(f"{operation.interface} supports an MTU of {link.min_mtu} to {link.max_mtu}")
+        raise ValueError(
+            f"{operation.interface} supports an MTU of {link.min_mtu} to {link.max_mtu}"
+        )
     return {"mtu": str(link.mtu)}
 
 
@@ -221,8 +247,8 @@ def read_admin_state(operation: Operation, _: Roots) -> State:
 
 
 def read_vf(operation: Operation, _: Roots) -> State:
-    """Attributes of one VF (IFLA_VFINFO_LIST); a vlan includes its qos. Raises ValueError for those the driver does not
-    report, and for an 802.1ad VLAN, which ip could not restore."""
+    """Attributes of one VF (IFLA_VFINFO_LIST); a vlan includes its qos. Raises ValueError for those
+    the driver does not report, and for an 802.1ad VLAN, which ip could not restore."""
     name = operation.interface
     found = [one for one in read_link(name).virtual_functions if one.number == operation.number]
     if not found:
@@ -244,7 +270,8 @@ def read_vf(operation: Operation, _: Roots) -> State:
         keys.append("qos")
     if "vlan" in keys and one.vlan and one.vlan_protocol not in (None, "802.1Q"):
         raise ValueError(
-            f"VF {operation.number} of {name} has an {one.vlan_protocol} VLAN, which could not be restored"
+            f"VF {operation.number} of {name} has an {one.vlan_protocol} VLAN, which could not be "
+            f"restored"
         )
     missing = [key for key in keys if known[key] is None]
     if missing:
@@ -257,7 +284,11 @@ def read_vlan(operation: Operation, _: Roots) -> State:
     vlans = read_vlans().get(read_ifindex(operation.interface), ())
     found = next((one for one in vlans if one.first <= operation.number <= one.last), None)
     flags = () if found is None else (("pvid", found.pvid), ("untagged", found.untagged))
-    state = "absent" if found is None else " ".join(name for name, is_set in flags if is_set) or "tagged"
+    state = (
+        "absent"
+        if found is None
+        else " ".join(name for name, is_set in flags if is_set) or "tagged"
+    )
     pvid = next((str(one.first) for one in vlans if one.pvid), "none")
     values = {"pvid": pvid}
     return {key: values.get(key, state) for key, _value in operation.settings}
@@ -319,17 +350,24 @@ def read_led(operation: Operation, _: Roots) -> State:
 
 
 def read_file(operation: Operation, roots: Roots) -> State:
-    """A file with one value. Raises ValueError, also when sysfs belongs to another network namespace."""
+    """A file with one value. Raises ValueError, also when sysfs belongs to another network
+    namespace."""
     if operation.interface:
         index = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
         if roots == Roots() and (
             not isinstance(index, str) or parse_integer(index) != read_ifindex(operation.interface)
         ):
-            raise ValueError(f"/sys belongs to another network namespace without {operation.interface}")
+            raise ValueError(
+                f"/sys belongs to another network namespace without {operation.interface}"
+            )
     content = read_text(roots.path(operation.words[1]))
     if isinstance(content, Unreadable):
         missing = f"{operation.subject} has no {os.path.basename(operation.words[1])}"
-        raise ValueError(missing if content.reason == "missing" else f"{missing} that can be read: {content.detail}")
+        raise ValueError(
+            missing
+            if content.reason == "missing"
+            else f"{missing} that can be read: {content.detail}"
+        )
     return {operation.settings[0][0]: content}
 
 

@@ -1,4 +1,5 @@
-"""Identify links by ifindex between plan and undo: a link may be renamed or removed, and its name reused, meanwhile.
+"""Identify links by ifindex between plan and undo: a link may be renamed or removed, and its name
+reused, meanwhile.
 
 An undo must reach the link that was changed, or none. Uses if_nametoindex(3) and if_indextoname(3).
 """
@@ -37,7 +38,8 @@ def refuse_other_link(name: str, ifindexes: Ifindexes) -> None:
 
 
 def with_current_name(operation: Operation, ifindexes: Ifindexes) -> Operation:
-    """The operation with the present name of its link. Raises ValueError when the link no longer exists."""
+    """The operation with the present name of its link. Raises ValueError when the link no longer
+    exists."""
     name = operation.interface
     if name not in ifindexes:
         return operation
@@ -52,7 +54,9 @@ def with_name(operation: Operation, name: str) -> tuple[str, ...]:
     """The words of an operation, for the interface `name`. Pure."""
     words = list(operation.words)
     if words[0] == "write":
-        words[1] = words[1].replace(f"/sys/class/net/{operation.interface}/", f"/sys/class/net/{name}/", 1)
+        words[1] = words[1].replace(
+            f"/sys/class/net/{operation.interface}/", f"/sys/class/net/{name}/", 1
+        )
     else:
         words[2 if words[0] == "ethtool" else words.index("dev") + 1] = name
     return tuple(words)

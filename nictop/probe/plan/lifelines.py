@@ -1,9 +1,10 @@
-"""Links that a change should not cut off: those that carry SSH connections (the own one first) and default routes.
+"""Links that a change should not cut off: those that carry SSH connections (the own one first) and
+default routes.
 
-Reads SSH_CONNECTION from the environment of this process, or of the nearest ancestor that has it, because sudo removes
-it (/proc/PID/environ); other connections come from `ssh_connections`, links from `inventory.links.reader`. Traffic of a
-link also depends on the links below it: the ports of a bridge or bond, the lower link of a VLAN, the physical function
-of a VF.
+Reads SSH_CONNECTION from the environment of this process, or of the nearest ancestor that has it,
+because sudo removes it (/proc/PID/environ); other connections come from `ssh_connections`, links
+from `inventory.links.reader`. Traffic of a link also depends on the links below it: the ports of a
+bridge or bond, the lower link of a VLAN, the physical function of a VF.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ DEFAULT_ROUTE = "the default route"
 
 @dataclass(frozen=True)
 class SshRoute:
-    """The links one SSH connection uses. `label`: `OWN_SSH` or `OTHER_SSH`; `address`: of this host; `return_ifindex`:
-    link by which packets to the client leave."""
+    """The links one SSH connection uses. `label`: `OWN_SSH` or `OTHER_SSH`; `address`: of this
+    host; `return_ifindex`: link by which packets to the client leave."""
 
     label: str
     address: str
@@ -38,15 +39,23 @@ def read_ssh_routes(proc: str = "/proc") -> list[SshRoute]:
     """Routes of all SSH connections, the own one first."""
     own = read_ssh_connection(proc)
     routes = [] if own is None else [SshRoute(OWN_SSH, own[0][1], read_return_ifindex(own[0][0]))]
-    others = [one for one in read_connections([own[1]] if own else [], proc) if own is None or one != own[0]]
+    others = [
+        one
+        for one in read_connections([own[1]] if own else [], proc)
+        if own is None or one != own[0]
+    ]
     clients = {client for client, _ in others[:MAX_ROUTED_CLIENTS]}
     return_ifindexes = {client: read_return_ifindex(client) for client in clients}
-    return routes + [SshRoute(OTHER_SSH, server, return_ifindexes.get(client)) for client, server in others]
+    return routes + [
+        SshRoute(OTHER_SSH, server, return_ifindexes.get(client)) for client, server in others
+    ]
 
 
-def read_ssh_connection(proc: str = "/proc", pid: int | None = None) -> tuple[SshAddresses, int] | None:
-    """((client address, server address), server port) of the SSH session that the process `pid` (default: this one)
-    belongs to; None when there is none, or when only root may read it."""
+def read_ssh_connection(
+    proc: str = "/proc", pid: int | None = None
+) -> tuple[SshAddresses, int] | None:
+    """((client address, server address), server port) of the SSH session that the process `pid`
+    (default: this one) belongs to; None when there is none, or when only root may read it."""
     current = os.getpid() if pid is None else pid
     for _ in range(MAX_ANCESTORS):
         found = parse_environment(read_bytes(f"{proc}/{current}/environ"))
@@ -70,22 +79,31 @@ def read_bytes(path: str) -> bytes:
 
 
 def parse_environment(data: bytes) -> tuple[SshAddresses, int] | None:
-    """((client address, server address), server port) from SSH_CONNECTION, ``CLIENT PORT SERVER PORT`` (sshd(8)), in an
-    environment block; None without it. IPv4-mapped addresses become IPv4."""
+    """((client address, server address), server port) from SSH_CONNECTION, ``CLIENT PORT SERVER
+    PORT`` (sshd(8)), in an environment block; None without it. IPv4-mapped addresses become
+    IPv4."""
     for entry in data.split(b"\0"):
         if entry.startswith(b"SSH_CONNECTION="):
             words = entry.partition(b"=")[2].decode("ascii", "replace").split()
             port = parse_integer(words[3]) if len(words) == 4 else None
             if port is not None:
-                client, server = (word.partition("%")[0].lower().replace("::ffff:", "") for word in words[:3:2])
+                client, server = (
+                    word.partition("%")[0].lower().replace("::ffff:", "") for word in words[:3:2]
+                )
                 return ((client, server), port) if server else None
     return None
 
 
-def dependents_by_link(links: Sequence[Link], routes: Sequence[SshRoute]) -> dict[str, tuple[str, ...]]:
-    """Interface name → labels of what depends on it, `OWN_SSH` first. Links without dependents are omitted."""
+def dependents_by_link(
+    links: Sequence[Link], routes: Sequence[SshRoute]
+) -> dict[str, tuple[str, ...]]:
+    """Interface name → labels of what depends on it, `OWN_SSH` first. Links without dependents are
+    omitted."""
     dependents: dict[str, tuple[str, ...]] = {}
-    users = [(label, [link for link in links if uses_link(link, label, routes)]) for label in (OWN_SSH, OTHER_SSH)]
+    users = [
+        (label, [link for link in links if uses_link(link, label, routes)])
+        for label in (OWN_SSH, OTHER_SSH)
+    ]
     for label, found in (*users, (DEFAULT_ROUTE, [link for link in links if link.default_routes])):
         for link in with_lower_links(found, links):
             dependents[link.name] = (*dependents.get(link.name, ()), label)
@@ -93,10 +111,13 @@ def dependents_by_link(links: Sequence[Link], routes: Sequence[SshRoute]) -> dic
 
 
 def uses_link(link: Link, label: str, routes: Iterable[SshRoute]) -> bool:
-    """Whether one of the connections with this label has its local address on a link, or leaves by it."""
+    """Whether one of the connections with this label has its local address on a link, or leaves by
+    it."""
     addresses = {one.address for one in link.addresses}
     matching = [route for route in routes if route.label == label]
-    return any(route.address in addresses or route.return_ifindex == link.ifindex for route in matching)
+    return any(
+        route.address in addresses or route.return_ifindex == link.ifindex for route in matching
+    )
 
 
 def with_lower_links(users: Iterable[Link], links: Sequence[Link]) -> list[Link]:

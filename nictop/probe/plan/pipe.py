@@ -1,8 +1,8 @@
 """Reports to the probe from a process that reads a plan, or changes the host: JSON lines in a pipe.
 
-``line`` is one `records.ChangeLine` for the watching side; ``undo`` (an `undo_guard.UndoRecord`) and ``processes`` that
-make the change are for the probe; ``keeping`` is for the watcher; ``end`` marks the last line. Writing never blocks for
-long, and errors are ignored when the probe has ended.
+``line`` is one `records.ChangeLine` for the watching side; ``undo`` (an `undo_guard.UndoRecord`)
+and ``processes`` that make the change are for the probe; ``keeping`` is for the watcher; ``end``
+marks the last line. Writing never blocks for long, and errors are ignored when the probe has ended.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ MAX_FINAL_TEXT_CHARS = 500
 
 
 class ReportPipe:
-    """Lines to the probe, if it still runs, and before it to the `watcher` of a guard. A line that cannot be written
-    within the timeout is dropped."""
+    """Lines to the probe, if it still runs, and before it to the `watcher` of a guard. A line that
+    cannot be written within the timeout is dropped."""
 
     def __init__(self, descriptor: int, name: str, watcher: int | None = None) -> None:
         self._name = name
@@ -31,9 +31,10 @@ class ReportPipe:
         self.send({"line": self._line(kind, text, fields)})
 
     def finish(self, kind: str, text: str = "", **fields: object) -> None:
-        """Send the last line. Its text and ``end`` are one atomic write: a process killed before it has not kept the
-        change, one killed after it has reported so. Killed between the watcher, which is told first, and the probe,
-        which then rolls back, it has not kept the change either."""
+        """Send the last line. Its text and ``end`` are one atomic write: a process killed before it
+        has not kept the change, one killed after it has reported so. Killed between the watcher,
+        which is told first, and the probe, which then rolls back, it has not kept the change
+        either."""
         self.send({"end": True, "line": self._line(kind, text[:MAX_FINAL_TEXT_CHARS], fields)})
 
     def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:
@@ -78,7 +79,8 @@ class LineOutput:
 
 
 def is_pipe_closed(descriptor: int) -> bool:
-    """Whether the other end of a pipe is closed: then the process id may belong to another process by now."""
+    """Whether the other end of a pipe is closed: then the process id may belong to another process
+    by now."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

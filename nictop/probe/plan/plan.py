@@ -1,7 +1,9 @@
-"""What a change would do to this host: actions → values before and after, undo, and what it may interrupt.
+"""What a change would do to this host: actions → values before and after, undo, and what it may
+interrupt.
 
-Reads the host and changes nothing. Yields a `ChangePlan`. Its fingerprint is a digest of the actions and of all values
-they would replace; it shows whether the host is still as it was when the plan was shown.
+Reads the host and changes nothing. Yields a `ChangePlan`. Its fingerprint is a digest of the
+actions and of all values they would replace; it shows whether the host is still as it was when the
+plan was shown.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from dataclasses import dataclass, field
 
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.plan import lifelines
-from nictop.probe.plan.current_state import Roots, State, as_text, equal, read_ifindex, read_state, target_state
+from nictop.probe.plan.current_state import (
+    Roots,
+    State,
+    as_text,
+    equal,
+    read_ifindex,
+    read_state,
+    target_state,
+)
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.ifindexes import link_names, read_ifindexes
@@ -35,7 +45,8 @@ class ChangePlan:
     actions: tuple[PlannedAction, ...]
     """One for each operation."""
     undo: tuple[tuple[str, ...], ...]
-    """Actions in execution order, for everything that NetworkManager's checkpoint does not restore."""
+    """Actions in execution order, for everything that NetworkManager's checkpoint does not
+    restore."""
     fingerprint: str
     needs_second_yes: bool
     subjects: tuple[str, ...]
@@ -71,7 +82,8 @@ class PlannedOperation:
 
 
 def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
-    """Raises ValueError with a sentence: not allowed, not possible on this host, or not understood."""
+    """Raises ValueError with a sentence: not allowed, not possible on this host, or not
+    understood."""
     if not 0 < len(actions) <= MAX_ACTIONS:
         raise ValueError(f"a change must have 1 to {MAX_ACTIONS} actions")
     operations = [parse_action(words) for words in actions]
@@ -84,13 +96,24 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
             planned.append(PlannedOperation(operation))
         else:
             planned.append(read_operation(operation, planned, links, roots))
-    read_networkmanager_part([one for one in planned if one.operation.uses_networkmanager], links, roots)
+    read_networkmanager_part(
+        [one for one in planned if one.operation.uses_networkmanager], links, roots
+    )
     planned_actions = tuple(planned_action(one, dependents) for one in planned)
-    touched = [name for one in planned if one.operation.kind not in NON_DISRUPTIVE_KINDS for name in one.links]
-    undo = tuple(dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.kernel_undo)))
+    touched = [
+        name
+        for one in planned
+        if one.operation.kind not in NON_DISRUPTIVE_KINDS
+        for name in one.links
+    ]
+    undo = tuple(
+        dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.kernel_undo))
+    )
     names = {name for one in planned for name in (one.operation.interface, *one.links) if name}
     ifindexes = read_ifindexes(sorted(names | link_names(undo)))
-    digest = json.dumps([ifindexes, *([one.words, one.before, one.undo] for one in planned_actions)])
+    digest = json.dumps(
+        [ifindexes, *([one.words, one.before, one.undo] for one in planned_actions)]
+    )
     return ChangePlan(
         tuple(operations),
         planned_actions,
@@ -103,20 +126,27 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
 
 
 def refuse_repetitions(operations: Iterable[Operation]) -> None:
-    """Raises ValueError when two actions set the same setting: their undo would depend on the order."""
+    """Raises ValueError when two actions set the same setting: their undo would depend on the
+    order."""
     seen = set()
     for one in operations:
         if one.uses_networkmanager:
             continue
         for key, _value in one.settings:
-            setting = (one.kind.partition(" add")[0].partition(" del")[0], one.subject, one.number, key)
+            setting = (
+                one.kind.partition(" add")[0].partition(" del")[0],
+                one.subject,
+                one.number,
+                key,
+            )
             if setting in seen:
                 raise ValueError(f"two actions set {key} of {one.subject}")
             seen.add(setting)
 
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:
-    """`lifelines.dependents_by_link` of all links, also counted for the physical function of each VF."""
+    """`lifelines.dependents_by_link` of all links, also counted for the physical function of each
+    VF."""
     dependents = lifelines.dependents_by_link(links, lifelines.read_ssh_routes(roots.proc))
     for name, labels in list(dependents.items()):
         for physical in lifelines.read_pf_interfaces(name, roots.sys):
@@ -136,21 +166,28 @@ def read_operation(
     except ValueError:
         if not is_created_by(operation, earlier):
             raise
-        return PlannedOperation(operation, {}, dict(operation.settings), (), touched, words, subject=operation.subject)
+        return PlannedOperation(
+            operation, {}, dict(operation.settings), (), touched, words, subject=operation.subject
+        )
     after = target_state(operation, before)
     try:
         undo = () if equal(before, after) else read_undo(operation, before, links, roots)
     except OSError as error:
-        raise ValueError(f"the values to restore {operation.subject} cannot be read: {error}") from None
-    return PlannedOperation(operation, before, after, undo, touched, words, subject=operation.subject)
+        raise ValueError(
+            f"the values to restore {operation.subject} cannot be read: {error}"
+        ) from None
+    return PlannedOperation(
+        operation, before, after, undo, touched, words, subject=operation.subject
+    )
 
 
 def is_created_by(operation: Operation, earlier: Iterable[PlannedOperation]) -> bool:
-    """Whether an earlier operation creates the object of this one: a queue by channels, a VF by their number. Then its
-    undo removes the object, too."""
+    """Whether an earlier operation creates the object of this one: a queue by channels, a VF by
+    their number. Then its undo removes the object, too."""
     maker = {"steering": "channels", "virtual function": "virtual functions"}.get(operation.kind)
     return any(
-        one.operation.kind == maker and operation.interface in (one.operation.interface, *one.links) for one in earlier
+        one.operation.kind == maker and operation.interface in (one.operation.interface, *one.links)
+        for one in earlier
     )
 
 
@@ -166,7 +203,9 @@ def interfaces_of(operation: Operation, roots: Roots) -> tuple[str, ...]:
     return ()
 
 
-def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequence[Link], roots: Roots) -> None:
+def read_networkmanager_part(
+    planned: Sequence[PlannedOperation], links: Sequence[Link], roots: Roots
+) -> None:
     """Fill in the NetworkManager operations. Raises ValueError."""
     if not planned:
         return
@@ -174,16 +213,28 @@ def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequenc
     from nictop.probe.plan.networkmanager.plan import describe
 
     for one, description in zip(planned, describe([one.operation for one in planned])):
-        one.before, one.after, one.subject = {"": description.before}, {"": description.after}, description.subject
-        one.links, one.disturbs, one.persistent = description.links, description.disturbs, description.persistent
+        one.before, one.after, one.subject = (
+            {"": description.before},
+            {"": description.after},
+            description.subject,
+        )
+        one.links, one.disturbs, one.persistent = (
+            description.links,
+            description.disturbs,
+            description.persistent,
+        )
         one.kernel_undo = read_kernel_undo(one.operation, description.links, links, roots)
 
 
-def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]) -> PlannedAction:
+def planned_action(
+    planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]
+) -> PlannedAction:
     """The record that is sent to the watching side."""
     used_by: tuple[str, ...] = ()
     if planned.operation.kind not in NON_DISRUPTIVE_KINDS:
-        used_by = tuple(f"{label} uses {name}" for name in planned.links for label in dependents.get(name, ()))
+        used_by = tuple(
+            f"{label} uses {name}" for name in planned.links for label in dependents.get(name, ())
+        )
     return PlannedAction(
         words=planned.operation.words,
         before=as_text(planned.before).strip() or "none",
@@ -196,12 +247,13 @@ def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, .
 
 
 def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
-    """Lock names, sorted, so that all changes take them in the same order. Links by ifindex, because a link may have
-    several names."""
+    """Lock names, sorted, so that all changes take them in the same order. Links by ifindex,
+    because a link may have several names."""
     subjects: set[str] = set()
     for one in planned:
         for name in one.links:
-            with contextlib.suppress(ValueError):  # a modem is a device of NetworkManager's, and no link
+            with contextlib.suppress(ValueError):
+                # a modem is a device of NetworkManager's, and no link
                 subjects.add(f"link {read_ifindex(name)}")
         if one.operation.uses_networkmanager:
             subjects.add("networkmanager")

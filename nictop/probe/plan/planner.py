@@ -1,8 +1,8 @@
 """Answer requests for the plan of a change. Reads only, in every probe.
 
-Takes `records.ChangeRequest`s and sends `records.ChangeLine`s, one plan at a time. A child reads it, because a driver
-may hang in any read. Every other step is refused here: what makes a change is in `nictop.probe.changes`, which only a
-probe with ``--allow-changes`` has.
+Takes `records.ChangeRequest`s and sends `records.ChangeLine`s, one plan at a time. A child reads
+it, because a driver may hang in any read. Every other step is refused here: what makes a change is
+in `nictop.probe.changes`, which only a probe with ``--allow-changes`` has.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     CheckPlan = Callable[[ChangePlan], None]
 
 READ_ONLY_TEXT = "changes are disabled: nictop was started without --allow-changes"
-PLAN_TIMEOUT = 20.0
-"""Seconds to read the plan of a change."""
+PLAN_TIMEOUT = 50.0
+"""Seconds to read the plan of a change: on a slow host each nmcli takes some. Less than nictop
+waits for the reply (`changes.events.ChangeTimeouts`)."""
 CLOSE_TIMEOUT = 2.0
 """Seconds that a probe that is ending waits for a child it has killed."""
 READ_BYTES = 64 * 1024
@@ -53,9 +54,10 @@ class PlanChild:
 
 
 class Planner:
-    """All plans of one probe. `report` takes the fields of one `records.ChangeLine`; `check` raises ValueError for a
-    plan that is to be refused, in the child. Descriptors are registered with `poll`, and `handle_readable` must be
-    called when they are readable; `now` is CLOCK_MONOTONIC."""
+    """All plans of one probe. `report` takes the fields of one `records.ChangeLine`; `check` raises
+    ValueError for a plan that is to be refused, in the child. Descriptors are registered with
+    `poll`, and `handle_readable` must be called when they are readable; `now` is
+    CLOCK_MONOTONIC."""
 
     def __init__(
         self,
@@ -198,4 +200,9 @@ def report_plan(pipe: ReportPipe, command: ChangeCommand, roots: Roots, check: C
     except ValueError as error:
         pipe.finish("refused", str(error))
     else:
-        pipe.finish("prepared", plan=plan.actions, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes)
+        pipe.finish(
+            "prepared",
+            plan=plan.actions,
+            fingerprint=plan.fingerprint,
+            needs_second_yes=plan.needs_second_yes,
+        )

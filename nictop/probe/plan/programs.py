@@ -18,5 +18,7 @@ def find_program(name: str) -> str:
 
 def program_environment() -> dict[str, str]:
     """The environment of programs: of the user's only the address of the system bus."""
-    inherited = {name: os.environ[name] for name in ("DBUS_SYSTEM_BUS_ADDRESS",) if name in os.environ}
+    inherited = {
+        name: os.environ[name] for name in ("DBUS_SYSTEM_BUS_ADDRESS",) if name in os.environ
+    }
     return {"LC_ALL": "C", "PATH": ":".join(PROGRAM_DIRECTORIES), **inherited}

@@ -1,4 +1,5 @@
-"""Validate a change request: the object in a `records.Request` → `ChangeCommand`, or ValueError with a sentence. Pure.
+"""Validate a change request: the object in a `records.Request` → `ChangeCommand`, or ValueError
+with a sentence. Pure.
 
 Strict: a request that changes a host must be valid as a whole.
 """
@@ -38,7 +39,9 @@ class ChangeCommand:
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
             raise ValueError("keep_within is not a number of seconds")
         if not MIN_KEEP_WITHIN <= seconds <= MAX_KEEP_WITHIN:
-            raise ValueError(f"keep_within is not {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds")
+            raise ValueError(
+                f"keep_within is not {MIN_KEEP_WITHIN:g} to {MAX_KEEP_WITHIN:g} seconds"
+            )
         fingerprint, twice = request.get("fingerprint"), request.get("twice", False)
         if not isinstance(fingerprint, str) or not 0 < len(fingerprint) <= MAX_FINGERPRINT_CHARS:
             raise ValueError("fingerprint is not that of a prepared change")

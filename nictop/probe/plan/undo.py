@@ -1,7 +1,8 @@
 """The undo of an operation: the operation and the values before it → actions that restore them.
 
-Also reads what an operation changes beyond its own settings: masks of queues that are removed with their channels, MTUs
-of upper links. Raises ValueError with a sentence for changes that could not be undone.
+Also reads what an operation changes beyond its own settings: masks of queues that are removed with
+their channels, MTUs of upper links. Raises ValueError with a sentence for changes that could not be
+undone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ from nictop.probe.inventory.links.routes import (
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
 from nictop.probe.kernel.netlink import text as netlink_text
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG
-from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG, RTM_GETADDR, RTM_GETROUTE
+from nictop.probe.kernel.rtnetlink import (
+    IFA_ADDRESS,
+    IFA_FLAGS,
+    IFA_LOCAL,
+    IFADDRMSG,
+    RTM_GETADDR,
+    RTM_GETROUTE,
+)
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
 from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
@@ -32,16 +40,19 @@ from nictop.probe.records import Link, Unreadable
 
 IFA_LABEL, IFA_BROADCAST, IFA_RT_PRIORITY = 3, 4, 9
 FIRST_DAEMON_PROTOCOL = 4
-"""Of IFA_PROTO: below are those of the kernel, from here on those of programs such as keepalived."""
+"""Of IFA_PROTO: below are those of the kernel, from here on those of programs such as
+keepalived."""
 IPV6_MIN_MTU = 1280
 RTA_PREFSRC = 7
 
 UndoActions = tuple[tuple[str, ...], ...]
 
 
-def read_undo(operation: Operation, before: State, links: Sequence[Link], roots: Roots) -> UndoActions:
-    """Actions that restore `before`, in execution order. `links`: all links of the host. Raises ValueError and
-    OSError."""
+def read_undo(
+    operation: Operation, before: State, links: Sequence[Link], roots: Roots
+) -> UndoActions:
+    """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
+    ValueError and OSError."""
     kind, name = operation.kind, operation.interface
     settings = tuple(word for pair in before.items() for word in pair)
     if kind in ("rings", "features", "coalescing"):
@@ -77,7 +88,8 @@ def read_undo(operation: Operation, before: State, links: Sequence[Link], roots:
 
 
 def read_queue_steering(name: str, roots: Roots) -> UndoActions:
-    """Actions that restore all non-empty RPS, RFS and XPS settings: the kernel drops those of a removed queue."""
+    """Actions that restore all non-empty RPS, RFS and XPS settings: the kernel drops those of a
+    removed queue."""
     folder = f"/sys/class/net/{name}/queues"
     try:
         queues = sorted(os.listdir(roots.path(folder)))
@@ -93,15 +105,19 @@ def read_queue_steering(name: str, roots: Roots) -> UndoActions:
 
 
 def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) -> UndoActions:
-    """The kernel reduces the MTU of upper links with that of the lower one, and does not raise it again."""
+    """The kernel reduces the MTU of upper links with that of the lower one, and does not raise it
+    again."""
     name, wanted = operation.interface, int(operation.settings[0][1])
     index = read_ifindex(name)
     if wanted < IPV6_MIN_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
         raise ValueError(
-            f"an MTU below {IPV6_MIN_MTU} would remove the IPv6 addresses of {name}, which could not be restored"
+            f"an MTU below {IPV6_MIN_MTU} would remove the IPv6 addresses of {name}, which could "
+            f"not be restored"
         )
     stacked = (one for one in links if one.lower == index and one.lower_namespace is None)
-    upper = [one for one in stacked if one.kind != "veth" and one.mtu > wanted]  # IFLA_LINK of a veth is its peer
+    upper = [
+        one for one in stacked if one.kind != "veth" and one.mtu > wanted
+    ]  # IFLA_LINK of a veth is its peer
     others = [("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper]
     return ((*operation.words[:6], before["mtu"]), *others)
 
@@ -130,20 +146,26 @@ def read_bond_undo(operation: Operation, before: State) -> UndoActions:
     ((key, value),) = before.items()
     bond = read_link(operation.interface).bond
     if key == "miimon" and bond is not None and bond.arp_interval:
-        raise ValueError(f"miimon would turn off arp_interval of {operation.interface}, which could not be restored")
+        raise ValueError(
+            f"miimon would turn off arp_interval of {operation.interface}, which could not be "
+            f"restored"
+        )
     undo: UndoActions = ((*operation.words[:-1], value),)
     if key == "primary" and not value:
         undo = (("write", f"/sys/class/net/{operation.interface}/bonding/primary", ""),)
     if key == "active_slave" and not value:
         raise ValueError(f"{operation.interface} has no active port that could be restored")
     if key == "primary" and bond is not None and bond.active_port is not None:
-        undo = (*undo, (*operation.words[:-2], "active_slave", socket.if_indextoname(bond.active_port)))
+        undo = (
+            *undo,
+            (*operation.words[:-2], "active_slave", socket.if_indextoname(bond.active_port)),
+        )
     return undo
 
 
 def refuse_lost_routes(operation: Operation) -> None:
-    """Raises ValueError when deleting an address would remove routes or secondary addresses that adding it again does
-    not restore, or when it has a lifetime."""
+    """Raises ValueError when deleting an address would remove routes or secondary addresses that
+    adding it again does not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
     interface = ipaddress.ip_interface(text)
     matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
@@ -152,15 +174,21 @@ def refuse_lost_routes(operation: Operation) -> None:
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
         if "secondary" in one.flags and other.network == interface.network and other != interface:
-            raise ValueError(f"removing {text} would also remove its secondary address {one.address}")
+            raise ValueError(
+                f"removing {text} would also remove its secondary address {one.address}"
+            )
     for gateway, source in read_routes(name, interface.version):
-        if source == str(interface.ip) or (gateway is not None and ipaddress.ip_address(gateway) in interface.network):
-            raise ValueError(f"removing {text} would also remove a route of {name}, which could not be restored")
+        if source == str(interface.ip) or (
+            gateway is not None and ipaddress.ip_address(gateway) in interface.network
+        ):
+            raise ValueError(
+                f"removing {text} would also remove a route of {name}, which could not be restored"
+            )
 
 
 def read_address_options(operation: Operation) -> tuple[str, ...]:
-    """What the address of an operation has beside itself, as words of ``ip address add``. Raises ValueError for what
-    these cannot restore, and OSError."""
+    """What the address of an operation has beside itself, as words of ``ip address add``. Raises
+    ValueError for what these cannot restore, and OSError."""
     name, text = operation.interface, operation.settings[0][0]
     index, interface = read_ifindex(name), ipaddress.ip_interface(text)
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
@@ -169,20 +197,26 @@ def read_address_options(operation: Operation) -> tuple[str, ...]:
         parsed = parse_address(payload)
         if parsed is None or parsed[0] != index:
             continue
-        if (parsed[1].address, parsed[1].prefix_length) == (str(interface.ip), interface.network.prefixlen):
+        if (parsed[1].address, parsed[1].prefix_length) == (
+            str(interface.ip),
+            interface.network.prefixlen,
+        ):
             return address_options(payload, name, text)
     return ()
 
 
 def address_options(payload: bytes, name: str, text: str) -> tuple[str, ...]:
-    """The options of an RTM_NEWADDR, without those that the kernel sets without a word. Raises ValueError."""
+    """The options of an RTM_NEWADDR, without those that the kernel sets without a word. Raises
+    ValueError."""
     family, _, _, scope, _ = IFADDRMSG.unpack_from(payload)
     found = dict(iter_attributes(payload[IFADDRMSG.size :]))
     peer = found.get(IFA_ADDRESS)
     if peer is not None and found.get(IFA_LOCAL, peer) != peer:
         raise ValueError(f"{text} of {name} has the address of a peer, which could not be restored")
     if (number(found, IFA_PROTO) or 0) >= FIRST_DAEMON_PROTOCOL:
-        raise ValueError(f"{text} of {name} was set by a program that maintains it (address protocol)")
+        raise ValueError(
+            f"{text} of {name} was set by a program that maintains it (address protocol)"
+        )
     words: list[str] = []
     broadcast = internet_address(family, found.get(IFA_BROADCAST, b""))
     label = netlink_text(found.get(IFA_LABEL, b""))
@@ -204,8 +238,8 @@ def default_scope(text: str) -> int:
 
 
 def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
-    """(gateway, preferred source) of the routes over a link in all tables, without those of the kernel. Raises
-    OSError."""
+    """(gateway, preferred source) of the routes over a link in all tables, without those of the
+    kernel. Raises OSError."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     # before Linux 4.20 the kernel does not filter by link, hence the comparison below
     query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + pack_u32(RTA_OIF, read_ifindex(name))
@@ -225,12 +259,17 @@ def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
 
 
 def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> None:
-    """Raises ValueError unless the number of VFs changes from 0 to at most sriov_totalvfs. Its undo is 0."""
+    """Raises ValueError unless the number of VFs changes from 0 to at most sriov_totalvfs. Its undo
+    is 0."""
     (now,) = before.values()
     (_, wanted) = operation.settings[0]
     if now != "0":
-        raise ValueError(f"{operation.subject} already has {now} VFs: another number would remove them")
-    total = read_text(os.path.join(os.path.dirname(roots.path(operation.words[1])), "sriov_totalvfs"))
+        raise ValueError(
+            f"{operation.subject} already has {now} VFs: another number would remove them"
+        )
+    total = read_text(
+        os.path.join(os.path.dirname(roots.path(operation.words[1])), "sriov_totalvfs")
+    )
     maximum = parse_integer(total) if isinstance(total, str) else None
     if maximum is None or int(wanted) > maximum:
         raise ValueError(f"{operation.subject} supports {maximum or 0} VFs")

@@ -1,17 +1,26 @@
 """Command line of the probe: words → `ProbeOptions`. Pure.
 
-``--interval S`` (0.1 to 60), ``--eager`` (second reading soon after the first, for early rates), ``--parts`` (send
-parts of the first inventory before it is complete), ``--once`` (hello, counters, inventory, counters, end),
-``--heartbeat S`` (end after so long without a request, because a broken network does not close stdin) and
-``--allow-changes`` (execute `records.ChangeRequest`s; without it the probe only reads).
+``--interval S`` (0.1 to 60), ``--eager`` (second reading soon after the first, for early rates),
+``--parts`` (send parts of the first inventory before it is complete), ``--once`` (hello, counters,
+inventory, counters, end), ``--heartbeat S`` (end after so long without a request, because a broken
+network does not close stdin) and ``--allow-changes`` (execute `records.ChangeRequest`s; without it
+the probe only reads).
 """
 
 from __future__ import annotations
 
 from nictop.probe.protocol.requests import clamped_interval
 
-USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat S] [--allow-changes]\n"
-BOOLEAN_OPTIONS = {"--once": "once", "--eager": "eager", "--parts": "parts", "--allow-changes": "allow_changes"}
+USAGE = (
+    b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat "
+    b"S] [--allow-changes]\n"
+)
+BOOLEAN_OPTIONS = {
+    "--once": "once",
+    "--eager": "eager",
+    "--parts": "parts",
+    "--allow-changes": "allow_changes",
+}
 
 
 class ProbeOptions:

@@ -1,9 +1,10 @@
-"""Byte code shared between children of a probe, so that later inventories need not compile what the first one did.
+"""Byte code shared between children of a probe, so that later inventories need not compile what the
+first one did.
 
-Used where the probe was sent as sources (`bootstrap`), because Python there has another byte code than the sender. Each
-inventory runs in a new child, which would compile the same modules again. Compiled code is stored in memory that the
-probe and its children share (anonymous mmap(2)): no descriptor that a child could have closed, and nothing is written
-to disk.
+Used where the probe was sent as sources (`bootstrap`), because Python there has another byte code
+than the sender. Each inventory runs in a new child, which would compile the same modules again.
+Compiled code is stored in memory that the probe and its children share (anonymous mmap(2)): no
+descriptor that a child could have closed, and nothing is written to disk.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 SHARED_BYTES = 4 * 1024 * 1024
 """Four times what all modules need; the kernel allocates only pages that are written."""
 LENGTH_BYTES = 8
-"""The length precedes the data and is written last: a child that is killed earlier leaves nothing."""
+"""The length precedes the data and is written last: a child that is killed earlier leaves
+nothing."""
 
 _shared: ByteCode | None = None
 
 
 class ByteCode:
-    """Created once, before the first fork. `compile_source` (path, source) compiles what is not stored yet."""
+    """Created once, before the first fork. `compile_source` (path, source) compiles what is not
+    stored yet."""
 
     def __init__(self, compile_source: Callable[[str, str], CodeType]) -> None:
         global _shared  # noqa: PLW0603
@@ -36,7 +39,8 @@ class ByteCode:
         except OSError:
             self._memory = None
         self._reader_pid = 0
-        """Process that has read `_stored`; each process reads it once, because others may have added more."""
+        """Process that has read `_stored`; each process reads it once, because others may have
+        added more."""
         self._stored: dict[str, bytes] = {}
         self._compiled: dict[str, bytes] = {}
         _shared = self

@@ -1,7 +1,7 @@
 """The first lines of a probe, its hello and first counters, with as little code as possible.
 
-A remote probe is sent in frames, and this module with its imports is the first one: the counters are sent while the
-other sources are still being received. Writes may block.
+A remote probe is sent in frames, and this module with its imports is the first one: the counters
+are sent while the other sources are still being received. Writes may block.
 """
 
 from __future__ import annotations
@@ -15,24 +15,38 @@ from nictop import __version__
 from nictop.probe.counters.reader import CounterReader
 
 PROTOCOL = 1
-"""`records.PROTOCOL`, repeated here because importing it would import `dataclasses` (3 MiB, 20 ms). A test compares
-them."""
+"""`records.PROTOCOL`, repeated here because importing it would import `dataclasses` (3 MiB, 20 ms).
+A test compares them."""
 
 
 def send_hello(descriptor: int, interval: float) -> CounterReader:
-    """Write a `Hello` and the first `Counters`; returns the reader that took them, whose files are open. Raises
-    OSError."""
+    """Write a `Hello` and the first `Counters`; returns the reader that took them, whose files are
+    open. Raises OSError."""
     counters = CounterReader()
-    for line in (encode_line("hello", hello(interval)), encode_line("counters", vars(counters.read()))):
+    for line in (
+        encode_line("hello", hello(interval)),
+        encode_line("counters", vars(counters.read())),
+    ):
         unwritten = memoryview(line)
         while unwritten:
             unwritten = unwritten[os.write(descriptor, unwritten) :]
     return counters
 
 
+class Encoded(str):
+    """A value that is JSON already: it is put into a line as it is."""
+
+
 def encode_line(kind: str, fields: dict[str, object]) -> bytes:
     """One line of the protocol."""
-    text = json.dumps({kind: fields}, separators=(",", ":"), ensure_ascii=False)
+    encoded = [name for name in fields if isinstance(fields[name], Encoded)]
+    plain = fields
+    if encoded:
+        plain = {name: fields[name] for name in fields if name not in encoded}
+    text = json.dumps({kind: plain}, separators=(",", ":"), ensure_ascii=False)
+    for name in encoded:  # before the braces that close the fields and the line
+        comma = "," if plain else ""
+        text = f'{text[:-2]}{comma}"{name}":{fields[name]}}}}}'
     # a host name that is not UTF-8 contains surrogates, which JSON readers refuse
     return text.encode("utf-8", "replace") + b"\n"
 

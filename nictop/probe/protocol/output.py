@@ -1,7 +1,8 @@
 """Output lines of the probe, written without blocking its loop.
 
-When the reader is slow, only counters are dropped, because the next ones supersede them. Other lines are dropped only
-when more than `MAX_BACKLOG_BYTES` bytes are waiting; `dropped` is set then, because the whole state must be sent again.
+When the reader is slow, only counters are dropped, because the next ones supersede them. Other
+lines are dropped only when more than `MAX_BACKLOG_BYTES` bytes are waiting; `dropped` is set then,
+because the whole state must be sent again.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class LineWriter:
         return bool(self._waiting)
 
     def write(self, line: bytes | bytearray, *, dispensable: bool = False) -> bool:
-        """Write `line`, or queue it for `flush`; False: it was dropped. Raises BrokenPipeError when the reader has
-        closed."""
+        """Write `line`, or queue it for `flush`; False: it was dropped. Raises BrokenPipeError when
+        the reader has closed."""
         if self._waiting:
             if dispensable:
                 return False
@@ -45,7 +46,8 @@ class LineWriter:
         return True
 
     def flush(self) -> None:
-        """Write as much as possible without blocking. Raises BrokenPipeError when the reader has closed."""
+        """Write as much as possible without blocking. Raises BrokenPipeError when the reader has
+        closed."""
         while self._waiting:
             line = self._waiting[0]
             try:
@@ -53,7 +55,9 @@ class LineWriter:
             except BlockingIOError:
                 return
             except OSError as error:  # also EIO of a closed terminal, ECONNRESET of a socket
-                raise BrokenPipeError(error.errno or errno.EPIPE, os.strerror(error.errno or errno.EPIPE)) from error
+                raise BrokenPipeError(
+                    error.errno or errno.EPIPE, os.strerror(error.errno or errno.EPIPE)
+                ) from error
             self._written += count
             if self._written == len(line):
                 self._size -= len(line)

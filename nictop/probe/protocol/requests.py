@@ -1,6 +1,7 @@
 """Requests to the probe: bytes from stdin → lines → fields of a `records.Request`.
 
-The sender may be a newer nictop, a person or a mistake: invalid fields are reported, and the others are used.
+The sender may be a newer nictop, a person or a mistake: invalid fields are reported, and the others
+are used.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 LINK_FIELDS: tuple[Literal["watch", "connections"], ...] = ("watch", "connections")
-BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = ("inventory", "machine", "recheck")
+BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = (
+    "inventory",
+    "machine",
+    "recheck",
+)
 OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
 MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
 """Seconds between two counters."""
@@ -59,8 +64,8 @@ class RequestLines:
 
 
 def take_lines(rest: bytearray, data: bytes) -> list[bytes]:
-    """The lines that `data` completes, without line ends; `rest` becomes what follows them. The work does not depend on
-    what was received before."""
+    """The lines that `data` completes, without line ends; `rest` becomes what follows them. The
+    work does not depend on what was received before."""
     first, *others = data.split(b"\n")
     rest += first
     if not others:
@@ -92,7 +97,11 @@ def parse_request(line: bytes) -> tuple[RequestFields, str]:
             fields["interval"] = seconds
     for list_name in LINK_FIELDS:
         links = request.get(list_name)
-        if isinstance(links, list) and len(links) <= MAX_WATCHED_LINKS and all(map(is_ifindex, links)):
+        if (
+            isinstance(links, list)
+            and len(links) <= MAX_WATCHED_LINKS
+            and all(map(is_ifindex, links))
+        ):
             fields[list_name] = links
         elif links is not None:
             problems.append(f"{list_name} is not a list of at most {MAX_WATCHED_LINKS} ifindexes")
@@ -117,8 +126,8 @@ def parse_request(line: bytes) -> tuple[RequestFields, str]:
 
 
 def clamped_interval(value: object) -> float | None:
-    """Seconds, limited to `MIN_COUNTER_INTERVAL` and `MAX_COUNTER_INTERVAL`; None when it is not a positive number
-    (NaN)."""
+    """Seconds, limited to `MIN_COUNTER_INTERVAL` and `MAX_COUNTER_INTERVAL`; None when it is not a
+    positive number (NaN)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         return None
     return float(min(max(value, MIN_COUNTER_INTERVAL), MAX_COUNTER_INTERVAL))

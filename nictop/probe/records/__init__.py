@@ -1,13 +1,15 @@
 """The records that a probe sends and receives, field by field; all parts of the program use them.
 
-Every record is a plain frozen dataclass. A JSON line has one record, ``{"counters": {...}}``, with its name as the only
-key (see `Line`). Values are those of the kernel; rates, topology and findings are derived by the reader of
-the line, so that an old recording profits from later improvements.
+Every record is a plain frozen dataclass. A JSON line has one record, ``{"counters": {...}}``, with
+its name as the only key (see `Line`). Values are those of the kernel; rates, topology and findings
+are derived by the reader of the line, so that an old recording profits from later improvements.
 
-Under each field: its unit and its source in the kernel. ``None`` means "there is none"; a value that exists but could
-not be read has a reason in the mapping `unreadable` of the same record, by field name.
+Under each field: its unit and its source in the kernel. ``None`` means "there is none"; a value
+that exists but could not be read has a reason in the mapping `unreadable` of the same record, by
+field name.
 
-Annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)`` works.
+Annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)``
+works.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from dataclasses import dataclass, field
 
 from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
-from nictop.probe.records.changes import MAX_KEEP_WITHIN, MIN_KEEP_WITHIN, ChangeLine, ChangeRequest, PlannedAction
+from nictop.probe.records.changes import (
+    MAX_KEEP_WITHIN,
+    MIN_KEEP_WITHIN,
+    ChangeLine,
+    ChangeRequest,
+    PlannedAction,
+)
 from nictop.probe.records.connections import Connection, Connections
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
@@ -30,6 +38,7 @@ from nictop.probe.records.counters import (
     VF_COUNTERS,
     Clock,
     Counters,
+    EventSource,
     Hello,
     LinkChange,
     MachineInterrupt,
@@ -37,7 +46,12 @@ from nictop.probe.records.counters import (
     Pong,
     Trouble,
 )
-from nictop.probe.records.devlink import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter
+from nictop.probe.records.devlink import (
+    DevlinkDevice,
+    DevlinkParameter,
+    DevlinkPort,
+    HealthReporter,
+)
 from nictop.probe.records.drops import DropFlow, DropGroup, DropReport
 from nictop.probe.records.ethtool import (
     Channels,
@@ -55,6 +69,7 @@ from nictop.probe.records.ethtool import (
     Rss,
 )
 from nictop.probe.records.filters import FilterCondition, FilterRule, PacketChain, PacketFilters
+from nictop.probe.records.guests import DhcpLease, GuestNic, HostedGuest
 from nictop.probe.records.links import (
     Address,
     Channel,
@@ -115,7 +130,7 @@ from nictop.probe.records.traffic import (
     TrafficTools,
 )
 from nictop.probe.records.tunnels import Tunnel, VethPeer
-from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, Unreadable
+from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, NOT_READ_YET, Unreadable
 
 __all__ = [
     "CHANNEL_COUNTERS",
@@ -125,6 +140,7 @@ __all__ = [
     "MAX_LINE_BYTES",
     "MIN_KEEP_WITHIN",
     "NOT_OFFERED_BY_ESXI",
+    "NOT_READ_YET",
     "PROTOCOL",
     "QUEUE_COUNTERS",
     "SOFTIRQS",
@@ -151,12 +167,14 @@ __all__ = [
     "DevlinkDevice",
     "DevlinkParameter",
     "DevlinkPort",
+    "DhcpLease",
     "DriverInfo",
     "DropFlow",
     "DropGroup",
     "DropReport",
     "Eee",
     "Ethtool",
+    "EventSource",
     "Feature",
     "Fec",
     "FilterChain",
@@ -165,8 +183,10 @@ __all__ = [
     "Firewalls",
     "ForwardingEntry",
     "GeneratorFloor",
+    "GuestNic",
     "HealthReporter",
     "Hello",
+    "HostedGuest",
     "IcmpError",
     "Interrupt",
     "Inventory",
@@ -241,10 +261,12 @@ __all__ = [
 ]
 
 PROTOCOL = 1
-"""Incremented when the meaning of a field changes, not for new fields (readers ignore unknown ones)."""
+"""Incremented when the meaning of a field changes, not for new fields (readers ignore unknown
+ones)."""
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
-"""Bytes. A longer line is rejected by the reader; 200 links with 64 queues each need less than 2 MiB."""
+"""Bytes. A longer line is rejected by the reader; 200 links with 64 queues each need less than 2
+MiB."""
 
 
 @dataclass(frozen=True)
@@ -284,17 +306,25 @@ class Inventory:
     messages: tuple[KernelMessage, ...] | None = None
     """Oldest first; None: not readable, the reason is in `unreadable`."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager, configuration, …"""
+    """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager,
+    configuration, …"""
     pending: tuple[str, ...] = ()
-    """Sources that have not been read yet, also in `unreadable`; another inventory with them follows."""
+    """Sources that have not been read yet, also in `unreadable`; another inventory with them
+    follows."""
     devlink: tuple[DevlinkDevice, ...] = ()
     lldp: dict[int, tuple[LldpNeighbour, ...]] = field(default_factory=dict)
-    """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are in its devices."""
+    """ifindex → neighbours that lldpd or systemd-networkd has received; those of NetworkManager are
+    in its devices."""
     routing: Routing | None = None
     """None: not read, as in older recordings."""
     filters: PacketFilters = field(default_factory=PacketFilters)
     restriction: Restriction | None = None
     """None: the probe does not run as root, or in older recordings."""
+    guests: tuple[HostedGuest, ...] | None = None
+    """Running ones first, by name. None: not read, as in older recordings; ESXi has other
+    records."""
+    leases: tuple[DhcpLease, ...] = ()
+    """Of DHCP servers of this host."""
 
 
 @dataclass(frozen=True)
@@ -328,14 +358,17 @@ class Request:
     machine: bool | None = None
     """True: from now on every `Counters` has the whole of /proc/interrupts; False: no longer."""
     recheck: bool | None = None
-    """True: from now on check every few seconds for changes that cause no event, as far as that is cheap, because
-    findings depend on them; False: no longer."""
+    """True: from now on check every few seconds for changes that cause no event, as far as that is
+    cheap, because findings depend on them; False: no longer."""
     ping: int | None = None
-    """Reply with a `Pong` of this number. For a probe with ``--heartbeat`` every request is a heartbeat."""
+    """Reply with a `Pong` of this number. For a probe with ``--heartbeat`` every request is a
+    heartbeat."""
     traffic: TrafficRequest | None = None
     """Check, start or stop a traffic generator."""
     change: ChangeRequest | None = None
-    """Prepare, apply, confirm or undo a change of the host. A probe without ``--allow-changes`` only prepares."""
+    """Prepare, apply, confirm or undo a change of the host. A probe without ``--allow-changes``
+    only prepares."""
     connections: tuple[int, ...] | None = None
-    """ifindexes of a NIC and of the links above it: from now on a `Connections` with the `Counters`, but at most once a
-    second, and less often if that would use more than 5 % of a CPU. (): no longer."""
+    """ifindexes of a NIC and of the links above it: from now on a `Connections` with the
+    `Counters`, but at most once a second, and less often if that would use more than 5 % of a CPU.
+    (): no longer."""

@@ -12,7 +12,8 @@ class Bond:
     """Settings of a bond, and its active aggregator. RTM_GETLINK: IFLA_INFO_DATA, IFLA_BOND_*."""
 
     mode: str
-    """balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb or balance-alb. IFLA_BOND_MODE"""
+    """balance-rr, active-backup, balance-xor, broadcast, 802.3ad, balance-tlb or balance-alb.
+    IFLA_BOND_MODE"""
     active_port: int | None = None
     """ifindex; None: the mode has none, or no port is usable. IFLA_BOND_ACTIVE_SLAVE"""
     primary: int | None = None
@@ -33,7 +34,8 @@ class Bond:
     min_links: int | None = None
     """Ports of the active aggregator below which the bond has no carrier. IFLA_BOND_MIN_LINKS"""
     lacp_rate: str | None = None
-    """slow (30 s) or fast (1 s): interval of the LACPDUs that the partner is asked for. IFLA_BOND_AD_LACP_RATE"""
+    """slow (30 s) or fast (1 s): interval of the LACPDUs that the partner is asked for.
+    IFLA_BOND_AD_LACP_RATE"""
     lacp_active: bool | None = None
     """False: LACPDUs are not sent periodically. IFLA_BOND_AD_LACP_ACTIVE, Linux 5.15"""
     aggregator: int | None = None
@@ -44,12 +46,14 @@ class Bond:
     partner_key: int | None = None
     """Of the active aggregator. IFLA_BOND_AD_INFO_ACTOR_KEY, IFLA_BOND_AD_INFO_PARTNER_KEY"""
     partner: str | None = None
-    """MAC address of its partner; 00:00:00:00:00:00: no LACPDU was received. IFLA_BOND_AD_INFO_PARTNER_MAC"""
+    """MAC address of its partner; 00:00:00:00:00:00: no LACPDU was received.
+    IFLA_BOND_AD_INFO_PARTNER_MAC"""
 
 
 @dataclass(frozen=True)
 class LacpEnd:
-    """One end of an LACP port. /proc/net/bonding/BOND: "details actor lacp pdu", "details partner lacp pdu"."""
+    """One end of an LACP port. /proc/net/bonding/BOND: "details actor lacp pdu", "details partner
+    lacp pdu"."""
 
     system: str
     """MAC address; 00:00:00:00:00:00: no LACPDU was received."""
@@ -63,28 +67,31 @@ class LacpEnd:
 
 @dataclass(frozen=True)
 class BondPort:
-    """State of a port of a bond. RTM_GETLINK: IFLA_INFO_SLAVE_DATA, IFLA_BOND_SLAVE_*; /proc/net/bonding/BOND."""
+    """State of a port of a bond. RTM_GETLINK: IFLA_INFO_SLAVE_DATA, IFLA_BOND_SLAVE_*;
+    /proc/net/bonding/BOND."""
 
     active: bool
-    """False: backup, the port receives nothing for the bond and sends nothing. IFLA_BOND_SLAVE_STATE"""
+    """False: backup, the port receives nothing for the bond and sends nothing.
+    IFLA_BOND_SLAVE_STATE"""
     mii_status: str
-    """up, going down, down or going back (the two between: in downdelay or updelay). IFLA_BOND_SLAVE_MII_STATUS"""
+    """up, going down, down or going back (the two between: in downdelay or updelay).
+    IFLA_BOND_SLAVE_MII_STATUS"""
     link_failures: int | None = None
     """Since it was added to the bond. IFLA_BOND_SLAVE_LINK_FAILURE_COUNT"""
     aggregator: int | None = None
     """802.3ad: id. IFLA_BOND_SLAVE_AD_AGGREGATOR_ID"""
     actor_state: int | None = None
     partner_state: int | None = None
-    """802.3ad: port state bits of IEEE 802.1AX 6.4.2.3, from bit 0: activity, short timeout, aggregation,
-    synchronization, collecting, distributing, defaulted, expired. IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE,
-    IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE"""
+    """802.3ad: port state bits of IEEE 802.1AX 6.4.2.3, from bit 0: activity, short timeout,
+    aggregation, synchronization, collecting, distributing, defaulted, expired.
+    IFLA_BOND_SLAVE_AD_ACTOR_OPER_PORT_STATE, IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE"""
     actor: LacpEnd | None = None
     partner: LacpEnd | None = None
     """802.3ad; needs CAP_NET_ADMIN."""
     actor_churn: str | None = None
     partner_churn: str | None = None
-    """802.3ad: none, monitoring (the first 60 s) or churned (not in sync after them). IFLA_BOND_SLAVE_AD_CHURN_*, or
-    /proc/net/bonding."""
+    """802.3ad: none, monitoring (the first 60 s) or churned (not in sync after them).
+    IFLA_BOND_SLAVE_AD_CHURN_*, or /proc/net/bonding."""
     actor_churns: int | None = None
     partner_churns: int | None = None
     """How often it was churned."""
@@ -93,7 +100,8 @@ class BondPort:
 
 @dataclass(frozen=True)
 class TeamPort:
-    """A port of a team. Generic netlink, family team: TEAM_CMD_PORT_LIST_GET and options of the port."""
+    """A port of a team. Generic netlink, family team: TEAM_CMD_PORT_LIST_GET and options of the
+    port."""
 
     ifindex: int
     has_link: bool
@@ -105,7 +113,8 @@ class TeamPort:
 
 @dataclass(frozen=True)
 class Team:
-    """A team. Generic netlink, family team: TEAM_CMD_OPTIONS_GET. Its LACP state is known to teamd only."""
+    """A team. Generic netlink, family team: TEAM_CMD_OPTIONS_GET. Its LACP state is known to teamd
+    only."""
 
     mode: str | None = None
     """roundrobin, activebackup, loadbalance, broadcast or random. Option mode"""

@@ -14,7 +14,8 @@ class BridgePort:
     cost: int | None = None
     """STP path cost."""
     designated_bridge: str | None = None
-    """MAC address of the bridge that STP has chosen for the segment of this port; its own: this bridge."""
+    """MAC address of the bridge that STP has chosen for the segment of this port; its own: this
+    bridge."""
     hairpin: bool = False
     """Frames may leave by the port that they came from. IFLA_BRPORT_MODE"""
     guard: bool = False
@@ -32,7 +33,8 @@ class BridgePort:
 
 @dataclass(frozen=True)
 class BridgeVlan:
-    """VLANs of a port or of the bridge itself. RTM_GETLINK with AF_BRIDGE: struct bridge_vlan_info"""
+    """VLANs of a port or of the bridge itself. RTM_GETLINK with AF_BRIDGE: struct
+    bridge_vlan_info"""
 
     first: int
     last: int

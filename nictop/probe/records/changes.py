@@ -1,8 +1,8 @@
 """Changes of a host: requests to a probe, and its replies.
 
-A probe that was not started with ``--allow-changes`` refuses every step but "prepare". An action is an argument vector,
-never a shell command: a program of an allow-list with arguments (``("ip", "link", "set", "dev", "ens4", "mtu",
-"9000")``), or ``("write", PATH, TEXT)``.
+A probe that was not started with ``--allow-changes`` refuses every step but "prepare". An action is
+an argument vector, never a shell command: a program of an allow-list with arguments (``("ip",
+"link", "set", "dev", "ens4", "mtu", "9000")``), or ``("write", PATH, TEXT)``.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ MIN_KEEP_WITHIN, MAX_KEEP_WITHIN = 5.0, 600.0
 
 @dataclass(frozen=True)
 class ChangeRequest:
-    """One step of one change. A probe replies with `ChangeLine`s of the same id, and makes one change at a time."""
+    """One step of one change. A probe replies with `ChangeLine`s of the same id, and makes one
+    change at a time."""
 
     id: str
     """Chosen by the requester: printable ASCII, 1 to 64 characters."""
     step: Literal["prepare", "apply", "keep", "undo"]
-    """prepare: report what would be changed, without a change. apply: make the change, and undo it unless confirmed in
-    time. keep: confirm the change. undo: undo it now."""
+    """prepare: report what would be changed, without a change. apply: make the change, and undo it
+    unless confirmed in time. keep: confirm the change. undo: undo it now."""
     actions: tuple[tuple[str, ...], ...] = ()
     """prepare and apply: in the order of execution; they are undone in reverse order."""
     keep_within: float = 30.0
-    """apply: seconds from "applied" until the host undoes the change if it is not confirmed, `MIN_KEEP_WITHIN`
-    to `MAX_KEEP_WITHIN`."""
+    """apply: seconds from "applied" until the host undoes the change if it is not confirmed,
+    `MIN_KEEP_WITHIN` to `MAX_KEEP_WITHIN`."""
     fingerprint: str = ""
     """apply: of the "prepared" line. Refused if the state of the host has changed since then."""
     twice: bool = False
@@ -45,27 +46,33 @@ class PlannedAction:
     after: str
     """In the same format."""
     undo: tuple[tuple[str, ...], ...]
-    """Actions that restore `before`, in order; empty: restored by NetworkManager's checkpoint, or nothing to change."""
+    """Actions that restore `before`, in order; empty: restored by NetworkManager's checkpoint, or
+    nothing to change."""
     subject: str
-    """Interface, ``irq 30``, profile or setting. Text of the host: must be sanitized for a terminal."""
+    """Interface, ``irq 30``, profile or setting. Text of the host: must be sanitized for a
+    terminal."""
     persistent: bool = False
     """It remains after a reboot of the host."""
     disturbs: tuple[str, ...] = ()
-    """What it may interrupt, as sentences without a full stop: ``resets ens256: short traffic interruption``, ``the
-    default route uses ens192``, ``this SSH connection uses ens192``, ``an SSH connection uses ens192`` (of another
-    user, or one that is not in the environment of the probe)."""
+    """What it may interrupt, as sentences without a full stop: ``resets ens256: short traffic
+    interruption``, ``the default route uses ens192``, ``this SSH connection uses ens192``, ``an SSH
+    connection uses ens192`` (of another user, or one that is not in the environment of the
+    probe)."""
 
 
 @dataclass(frozen=True)
 class ChangeLine:
-    """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or "applying", "applied"
-    and then "kept", or "undoing" and "undone". "failed" has the error in `text`, and is followed by "undoing" and
-    "undone" unless the text names what could not be undone."""
+    """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or
+    "applying", "applied" and then "kept", or "undoing" and "undone". "failed" has the error in
+    `text`, and is followed by "undoing" and "undone" unless the text names what could not be
+    undone."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
-    kind: Literal["prepared", "refused", "applying", "applied", "kept", "undoing", "undone", "failed"]
+    kind: Literal[
+        "prepared", "refused", "applying", "applied", "kept", "undoing", "undone", "failed"
+    ]
     """applied, undone: the state has been read back from the host and is as planned."""
     text: str = ""
     """A sentence: the reason why it was refused, has failed or is undone."""
@@ -74,6 +81,7 @@ class ChangeLine:
     fingerprint: str = ""
     """prepared: digest of the actions and of the state of the host."""
     needs_second_yes: bool = False
-    """prepared: it affects the link of an SSH connection or of a default route, and must be confirmed twice."""
+    """prepared: it affects the link of an SSH connection or of a default route, and must be
+    confirmed twice."""
     deadline: float | None = None
     """applied: CLOCK_MONOTONIC of the host at which it undoes the change if it is not confirmed."""

@@ -1,4 +1,5 @@
-"""Records of the sockets that use a NIC, sent only while they are requested (`Request.connections`)."""
+"""Records of the sockets that use a NIC, sent only while they are requested
+(`Request.connections`)."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from nictop.probe.records.unreadable import Unreadable
 class Connection:
     """One TCP or UDP socket, by netlink sock_diag (struct inet_diag_msg, struct tcp_info).
 
-    None: this kernel does not report it; of numbers "since the previous reading" also: there is no previous reading.
+    None: this kernel does not report it; of numbers "since the previous reading" also: there is no
+    previous reading.
     """
 
     protocol: Literal["tcp", "udp"]
     state: str
-    """As ``ss`` names it: established, syn-sent, fin-wait-1, …; UDP: established (connected) or close."""
+    """As ``ss`` names it: established, syn-sent, fin-wait-1, …; UDP: established (connected) or
+    close."""
     local: str
     """Address, IPv4-mapped ones as IPv4; ``0.0.0.0`` and ``::``: any address (UDP)."""
     local_port: int
@@ -27,14 +30,16 @@ class Connection:
     cookie: int = 0
     """Identifies the socket on this host. idiag_cookie"""
     device: int = 0
-    """ifindex to which the socket is bound (SO_BINDTODEVICE, a VRF), or the zone of a link-local address; 0: none.
-    idiag_if"""
+    """ifindex to which the socket is bound (SO_BINDTODEVICE, a VRF), or the zone of a link-local
+    address; 0: none. idiag_if"""
     direction: Literal["both", "rx", "tx"] = "both"
     """What of it goes through the requested links; rx: it sends through another link."""
     output: int | None = None
-    """ifindex of the link through which it sends. RTM_GETROUTE; None: not looked up, or no route."""
+    """ifindex of the link through which it sends. RTM_GETROUTE; None: not looked up, or no
+    route."""
     sent: int | None = None
-    """Payload bytes acknowledged by the peer since the previous reading. tcpi_bytes_acked (Linux 4.1)"""
+    """Payload bytes acknowledged by the peer since the previous reading. tcpi_bytes_acked (Linux
+    4.1)"""
     received: int | None = None
     """Payload bytes received since the previous reading. tcpi_bytes_received (Linux 4.1)"""
     retransmitted: int | None = None
@@ -63,7 +68,8 @@ class Connection:
     send_queue: int | None = None
     """Bytes that are not acknowledged (TCP) or not sent (UDP) yet. idiag_wqueue"""
     drops: int | None = None
-    """UDP: packets dropped because the receive buffer was full, since the socket was created. SK_MEMINFO_DROPS"""
+    """UDP: packets dropped because the receive buffer was full, since the socket was created.
+    SK_MEMINFO_DROPS"""
     dropped: int | None = None
     """UDP: those since the previous reading."""
     inode: int = 0
@@ -72,10 +78,11 @@ class Connection:
     """User id of its owner. idiag_uid"""
     pid: int | None = None
     process: str | None = None
-    """comm of the process that has it open (/proc/PID/fd). None: unknown, see `Connections.owners`."""
+    """comm of the process that has it open (/proc/PID/fd). None: unknown, see
+    `Connections.owners`."""
     cgroup: str | None = None
-    """Path of the control group: of the process (/proc/PID/cgroup), else of the socket (INET_DIAG_CGROUP_ID, Linux
-    5.8, control groups v2)."""
+    """Path of the control group: of the process (/proc/PID/cgroup), else of the socket
+    (INET_DIAG_CGROUP_ID, Linux 5.8, control groups v2)."""
 
 
 @dataclass(frozen=True)
@@ -89,23 +96,27 @@ class Connections:
     seconds: float | None = None
     """Since the previous reading; None: this is the first one."""
     connections: tuple[Connection, ...] = ()
-    """TCP by bytes since the previous reading (the first time: since they were made), the most first; then UDP. Only as
-    many as `probe.counters.on_demand.connections` sends."""
+    """TCP by bytes since the previous reading (the first time: since they were made), the most
+    first; then UDP. Only as many as `probe.counters.on_demand.connections` sends."""
     tcp: int = 0
-    """TCP connections on these links, listed or not. Without listening sockets, and those that stay in the host."""
+    """TCP connections on these links, listed or not. Without listening sockets, and those that stay
+    in the host."""
     udp: int = 0
     """UDP sockets that use these links, or may use them."""
     ended: int = 0
-    """TCP connections of the previous reading that no longer exist: what they sent since then is not known."""
+    """TCP connections of the previous reading that no longer exist: what they sent since then is
+    not known."""
     sent: int | None = None
     """Payload bytes of all these connections since the previous reading, listed or not."""
     received: int | None = None
     link_sent: int | None = None
-    """Bytes sent by the NIC since the previous reading, with headers. IFLA_STATS_LINK_64 tx_bytes"""
+    """Bytes sent by the NIC since the previous reading, with headers. IFLA_STATS_LINK_64
+    tx_bytes"""
     link_received: int | None = None
     owners: Literal["complete", "pending", "partial"] = "partial"
-    """complete: a connection without `process` belongs to no process (kernel). pending: the search continues. partial:
-    not all processes may be read, the reason is in `unreadable` as ``process``."""
+    """complete: a connection without `process` belongs to no process (kernel). pending: the search
+    continues. partial: not all processes may be read, the reason is in `unreadable` as
+    ``process``."""
     took: float = 0.0
     """CPU seconds of this reading, without the search for processes."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

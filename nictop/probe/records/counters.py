@@ -1,8 +1,10 @@
-"""Records that are sent often: the hello of a probe, the counters of every interval, and events in between."""
+"""Records that are sent often: the hello of a probe, the counters of every interval, and events in
+between."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from nictop.probe.records.unreadable import Unreadable
 
@@ -28,9 +30,11 @@ class Hello:
     euid: int
     """Effective user id; 0: root."""
     boot_id: str
-    """/proc/sys/kernel/random/boot_id: new at every boot; counters of different boots must not be compared."""
+    """/proc/sys/kernel/random/boot_id: new at every boot; counters of different boots must not be
+    compared."""
     clock_ticks: int
-    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK); on an ESXi host of all counted times."""
+    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK); on an ESXi host of all counted
+    times."""
     monotonic: float
     """Seconds, CLOCK_MONOTONIC when the line was written."""
     wall: float
@@ -66,21 +70,42 @@ LINK_COUNTERS = (
     "rx_nohandler",
     "rx_otherhost_dropped",
 )
-"""Order of `Counters.links` values: struct rtnl_link_stats64 (linux/if_link.h). Older kernels send a shorter prefix.
-rx_bytes/tx_bytes count the Ethernet header but not preamble, FCS and gap, as ``ip -s link`` does."""
+"""Order of `Counters.links` values: struct rtnl_link_stats64 (linux/if_link.h). Older kernels send
+a shorter prefix. rx_bytes/tx_bytes count the Ethernet header but not preamble, FCS and gap, as ``ip
+-s link`` does."""
 
 
-CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
-"""Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks. guest is also
-counted in user, guest_nice in nice. idle and iowait may decrease (proc(5))."""
+CPU_TIMES = (
+    "user",
+    "nice",
+    "system",
+    "idle",
+    "iowait",
+    "irq",
+    "softirq",
+    "steal",
+    "guest",
+    "guest_nice",
+)
+"""Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks.
+guest is also counted in user, guest_nice in nice. idle and iowait may decrease (proc(5))."""
 
 
 QUEUE_COUNTERS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops")
-"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (without
-rx-alloc-fail)."""
+"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops
+(without rx-alloc-fail)."""
 
 
-VF_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "broadcast", "multicast", "rx_dropped", "tx_dropped")
+VF_COUNTERS = (
+    "rx_packets",
+    "tx_packets",
+    "rx_bytes",
+    "tx_bytes",
+    "broadcast",
+    "multicast",
+    "rx_dropped",
+    "tx_dropped",
+)
 """Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_*, reported by the physical function."""
 
 
@@ -91,14 +116,16 @@ class MachineInterrupt:
     label: str
     """``24``, ``NMI``, ``LOC``, …"""
     description: str
-    """The text after the counts: chip, trigger and actions, separated by single spaces; "" for lines without."""
+    """The text after the counts: chip, trigger and actions, separated by single spaces; "" for
+    lines without."""
     counts: dict[int, int]
     """CPU id → interrupts; CPUs without are left out. A single sum (ERR, MIS) is under CPU -1."""
 
 
 SOFTNET_COUNTERS = ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
-"""Order of `Counters.softnet` values: columns 1, 2, 3, 10 and 11 of /proc/net/softnet_stat, counted from one. Column 13
-is the CPU id (Linux 5.10; before, rows are the online CPUs in order). processed: packets through backlog or NAPI."""
+"""Order of `Counters.softnet` values: columns 1, 2, 3, 10 and 11 of /proc/net/softnet_stat, counted
+from one. Column 13 is the CPU id (Linux 5.10; before, rows are the online CPUs in order).
+processed: packets through backlog or NAPI."""
 
 
 SOFTIRQS = ("NET_TX", "NET_RX")
@@ -106,16 +133,19 @@ SOFTIRQS = ("NET_TX", "NET_RX")
 
 
 THREAD_TIMES = ("user", "system")
-"""Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat, USER_HZ."""
+"""Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat,
+USER_HZ."""
 
 
 VCPU_WAITS = ("ready", "costop")
-"""Order of `Counters.waits` values, ticks. ready: it could run, but no CPU of the hypervisor was free. costop: it was
-stopped until other virtual CPUs of its machine had caught up. ESXi: net-stats, ready and cstp."""
+"""Order of `Counters.waits` values, ticks. ready: it could run, but no CPU of the hypervisor was
+free. costop: it was stopped until other virtual CPUs of its machine had caught up. ESXi: net-stats,
+ready and cstp."""
 
 
 CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
-"""Order of `Counters.channels` values: files of a vmbus channel in sysfs; None: this kernel does not have the file."""
+"""Order of `Counters.channels` values: files of a vmbus channel in sysfs; None: this kernel does
+not have the file."""
 
 
 @dataclass(frozen=True)
@@ -128,36 +158,42 @@ class Counters:
     """ifindex → `LINK_COUNTERS`. RTM_GETSTATS, IFLA_STATS_LINK_64."""
     cpus: dict[int, tuple[int, ...]]
     """CPU id → `CPU_TIMES`; online CPUs only. /proc/stat."""
-    queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = field(default_factory=dict)
-    """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`).
-    None: the driver does not have this counter. (): kernel or driver have no queue counters. netdev family, qstats-get
-    with queue scope."""
+    queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = field(
+        default_factory=dict
+    )
+    """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links
+    (`Request.watch`). None: the driver does not have this counter. (): kernel or driver have no
+    queue counters. netdev family, qstats-get with queue scope."""
     driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
-    ETHTOOL_GSTATS."""
+    """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched
+    links. ETHTOOL_GSTATS."""
     interrupts: dict[int, dict[int, int]] = field(default_factory=dict)
-    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs without are left out.
-    /sys/kernel/irq/N/per_cpu_count (possible CPUs in order), else its line of /proc/interrupts (by header)."""
+    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs without are
+    left out. /sys/kernel/irq/N/per_cpu_count (possible CPUs in order), else its line of
+    /proc/interrupts (by header)."""
     softirqs: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs (columns: possible CPUs, named in the header)."""
+    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs (columns: possible CPUs, named in the
+    header)."""
     softnet: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """CPU id → `SOFTNET_COUNTERS`. /proc/net/softnet_stat."""
     threads: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads in `Inventory.threads`;
-    without threads that have ended, also if their id has been reused (start time)."""
+    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads in
+    `Inventory.threads`; without threads that have ended, also if their id has been reused (start
+    time)."""
     channels: dict[int, dict[int, tuple[int | None, ...]]] = field(default_factory=dict)
     """ifindex of a hv_netvsc link → vmbus channel id → `CHANNEL_COUNTERS`."""
     machine: tuple[MachineInterrupt, ...] | None = None
     """Every line of /proc/interrupts, only while requested (`Request.machine`)."""
     vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
-    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read at most
-    once a second, empty in the records in between."""
+    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST;
+    read at most once a second, empty in the records in between."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
     stack: dict[str, int] = field(default_factory=dict)
-    """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link; UdpInCsumErrors and
-    TcpInCsumErrors (/proc/net/snmp), only with a vxlan or geneve link; nf_conntrack_count, only with connection
-    tracking: as read at most a second before. The latter is a number of entries, not a counter."""
+    """IPReversePathFilter (/proc/net/netstat), only if rp_filter is strict on a link;
+    UdpInCsumErrors and TcpInCsumErrors (/proc/net/snmp), only with a vxlan or geneve link;
+    nf_conntrack_count, only with connection tracking: as read at most a second before. The latter
+    is a number of entries, not a counter."""
     waits: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Thread id of a virtual CPU → `VCPU_WAITS`. Only ESXi."""
 
@@ -174,7 +210,8 @@ class LinkChange:
     name: str
     """IFLA_IFNAME"""
     operstate: str
-    """Name of IFLA_OPERSTATE (RFC 2863): up, down, lowerlayerdown, dormant, testing, notpresent, unknown."""
+    """Name of IFLA_OPERSTATE (RFC 2863): up, down, lowerlayerdown, dormant, testing, notpresent,
+    unknown."""
     carrier: bool | None
     """IFLA_CARRIER; None while the link is administratively down (unknown to the kernel)."""
     flags: int
@@ -191,13 +228,40 @@ class Trouble:
     message: str
 
 
+EventSource = Literal[
+    "",
+    "link",
+    "address",
+    "default route",
+    "queueing discipline",
+    "routing rule",
+    "sysctl of a link",
+    "device",
+    "ethtool setting",
+    "devlink",
+    "kernel message",
+    "NetworkManager",
+    "gateway",
+    "configuration file",
+    "sysctl",
+    "packet steering",
+    "interrupt affinity",
+    "events were lost",
+    "nictop",
+]
+"""What an event was about, after which an inventory is taken; nictop: its own change of the host,
+"": not recorded."""
+
+
 @dataclass(frozen=True)
 class Outdated:
-    """Something was changed after the latest inventory was started, and could not be read for some seconds: the next
-    inventory waits for its turn, or is being taken."""
+    """An event was received after the latest inventory was started, and what it is about could not
+    be read for some seconds: the next inventory waits for its turn, or is being taken."""
 
     time: float
-    """Seconds, CLOCK_MONOTONIC of the probe's machine when the change was reported."""
+    """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
+    source: EventSource = ""
+    """Of the first such event."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +281,7 @@ class Clock:
     time: float
     """Seconds, CLOCK_MONOTONIC of nictop's machine at the time of the estimate."""
     offset: float
-    """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get the time on nictop's machine."""
+    """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get the time on
+    nictop's machine."""
     uncertainty: float
     """Maximum error of the offset in seconds: half of the shortest round trip."""

@@ -1,4 +1,5 @@
-"""Devlink instances: the embedded switch, ports with their functions, parameters and health reporters of a device."""
+"""Devlink instances: the embedded switch, ports with their functions, parameters and health
+reporters of a device."""
 
 from __future__ import annotations
 
@@ -51,14 +52,16 @@ class DevlinkPort:
     max_tx_rate: int | None = None
     """Bytes per second that the function may send, DEVLINK_ATTR_RATE_TX_MAX; 0: no limit."""
     min_tx_rate: int | None = None
-    """Bytes per second, share of the function when the port is full, DEVLINK_ATTR_RATE_TX_SHARE; 0: none."""
+    """Bytes per second, share of the function when the port is full, DEVLINK_ATTR_RATE_TX_SHARE; 0:
+    none."""
     rate_node: str = ""
     """DEVLINK_ATTR_RATE_PARENT_NODE_NAME: group whose rate it shares."""
 
 
 @dataclass(frozen=True)
 class DevlinkParameter:
-    """A parameter of a driver. DEVLINK_CMD_PARAM_GET; values as devlink(8) prints them: ``true``, ``16``, ``smfs``."""
+    """A parameter of a driver. DEVLINK_CMD_PARAM_GET; values as devlink(8) prints them: ``true``,
+    ``16``, ``smfs``."""
 
     name: str
     runtime: str | None = None
@@ -66,7 +69,8 @@ class DevlinkParameter:
     driverinit: str | None = None
     """In effect after ``devlink dev reload``."""
     permanent: str | None = None
-    """In the memory of the device, in effect after a reset. None: not in this configuration mode."""
+    """In the memory of the device, in effect after a reset. None: not in this configuration
+    mode."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,8 @@ class LinkSettings:
     """internal or external."""
     lanes: int | None = None
     supported: tuple[str, ...] = ()
-    """Link modes supported by the hardware: ``10000baseSR/Full`` (ETHTOOL_LINK_MODE_*, names from the string set)."""
+    """Link modes supported by the hardware: ``10000baseSR/Full`` (ETHTOOL_LINK_MODE_*, names from
+    the string set)."""
     advertised: tuple[str, ...] = ()
     partner: tuple[str, ...] = ()
     """Link modes advertised by the link partner."""
@@ -52,7 +53,8 @@ class LinkState:
 
 @dataclass(frozen=True)
 class Channels:
-    """Numbers of queues and their maxima. ethtool netlink: CHANNELS. None: the driver has no queues of this type."""
+    """Numbers of queues and their maxima. ethtool netlink: CHANNELS. None: the driver has no queues
+    of this type."""
 
     rx: int | None
     tx: int | None
@@ -91,12 +93,14 @@ class Feature:
     active: bool
     wanted: bool
     fixed: bool
-    """Cannot be changed: not supported by the hardware, or never changeable (ethtool prints [fixed])."""
+    """Cannot be changed: not supported by the hardware, or never changeable (ethtool prints
+    [fixed])."""
 
 
 @dataclass(frozen=True)
 class Rss:
-    """Receive side scaling. ethtool netlink: RSS (Linux 6.3), indirection table by ioctl before it."""
+    """Receive side scaling. ethtool netlink: RSS (Linux 6.3), indirection table by ioctl before
+    it."""
 
     indirection: tuple[int, ...]
     """Slot → receive queue. Empty: not reported by the driver."""
@@ -152,8 +156,8 @@ class Optics:
 
 @dataclass(frozen=True)
 class Module:
-    """The plugged-in transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs
-    root."""
+    """The plugged-in transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink:
+    MODULE_EEPROM; needs root."""
 
     kind: str
     """SFP, QSFP+, QSFP28, QSFP-DD, …"""
@@ -178,7 +182,8 @@ class Module:
 
 @dataclass(frozen=True)
 class Ethtool:
-    """What ethtool(8) shows of one link. For a part that is None the reason is in `unreadable`, by field name."""
+    """What ethtool(8) shows of one link. For a part that is None the reason is in `unreadable`, by
+    field name."""
 
     driver: DriverInfo | None = None
     settings: LinkSettings | None = None
@@ -186,16 +191,17 @@ class Ethtool:
     channels: Channels | None = None
     rings: Rings | None = None
     coalescing: dict[str, int] | None = None
-    """Names of ``ethtool -c`` (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver supports.
-    Microseconds, packets."""
+    """Names of ``ethtool -c`` (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the
+    driver supports. Microseconds, packets."""
     features: tuple[Feature, ...] | None = None
     rss: Rss | None = None
     pause: Pause | None = None
     fec: Fec | None = None
     eee: Eee | None = None
     udp_hash: tuple[str, ...] | None = None
-    """Fields by which UDP over IPv4 is distributed to the queues: addresses, ports, other. ETHTOOL_GRXFH. Only for
-    hv_netvsc, where with ports the fragments of a packet go to different queues; None: not requested."""
+    """Fields by which UDP over IPv4 is distributed to the queues: addresses, ports, other.
+    ETHTOOL_GRXFH. Only for hv_netvsc, where with ports the fragments of a packet go to different
+    queues; None: not requested."""
     private_flags: dict[str, bool] | None = None
     module: Module | None = None
     driver_counter_names: tuple[str, ...] | None = None

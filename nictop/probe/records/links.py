@@ -1,4 +1,5 @@
-"""Netdevs: addresses, routes, queues, queueing disciplines, and the VF settings of physical functions."""
+"""Netdevs: addresses, routes, queues, queueing disciplines, and the VF settings of physical
+functions."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Address:
     flags: tuple[str, ...]
     """permanent, tentative, dadfailed, deprecated, temporary, … (IFA_F_*)."""
     since_announced: float | None = None
-    """Seconds since a router advertisement set or renewed it; None: it is not from one, or the kernel does not tell.
-    IFA_PROTO: IFAPROT_KERNEL_RA (Linux 5.18); IFA_CACHEINFO: tstamp"""
+    """Seconds since a router advertisement set or renewed it; None: it is not from one, or the
+    kernel does not tell. IFA_PROTO: IFAPROT_KERNEL_RA (Linux 5.18); IFA_CACHEINFO: tstamp"""
 
 
 @dataclass(frozen=True)
@@ -44,24 +45,28 @@ class DefaultRoute:
 
 @dataclass(frozen=True)
 class SubnetRoute:
-    """The outgoing link of packets to a peer in the subnet of a link, if another link has the same subnet or a more
-    specific route to a part of it. RTM_GETROUTE, ``ip route get PEER from SOURCE``."""
+    """The outgoing link of packets to a peer in the subnet of a link, if another link has the same
+    subnet or a more specific route to a part of it. RTM_GETROUTE, ``ip route get PEER from
+    SOURCE``."""
 
     source: str
     """Address of the link with the subnet."""
     peer: str
-    """An address in the subnet, or in `narrower`, that is not one of this host: a gateway, or the first one."""
+    """An address in the subnet, or in `narrower`, that is not one of this host: a gateway, or the
+    first one."""
     ifindex: int | None
     """Outgoing link of packets with this source address; None: no route (unreachable, prohibit)."""
     unbound: int | None = None
     """The same for sockets that are not bound to an address."""
     narrower: str = ""
-    """``192.0.2.7/32``: the part of the subnet with a more specific route in the table main; "": the whole subnet."""
+    """``192.0.2.7/32``: the part of the subnet with a more specific route in the table main; "":
+    the whole subnet."""
 
 
 @dataclass(frozen=True)
 class VirtualFunction:
-    """Settings of the physical function for one VF. RTM_GETLINK with RTEXT_FILTER_VF: IFLA_VFINFO_LIST."""
+    """Settings of the physical function for one VF. RTM_GETLINK with RTEXT_FILTER_VF:
+    IFLA_VFINFO_LIST."""
 
     number: int
     address: str | None
@@ -90,14 +95,16 @@ class VirtualFunction:
 
 @dataclass(frozen=True)
 class Queue:
-    """One receive or transmit queue of a netdev. /sys/class/net/NAME/queues/ and the netdev family's queue-get."""
+    """One receive or transmit queue of a netdev. /sys/class/net/NAME/queues/ and the netdev
+    family's queue-get."""
 
     direction: Literal["rx", "tx"]
     number: int
     napi: int | None = None
     """Id of its NAPI instance (queue-get); None: not reported by kernel or driver."""
     xps_cpus: str | None = None
-    """tx: CPU mask in the format of the kernel (hexadecimal, 32 bits between commas); None: not settable (ENOENT)."""
+    """tx: CPU mask in the format of the kernel (hexadecimal, 32 bits between commas); None: not
+    settable (ENOENT)."""
     xps_receive_queues: str | None = None
     """tx: mask of receive queues, xps_rxqs."""
     rps_cpus: str | None = None
@@ -119,18 +126,21 @@ class Napi:
 
 @dataclass(frozen=True)
 class Channel:
-    """One vmbus channel of a hv_netvsc link: a queue of Hyper-V. /sys/bus/vmbus/devices/GUID/channels/N/."""
+    """One vmbus channel of a hv_netvsc link: a queue of Hyper-V.
+    /sys/bus/vmbus/devices/GUID/channels/N/."""
 
     id: int
     cpu: int | None
     """CPU that handles its interrupts."""
     queue: int | None = None
-    """Queue number, subchannel_id, the index of the channel in hv_netvsc. None: not reported by this kernel."""
+    """Queue number, subchannel_id, the index of the channel in hv_netvsc. None: not reported by
+    this kernel."""
 
 
 @dataclass(frozen=True)
 class Qdisc:
-    """A queueing discipline that delays, drops, changes or limits transmitted packets. RTM_GETQDISC, RTM_GETTCLASS"""
+    """A queueing discipline that delays, drops, changes or limits transmitted packets.
+    RTM_GETQDISC, RTM_GETTCLASS"""
 
     kind: str
     """netem, tbf, htb, hfsc, fq or cake."""
@@ -139,9 +149,11 @@ class Qdisc:
     parent: str | None = None
     """Class to which it is attached: ``1:10``, ``:1`` of a queue of mq; None: the root."""
     rate: int | None = None
-    """Maximum in bits per second; None: no limit. htb and hfsc: of the class with the highest limit (ceil, ul)."""
+    """Maximum in bits per second; None: no limit. htb and hfsc: of the class with the highest limit
+    (ceil, ul)."""
     overhead: int = 0
-    """Bytes that `rate` counts in addition to each packet with its Ethernet header (without preamble, FCS and gap)."""
+    """Bytes that `rate` counts in addition to each packet with its Ethernet header (without
+    preamble, FCS and gap)."""
     smallest: int = 0
     """Bytes; shorter packets count as this long."""
     per_flow: bool = False
@@ -160,16 +172,19 @@ class Qdisc:
     corrupt: float = 0.0
     """Shares of packets."""
     burst: int | None = None
-    """tbf: bytes that may be sent at once. None: not known, or a second bucket (peakrate) is set as well."""
+    """tbf: bytes that may be sent at once. None: not known, or a second bucket (peakrate) is set as
+    well."""
     limit: int | None = None
     """Size of its queue: packets (netem) or bytes (tbf)."""
     dropped: int | None = None
-    """Packets dropped since it was created, at the time of the inventory. TCA_STATS2: struct gnet_stats_queue"""
+    """Packets dropped since it was created, at the time of the inventory. TCA_STATS2: struct
+    gnet_stats_queue"""
 
 
 @dataclass(frozen=True)
 class TcAction:
-    """What a filter of tc does with the packets that it matches. Attributes of the action in RTM_NEWTFILTER"""
+    """What a filter of tc does with the packets that it matches. Attributes of the action in
+    RTM_NEWTFILTER"""
 
     kind: str
     """police, gact, mirred, bpf, …"""
@@ -210,7 +225,8 @@ class Link:
 
     ifindex: int
     name: str
-    """IFLA_IFNAME. May contain any byte except ``/`` and white space: must be sanitized for a terminal."""
+    """IFLA_IFNAME. May contain any byte except ``/`` and white space: must be sanitized for a
+    terminal."""
     type: int
     """ARPHRD_*: 1 Ethernet, 772 loopback, 32 InfiniBand."""
     flags: int
@@ -229,7 +245,8 @@ class Link:
     """IFLA_INFO_KIND: veth, bridge, tun, bond, vlan, vxlan, macvtap, …; None for hardware. On an
     ESXi host vswitch, vnic (port of a virtual machine) and vmknic."""
     details: dict[str, int | str | bool] = field(default_factory=dict)
-    """Some attributes of IFLA_INFO_DATA: vlan_id, vlan_protocol, vxlan_id, bond_mode, macvlan_mode, tun_type, …"""
+    """Some attributes of IFLA_INFO_DATA: vlan_id, vlan_protocol, vxlan_id, bond_mode, macvlan_mode,
+    tun_type, …"""
     carrier_changes: int | None = None
     """IFLA_CARRIER_CHANGES since the netdev was created."""
     min_mtu: int | None = None
@@ -246,7 +263,8 @@ class Link:
     lower: int | None = None
     """ifindex of the lower link, or of the veth peer. IFLA_LINK"""
     lower_namespace: int | None = None
-    """Id of the network namespace of the lower link (IFLA_LINK_NETNSID): `lower` is not an ifindex of this one."""
+    """Id of the network namespace of the lower link (IFLA_LINK_NETNSID): `lower` is not an ifindex
+    of this one."""
     qdisc: str | None = None
     """Root queueing discipline. IFLA_QDISC"""
     traffic_control: tuple[Qdisc, ...] = ()
@@ -265,12 +283,13 @@ class Link:
     promiscuity: int = 0
     """Number of users of promiscuous mode."""
     bus: str | None = None
-    """Bus of the parent device: pci, virtio, vmbus, xen, platform, usb; None: no device. IFLA_PARENT_DEV_BUS_NAME,
-    else sysfs."""
+    """Bus of the parent device: pci, virtio, vmbus, xen, platform, usb; None: no device.
+    IFLA_PARENT_DEV_BUS_NAME, else sysfs."""
     device: str | None = None
     """Name of the parent device on that bus: ``0000:02:00.0``, ``virtio2``, a vmbus GUID."""
     pci_address: str | None = None
-    """PCI function of this netdev: the parent device or an ancestor of it (virtio2 → 0000:03:00.0)."""
+    """PCI function of this netdev: the parent device or an ancestor of it (virtio2 →
+    0000:03:00.0)."""
     physical_port: str | None = None
     """phys_port_name: p0, pf0vf3 of a representor, …"""
     switch_id: str | None = None
@@ -280,7 +299,8 @@ class Link:
     addresses: tuple[Address, ...] = ()
     default_routes: tuple[DefaultRoute, ...] = ()
     subnet_routes: tuple[SubnetRoute, ...] = ()
-    """Only for links with a carrier that share a subnet with another such link, or have a more specific route to it."""
+    """Only for links with a carrier that share a subnet with another such link, or have a more
+    specific route to it."""
     virtual_functions: tuple[VirtualFunction, ...] = ()
     queues: tuple[Queue, ...] = ()
     """rx before tx, each by number."""
@@ -291,13 +311,15 @@ class Link:
     counters: tuple[int, ...] | None = None
     """`LINK_COUNTERS` at the time of the inventory (IFLA_STATS64)."""
     created: float | None = None
-    """Seconds, CLOCK_MONOTONIC, when udev first processed this netdev, after its driver was bound. None: at boot, or
-    unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED, /run/udev/data/nIFINDEX"""
+    """Seconds, CLOCK_MONOTONIC, when udev first processed this netdev, after its driver was bound.
+    None: at boot, or unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED,
+    /run/udev/data/nIFINDEX"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     bridge_port: BridgePort | None = None
     """Only ports of bridges."""
     bridge_vlans: tuple[BridgeVlan, ...] | None = None
-    """Ports of bridges and bridges: VLANs by ID. None: not read, or a kernel without bridge VLAN filtering."""
+    """Ports of bridges and bridges: VLANs by ID. None: not read, or a kernel without bridge VLAN
+    filtering."""
     bond: Bond | None = None
     """Only bonds."""
     bond_port: BondPort | None = None

@@ -10,7 +10,8 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class LldpNeighbour:
-    """What a neighbour announces about itself (IEEE 802.1AB; CDP). Texts are "" if it does not announce them."""
+    """What a neighbour announces about itself (IEEE 802.1AB; CDP). Texts are "" if it does not
+    announce them."""
 
     source: Literal["NetworkManager", "networkd", "lldpd", "listened"]
     """Who received it. listened: nictop did, on request."""
@@ -27,24 +28,28 @@ class LldpNeighbour:
     capabilities: tuple[str, ...] = ()
     """Enabled ones: bridge, router, station, … (IEEE 802.1AB table 8-4)."""
     pvid: int | None = None
-    """VLAN of frames without a tag: 802.1 Port VLAN ID; CDP: native VLAN. None: not announced, or 0 (not supported)."""
+    """VLAN of frames without a tag: 802.1 Port VLAN ID; CDP: native VLAN. None: not announced, or 0
+    (not supported)."""
     vlans: tuple[int, ...] = ()
     """802.1 VLAN Name: VLANs of the port that it announces, maybe not all of them."""
     max_frame: int | None = None
     """Bytes, with Ethernet header and FCS: 802.3 Maximum Frame Size."""
     aggregation: Literal["enabled", "capable", "no"] | None = None
-    """Link aggregation of the port: in an aggregation now, able to be, not able. None: not announced."""
+    """Link aggregation of the port: in an aggregation now, able to be, not able. None: not
+    announced."""
     aggregation_port: int | None = None
     """ifIndex of the aggregation at the neighbour."""
     ttl: int | None = None
     """Seconds for which a frame is valid."""
     age: float | None = None
-    """Seconds since its newest frame, at the time of the inventory or at the end of listening; None: not known."""
+    """Seconds since its newest frame, at the time of the inventory or at the end of listening;
+    None: not known."""
 
 
 @dataclass(frozen=True)
 class LldpListening:
-    """What was received while listening for LLDP and CDP on request: new frames only, or the end."""
+    """What was received while listening for LLDP and CDP on request: new frames only, or the
+    end."""
 
     links: tuple[int, ...]
     """ifindexes on which it listens."""

@@ -1,4 +1,5 @@
-"""Management of links: devices and profiles of NetworkManager, state of networkd, and configuration files.
+"""Management of links: devices and profiles of NetworkManager, state of networkd, and configuration
+files.
 
 Secrets are not requested: `Profile` is the reply to GetSettings, which does not contain them.
 """
@@ -33,7 +34,8 @@ class IpSettings:
 
 @dataclass(frozen=True)
 class Profile:
-    """A connection profile. org.freedesktop.NetworkManager.Settings.Connection: properties and GetSettings."""
+    """A connection profile. org.freedesktop.NetworkManager.Settings.Connection: properties and
+    GetSettings."""
 
     path: str
     """D-Bus object path, ``/org/freedesktop/NetworkManager/Settings/3``."""
@@ -47,17 +49,20 @@ class Profile:
     unsaved: bool
     """The copy in memory differs from that on disk, or there is none on disk. Property Unsaved."""
     generated: bool
-    """Created by NetworkManager (NM_GENERATED, 0x2): "Wired connection 1", those of lo and external configuration."""
+    """Created by NetworkManager (NM_GENERATED, 0x2): "Wired connection 1", those of lo and external
+    configuration."""
     volatile: bool
     """Deleted when its device disconnects (VOLATILE, 0x4)."""
     external: bool
     """Describes a configuration made by another program (EXTERNAL, 0x8)."""
     nm_generated_default: bool = False
-    """Created because no profile matched ("auto-default"): generated, but neither volatile nor external."""
+    """Created because no profile matched ("auto-default"): generated, but neither volatile nor
+    external."""
     interface_name: str | None = None
     """``connection.interface-name``; None: any."""
     mac_address: str | None = None
-    """``802-3-ethernet.mac-address``, lower case with colons; compared with the permanent address."""
+    """``802-3-ethernet.mac-address``, lower case with colons; compared with the permanent
+    address."""
     mac_address_denylist: tuple[str, ...] = ()
     cloned_mac_address: str | None = None
     """An address or random, stable, preserve, permanent."""
@@ -75,11 +80,13 @@ class Profile:
     multi_connect: int = 0
     """0 default (single), 1 single, 2 manual-multiple, 3 multiple."""
     timestamp: int = 0
-    """Seconds since the epoch when it was last active; 0: never. Of equal priorities the latest is used."""
+    """Seconds since the epoch when it was last active; 0: never. Of equal priorities the latest is
+    used."""
     permissions: tuple[str, ...] = ()
     """Users who may use it; empty: all."""
     controller: str | None = None
-    """``connection.controller`` (formerly master): UUID or interface name of the bond, bridge or team."""
+    """``connection.controller`` (formerly master): UUID or interface name of the bond, bridge or
+    team."""
     port_type: str | None = None
     ipv4: IpSettings = field(default_factory=lambda: IpSettings("disabled"))
     ipv6: IpSettings = field(default_factory=lambda: IpSettings("disabled"))
@@ -92,7 +99,8 @@ class Profile:
     """``ethtool.*``: channels-combined, ring-rx, feature-tso (0 or 1), coalesce-rx-usecs, …"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     lldp: int = -1
-    """``connection.lldp``: 1 receives LLDP, 0 does not, -1 default (0, unless NetworkManager.conf sets another)."""
+    """``connection.lldp``: 1 receives LLDP, 0 does not, -1 default (0, unless NetworkManager.conf
+    sets another)."""
 
 
 @dataclass(frozen=True)
@@ -104,15 +112,16 @@ class ManagedDevice:
     type: int
     """NM_DEVICE_TYPE_*: 1 Ethernet, 32 loopback, …"""
     state: int
-    """NM_DEVICE_STATE_*: 10 unmanaged, 20 unavailable, 30 disconnected, 40 … 90 activating, 100 activated, 110
-    deactivating, 120 failed."""
+    """NM_DEVICE_STATE_*: 10 unmanaged, 20 unavailable, 30 disconnected, 40 … 90 activating, 100
+    activated, 110 deactivating, 120 failed."""
     reason: int
     """NM_DEVICE_STATE_REASON_*, second half of property StateReason."""
     managed: bool
     autoconnect: bool
     """False after ``nmcli device disconnect`` until a profile is activated by a user."""
     active_profile: str | None = None
-    """UUID of the profile that is active or being activated. org.freedesktop.NetworkManager.Connection.Active"""
+    """UUID of the profile that is active or being activated.
+    org.freedesktop.NetworkManager.Connection.Active"""
     active_state: int | None = None
     """NM_ACTIVE_CONNECTION_STATE_*: 1 activating, 2 activated, 3 deactivating, 4 deactivated."""
     available_profiles: tuple[str, ...] = ()
@@ -122,19 +131,24 @@ class ManagedDevice:
     lldp: tuple[LldpNeighbour, ...] = ()
     """Property LldpNeighbors: received while ``connection.lldp`` of its profile is on."""
     dhcp_routers: tuple[str, ...] = ()
-    """Option ``routers`` of its DHCPv4 lease. org.freedesktop.NetworkManager.DHCP4Config: Options"""
+    """Option ``routers`` of its DHCPv4 lease. org.freedesktop.NetworkManager.DHCP4Config:
+    Options"""
     dhcp_mtu: int | None = None
-    """MTU in the DHCP lease (option 26), bytes. org.freedesktop.NetworkManager.DHCP4Config: Options, interface_mtu"""
+    """MTU in the DHCP lease (option 26), bytes. org.freedesktop.NetworkManager.DHCP4Config:
+    Options, interface_mtu"""
     applied: Profile | None = None
-    """The active profile as it was when it was applied, if its settings were changed since. GetAppliedConnection"""
+    """The active profile as it was when it was applied, if its settings were changed since.
+    GetAppliedConnection"""
 
 
 @dataclass(frozen=True)
 class NetworkManagerConfiguration:
-    """The effective configuration from NetworkManager.conf and conf.d in /usr/lib, /run and /etc."""
+    """The effective configuration from NetworkManager.conf and conf.d in /usr/lib, /run and
+    /etc."""
 
     no_auto_default: tuple[str, ...] = ()
-    """``main.no-auto-default``: specifications of devices for which no profile is generated; ``*``: all."""
+    """``main.no-auto-default``: specifications of devices for which no profile is generated; ``*``:
+    all."""
     no_auto_default_state: tuple[str, ...] = ()
     """MAC addresses, or ``interface-name:=NAME`` of devices without a permanent one, in
     /var/lib/NetworkManager/no-auto-default.state: their generated profile was deleted or edited."""
@@ -151,7 +165,8 @@ class NetworkManagerConfiguration:
 
 @dataclass(frozen=True)
 class NetworkManager:
-    """State of the service, read over the system bus (org.freedesktop.DBus.ObjectManager.GetManagedObjects)."""
+    """State of the service, read over the system bus
+    (org.freedesktop.DBus.ObjectManager.GetManagedObjects)."""
 
     version: str
     startup: bool
@@ -160,8 +175,8 @@ class NetworkManager:
     devices: dict[int, ManagedDevice]
     """By ifindex; matched by interface name within the same inventory."""
     profiles: tuple[Profile, ...]
-    """In the order of the numbers in their object paths. A profile of other users has an empty `uuid` and `id`, and the
-    reason under "settings" in its `unreadable`."""
+    """In the order of the numbers in their object paths. A profile of other users has an empty
+    `uuid` and `id`, and the reason under "settings" in its `unreadable`."""
     configuration: NetworkManagerConfiguration = field(default_factory=NetworkManagerConfiguration)
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
@@ -181,33 +196,44 @@ class NetworkdLink:
 
 
 ConfigurationOwner = Literal[
-    "netplan", "ifupdown", "networkd", "link", "udev", "ifcfg", "cloud-init", "firewalld", "sriov", "other"
+    "netplan",
+    "ifupdown",
+    "networkd",
+    "link",
+    "udev",
+    "ifcfg",
+    "cloud-init",
+    "firewalld",
+    "sriov",
+    "other",
 ]
 
 
 @dataclass(frozen=True)
 class ConfigurationEntry:
-    """One stanza of a configuration file that names or matches a link. File contents never leave the host."""
+    """One stanza of a configuration file that names or matches a link. File contents never leave
+    the host."""
 
     owner: ConfigurationOwner
-    """netplan: /etc/netplan/*.yaml. ifupdown: /etc/network/interfaces and interfaces.d. networkd: *.network. link:
-    *.link. udev: rules that set sriov_numvfs, NAME or NM_UNMANAGED. ifcfg: network-scripts. cloud-init:
-    network-config. firewalld: /etc/firewalld/zones/*.xml. sriov: modprobe.d max_vfs, tuned, rc.local or a unit that
-    writes sriov_numvfs. other: scripts and units that run ethtool."""
+    """netplan: /etc/netplan/*.yaml. ifupdown: /etc/network/interfaces and interfaces.d. networkd:
+    *.network. link: *.link. udev: rules that set sriov_numvfs, NAME or NM_UNMANAGED. ifcfg:
+    network-scripts. cloud-init: network-config. firewalld: /etc/firewalld/zones/*.xml. sriov:
+    modprobe.d max_vfs, tuned, rc.local or a unit that writes sriov_numvfs. other: scripts and units
+    that run ethtool."""
     file: str
     line: int
     """Counted from one."""
     names: tuple[str, ...] = ()
-    """Interface names or shell patterns; ``!`` before one: all others. If `addresses`, `drivers` and `paths` are empty
-    too, it matches by another property, not everything."""
+    """Interface names or shell patterns; ``!`` before one: all others. If `addresses`, `drivers`
+    and `paths` are empty too, it matches by another property, not everything."""
     addresses: tuple[str, ...] = ()
     """MAC addresses or shell patterns of them, lower case."""
     drivers: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     """PCI addresses or udev ID_PATH patterns."""
     methods: tuple[str, ...] = ()
-    """How addresses are set: dhcp4, dhcp6, auto (router advertisements), static, manual, loopback, or
-    another word of the file."""
+    """How addresses are set: dhcp4, dhcp6, auto (router advertisements), static, manual, loopback,
+    or another word of the file."""
     virtual_functions: int | None = None
     """Requested number of VFs."""
     new_name: str | None = None
@@ -217,7 +243,8 @@ class ConfigurationEntry:
     ethtool: dict[str, int] = field(default_factory=dict)
     """Settings of ethtool that it stores, with the names of `Profile.ethtool`."""
     modified: float | None = None
-    """Last change of the file, seconds since the epoch: those of netplan, and those that it generates. mtime"""
+    """Last change of the file, seconds since the epoch: those of netplan, and those that it
+    generates. mtime"""
     members: tuple[str, ...] = ()
     """Names of other links that it uses: ports of a bridge or bond, the link below a VLAN."""
     gateways: tuple[str, ...] = ()
@@ -232,5 +259,5 @@ class StoppedManager:
     unit: Literal["enabled", "disabled", "masked"]
     """As ``systemctl is-enabled`` prints."""
     profiles: tuple[ConfigurationEntry, ...] = ()
-    """NetworkManager: profiles on disk for Ethernet and InfiniBand that connect automatically. systemd-networkd: none;
-    its .network files are in `Inventory.configuration`."""
+    """NetworkManager: profiles on disk for Ethernet and InfiniBand that connect automatically.
+    systemd-networkd: none; its .network files are in `Inventory.configuration`."""

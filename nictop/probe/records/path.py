@@ -1,4 +1,5 @@
-"""The path between two watched hosts: the route of each end, and what a path test sent, got answered and received."""
+"""The path between two watched hosts: the route of each end, and what a path test sent, got
+answered and received."""
 
 from __future__ import annotations
 
@@ -11,45 +12,51 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class TrafficPath:
-    """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE, RTM_GETNEIGH,
-    net.ipv4.conf.*.rp_filter."""
+    """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE,
+    RTM_GETNEIGH, net.ipv4.conf.*.rp_filter."""
 
     address: str
     source: str
     """As requested."""
     route: str = ""
-    """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast, unreachable, prohibit,
-    blackhole, throw; none: there is no route; "": unknown, or `source` is not an address of this host."""
+    """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast,
+    unreachable, prohibit, blackhole, throw; none: there is no route; "": unknown, or `source` is
+    not an address of this host."""
     ifindex: int | None = None
     """Outgoing NIC."""
     gateway: str | None = None
     """None: on-link."""
     neighbour: str = ""
-    """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8) names it: reachable,
-    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": unknown."""
+    """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8)
+    names it: reachable, stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry;
+    "": unknown."""
     neighbour_address: str | None = None
     """Its MAC address."""
     rp_filter: int | None = None
-    """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
+    """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or
+    unknown."""
     rule: str = ""
-    """Routing rule that refuses packets, or that leads to `entry`, as ip-rule(8) prints it; "": those of the kernel,
-    or not found. Only for unreachable, prohibit, blackhole and none."""
+    """Routing rule that refuses packets, or that leads to `entry`, as ip-rule(8) prints it; "":
+    those of the kernel, or not found. Only for unreachable, prohibit, blackhole and none."""
     entry: str = ""
-    """Route that refuses them: ``unreachable 192.0.2.0/24 table main proto static``; "": a rule does, or not found."""
+    """Route that refuses them: ``unreachable 192.0.2.0/24 table main proto static``; "": a rule
+    does, or not found."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
 
 
 @dataclass(frozen=True)
 class IcmpError:
-    """An ICMP or ICMPv6 error about a packet of the test, from the error queue of its socket (IP_RECVERR, ip(7))."""
+    """An ICMP or ICMPv6 error about a packet of the test, from the error queue of its socket
+    (IP_RECVERR, ip(7))."""
 
     type: int
     code: int
     source: str
     """Address of its sender (SO_EE_OFFENDER): a router, the other end, or this host itself."""
     mtu: int | None = None
-    """Bytes, next-hop MTU of "fragmentation needed" and "packet too big"; None: other errors, or not in the message."""
+    """Bytes, next-hop MTU of "fragmentation needed" and "packet too big"; None: other errors, or
+    not in the message."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +69,19 @@ class PathReplies:
     """icmp: "datagram" (unprivileged ICMP socket) or "raw"."""
     sent: int = 0
     rtts: tuple[float, ...] = ()
-    """Seconds from sending to the answer, in the order of sending; one for each answer. tcp: duration of connect()."""
+    """Seconds from sending to the answer, in the order of sending; one for each answer. tcp:
+    duration of connect()."""
     errors: tuple[IcmpError, ...] = ()
     """Distinct ones, in the order of their arrival."""
     error: str = ""
-    """Name of the errno of the first packet that could not be sent, or of connect(): ECONNREFUSED; "": none."""
+    """Name of the errno of the first packet that could not be sent, or of connect(): ECONNREFUSED;
+    "": none."""
 
 
 @dataclass(frozen=True)
 class PathSize:
-    """The largest packet that reaches the other end unfragmented, found by probing with DF set (IP_PMTUDISC_PROBE)."""
+    """The largest packet that reaches the other end unfragmented, found by probing with DF set
+    (IP_PMTUDISC_PROBE)."""
 
     protocol: Literal["icmp", "udp"]
     limit: int
@@ -81,7 +91,8 @@ class PathSize:
     too_big: IcmpError | None = None
     """The "fragmentation needed" that was received; None: none was."""
     complete: bool = True
-    """False: the time limit ended the search: `limit` was not answered, and `largest` may be too low."""
+    """False: the time limit ended the search: `limit` was not answered, and `largest` may be too
+    low."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +109,8 @@ class PathTest:
     resolved: str = ""
     """Address whose MAC address was asked for: the other end or the gateway; "": not asked."""
     macs: tuple[str, ...] | None = None
-    """MAC addresses that answered an ARP request or neighbour solicitation for `resolved`, in the order of their
-    answers; None: not asked, the reason is in `unreadable`."""
+    """MAC addresses that answered an ARP request or neighbour solicitation for `resolved`, in the
+    order of their answers; None: not asked, the reason is in `unreadable`."""
     path: TrafficPath | None = None
     """Route and neighbour after the test."""
     replies: tuple[PathReplies, ...] = ()
@@ -131,8 +142,8 @@ class RefusedSender:
     """Who sent to a listening socket of a test, but is not its other end: nothing was answered."""
 
     reason: Literal["cookie", "address", "silent"]
-    """cookie: without the cookie of the test. address: with it, from another address than that of the other end.
-    silent: a connection on which nothing was sent."""
+    """cookie: without the cookie of the test. address: with it, from another address than that of
+    the other end. silent: a connection on which nothing was sent."""
     address: str
     """Of the sender; "": those of further senders."""
     count: int
@@ -140,8 +151,8 @@ class RefusedSender:
 
 @dataclass(frozen=True)
 class PathListener:
-    """The other end of a path test: a UDP and a TCP socket that are open only during the test. Sent when they are open,
-    and again at the end."""
+    """The other end of a path test: a UDP and a TCP socket that are open only during the test. Sent
+    when they are open, and again at the end."""
 
     port: int
     """Of both sockets."""
@@ -150,12 +161,14 @@ class PathListener:
     delivered: tuple[ReceivedPackets, ...] = ()
     """Datagrams that the UDP socket received, by NIC."""
     arrived: tuple[ReceivedPackets, ...] | None = None
-    """Packets that a packet socket received, before the host's firewall and rp_filter; None: the reason is in
-    `unreadable`."""
+    """Packets that a packet socket received, before the host's firewall and rp_filter; None: the
+    reason is in `unreadable`."""
     losses: tuple[LossCount, ...] = ()
-    """Counters of lost packets of its host that rose during the test, by anything; the largest first."""
+    """Counters of lost packets of its host that rose during the test, by anything; the largest
+    first."""
     rp_filter_drops: int | None = None
-    """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or unknown."""
+    """Increase of IPReversePathFilter in /proc/net/netstat during the test; None: IPv6, or
+    unknown."""
     refused: tuple[RefusedSender, ...] = ()
     """Datagrams and connections of others."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -23,10 +23,11 @@ class PcieLink:
 
 @dataclass(frozen=True)
 class PcieErrors:
-    """Errors that one PCI Express function has reported since the kernel found it (Advanced Error Reporting).
+    """Errors that one PCI Express function has reported since the kernel found it (Advanced Error
+    Reporting).
 
-    An error may be counted at the other end of the link too, or only there. All are 0 where the firmware handles the
-    errors. Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats
+    An error may be counted at the other end of the link too, or only there. All are 0 where the
+    firmware handles the errors. Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats
     """
 
     correctable: int
@@ -57,7 +58,8 @@ class Sriov:
 
 @dataclass(frozen=True)
 class PciFunction:
-    """A PCI network function: class 0x02xx (network) or 0x0c06/0x0207 (InfiniBand). /sys/bus/pci/devices/ADDRESS/."""
+    """A PCI network function: class 0x02xx (network) or 0x0c06/0x0207 (InfiniBand).
+    /sys/bus/pci/devices/ADDRESS/."""
 
     address: str
     """domain:bus:device.function, ``0000:02:00.0``"""
@@ -76,7 +78,8 @@ class PciFunction:
     driver_override: str | None = None
     """driver_override, None for "(null)"."""
     virtio_device: str | None = None
-    """``virtio1``: what virtio-pci made of the function, the device of a driver of its own; None: another driver."""
+    """``virtio1``: what virtio-pci made of the function, the device of a driver of its own; None:
+    another driver."""
     virtio_driver: str | None = None
     """Of `virtio_device`: virtio_net; None: not bound. /sys/bus/virtio/devices/NAME/driver"""
     enabled: bool | None = None
@@ -96,12 +99,13 @@ class PciFunction:
     parent_errors: PcieErrors | None = None
     """Those of the upstream bridge `parent`. None also for a VF: its physical function has them."""
     aspm: dict[str, bool] = field(default_factory=dict)
-    """Power saving of the PCIe link: file of ``link/`` (l0s_aspm, l1_aspm, l1_1_aspm, l1_2_aspm, l1_1_pcipm,
-    l1_2_pcipm, clkpm) → enabled, for each that both ends support. Empty: none, a VF, or a kernel that does not control
-    it (pcie_aspm=off, firmware, Linux before 5.5); then the settings of the firmware are in effect."""
+    """Power saving of the PCIe link: file of ``link/`` (l0s_aspm, l1_aspm, l1_1_aspm, l1_2_aspm,
+    l1_1_pcipm, l1_2_pcipm, clkpm) → enabled, for each that both ends support. Empty: none, a VF, or
+    a kernel that does not control it (pcie_aspm=off, firmware, Linux before 5.5); then the settings
+    of the firmware are in effect."""
     reset_methods: tuple[str, ...] | None = None
-    """reset_method: enabled ways to reset this function alone, the first is tried first (``flr``, ``bus``). Empty: the
-    kernel cannot reset it. None: not known (Linux before 5.15)."""
+    """reset_method: enabled ways to reset this function alone, the first is tried first (``flr``,
+    ``bus``). Empty: the kernel cannot reset it. None: not known (Linux before 5.15)."""
     sriov: Sriov | None = None
     """None: the kernel reports no SR-IOV capability."""
     physical_function: str | None = None
@@ -109,12 +113,14 @@ class PciFunction:
     virtual_function: int | None = None
     """VF number N below that physical function (its link virtfnN)."""
     sriov_capable: bool | None = None
-    """The SR-IOV extended capability is in its configuration space; None: not readable without root."""
+    """The SR-IOV extended capability is in its configuration space; None: not readable without
+    root."""
     modalias: str | None = None
     """``pci:v00008086d…``: by which modprobe finds a driver."""
     rdma_devices: tuple[str, ...] = ()
     """Names below ``infiniband/``."""
     created: float | None = None
-    """Of a virtual function: seconds, CLOCK_MONOTONIC, when udev first processed it. None: at boot, or unknown; only
-    read if there are `KernelMessage`s. USEC_INITIALIZED, /run/udev/data/+pci:ADDRESS"""
+    """Of a virtual function: seconds, CLOCK_MONOTONIC, when udev first processed it. None: at boot,
+    or unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED,
+    /run/udev/data/+pci:ADDRESS"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

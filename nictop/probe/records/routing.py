@@ -1,5 +1,5 @@
-"""Routing of the host: neighbour tables, routes, policy rules and name servers, as the kernel and resolv.conf have
-them."""
+"""Routing of the host: neighbour tables, routes, policy rules and name servers, as the kernel and
+resolv.conf have them."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class Neighbour:
-    """An entry of the neighbour table: ARP, or neighbour discovery (IPv6). RTM_GETNEIGH; at most 4096."""
+    """An entry of the neighbour table: ARP, or neighbour discovery (IPv6). RTM_GETNEIGH; at most
+    4096."""
 
     ifindex: int
     address: str
     """IP address. NDA_DST"""
     nud_state: str
-    """incomplete (asked, no answer yet), reachable, stale, delay, probe, failed (asked three times, no answer) or
-    permanent (static). NUD_*; those without address resolution (NUD_NOARP) are left out."""
+    """incomplete (asked, no answer yet), reachable, stale, delay, probe, failed (asked three times,
+    no answer) or permanent (static). NUD_*; those without address resolution (NUD_NOARP) are left
+    out."""
     mac: str | None = None
     """NDA_LLADDR, lower case; None: incomplete or failed."""
     router: bool = False
     """It has said that it is an IPv6 router. NTF_ROUTER"""
     since_update: float | None = None
-    """Seconds since its state or MAC address last changed: a failed entry that is in use is asked for again at once,
-    one that is not in use remains as it is. NDA_CACHEINFO: ndm_updated"""
+    """Seconds since its state or MAC address last changed: a failed entry that is in use is asked
+    for again at once, one that is not in use remains as it is. NDA_CACHEINFO: ndm_updated"""
 
 
 @dataclass(frozen=True)
 class TableRoute:
-    """A next hop of a route in any table. RTM_GETROUTE. Left out: local, broadcast and multicast addresses, link-local
-    prefixes, and the default route that old kernels have on lo (unreachable, metric 4294967295)."""
+    """A next hop of a route in any table. RTM_GETROUTE. Left out: local, broadcast and multicast
+    addresses, link-local prefixes, and the default route that old kernels have on lo (unreachable,
+    metric 4294967295)."""
 
     family: Literal["ipv4", "ipv6"]
     destination: str
     """``192.0.2.0/24``; ``0.0.0.0/0`` and ``::/0``: default."""
     type: str
-    """unicast, or one that refuses packets: unreachable, blackhole, prohibit, throw (look in the next table). RTN_*"""
+    """unicast, or one that refuses packets: unreachable, blackhole, prohibit, throw (look in the
+    next table). RTN_*"""
     table: int
     """254 is main."""
     protocol: int
-    """Who added it: 2 kernel, 3 ip-route(8), 4 static, 9 router advertisement, 16 DHCP, … RTPROT_*"""
+    """Who added it: 2 kernel, 3 ip-route(8), 4 static, 9 router advertisement, 16 DHCP, …
+    RTPROT_*"""
     metric: int = 0
     """RTA_PRIORITY; the lowest is used."""
     ifindex: int | None = None
@@ -55,7 +60,8 @@ class TableRoute:
     source: str = ""
     """``2001:db8::/56``: only for packets from these addresses. RTA_SRC"""
     expires: float | None = None
-    """Seconds until it ends unless it is renewed, IPv6 only; None: it does not end. RTA_CACHEINFO: rta_expires"""
+    """Seconds until it ends unless it is renewed, IPv6 only; None: it does not end. RTA_CACHEINFO:
+    rta_expires"""
 
 
 @dataclass(frozen=True)
@@ -94,11 +100,14 @@ class Routing:
 
     neighbours: tuple[Neighbour, ...] = ()
     routes: tuple[TableRoute, ...] = ()
-    """In the order of the kernel; default routes of the tables main and default are also in `Link.default_routes`."""
+    """In the order of the kernel; default routes of the tables main and default are also in
+    `Link.default_routes`."""
     rules: tuple[PolicyRule, ...] = ()
-    """In the order of evaluation, IPv4 first, with the kernel's own. Empty: a kernel without them has the tables local
-    and main only."""
+    """In the order of evaluation, IPv4 first, with the kernel's own. Empty: a kernel without them
+    has the tables local and main only."""
     name_servers: tuple[str, ...] = ()
-    """Addresses of resolv.conf; if that has only the local stub of systemd-resolved, those that it asks."""
+    """Addresses of resolv.conf; if that has only the local stub of systemd-resolved, those that it
+    asks."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """By field; of ``neighbours`` and ``routes`` too many entries are in it: the first ones were read."""
+    """By field; of ``neighbours`` and ``routes`` too many entries are in it: the first ones were
+    read."""

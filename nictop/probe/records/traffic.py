@@ -14,31 +14,47 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or check one traffic generator, look up a route, test the path to the other end, monitor dropped
-    packets, or listen for LLDP. A probe replies with `TrafficLine`s of the same id."""
+    """Start, stop or check one traffic generator, look up a route, test the path to the other end,
+    monitor dropped packets, or listen for LLDP. A probe replies with `TrafficLine`s of the same
+    id."""
 
     id: str
-    """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp", "losses"]
-    """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
-    route from `source` to `address` ("path"). path_listen: answer the path test of `address` until stop or `deadline`
-    ("path_listener", twice; then "exit"). path_test: test the path from `source` to `address` ("path_test"). floor:
-    measure the latency of the built-in generator itself over loopback ("floor"). drops: monitor dropped packets for
-    `deadline` seconds, as root ("drops"). lldp: listen on `links` until each has had a frame, stop or `deadline`
+    """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64
+    characters."""
+    action: Literal[
+        "check",
+        "start",
+        "stop",
+        "path",
+        "path_listen",
+        "path_test",
+        "floor",
+        "drops",
+        "lldp",
+        "losses",
+    ]
+    """check: list the generators ("tools"). start: start one child. stop: end that child; "exit"
+    follows. path: the route from `source` to `address` ("path"). path_listen: answer the path test
+    of `address` until stop or `deadline` ("path_listener", twice; then "exit"). path_test: test the
+    path from `source` to `address` ("path_test"). floor: measure the latency of the built-in
+    generator itself over loopback ("floor"). drops: monitor dropped packets for `deadline` seconds,
+    as root ("drops"). lldp: listen on `links` until each has had a frame, stop or `deadline`
     ("lldp", several times; then "exit"). losses: read the counters of lost packets ("losses")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
-    """Options of the generator without its name, role, port and address, which the probe adds. iperf3: only those
-    allowed by `traffic.iperf3`; builtin, and floor: those of `traffic.builtin.options`."""
+    """Options of the generator without its name, role, port and address, which the probe adds.
+    iperf3: only those allowed by `traffic.iperf3`; builtin, and floor: those of
+    `traffic.builtin.options`."""
     port: int = 0
-    """1 to 65535. server, path_listen: to listen at; client, path_test: to connect to. path_listen: 0: any."""
+    """1 to 65535. server, path_listen: to listen at; client, path_test: to connect to. path_listen:
+    0: any."""
     address: str | None = None
-    """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
-    client: the server's; path, path_listen, path_test: the other end's."""
+    """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None:
+    any; client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops: 60; lldp: 35): the
-    child is ended then; drops: the report is sent then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops:
+    60; lldp: 35): the child is ended then; drops: the report is sent then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
@@ -46,27 +62,30 @@ class TrafficRequest:
     source: str = ""
     """path, path_listen, path_test: the local address."""
     ifindex: int = 0
-    """path, path_listen, path_test: the NIC that should receive packets from `address`; losses: whose counters of the
-    driver are read; 0: unknown."""
+    """path, path_listen, path_test: the NIC that should receive packets from `address`; losses:
+    whose counters of the driver are read; 0: unknown."""
     threads: bool = False
     """True: a "threads" line about once a second, of all processes of this host."""
     cookie: str = ""
-    """path_listen, path_test: 32 hexadecimal digits that packets of this test contain. start, builtin: the same for the
-    greetings of this run; a server answers no others."""
+    """path_listen, path_test: 32 hexadecimal digits that packets of this test contain. start,
+    builtin: the same for the greetings of this run; a server answers no others."""
     short: bool = False
-    """path_test: a few packets instead of a few hundred, at most 2 s. path_listen: any free port if `port` is in
-    use."""
+    """path_test: a few packets instead of a few hundred, at most 2 s. path_listen: any free port if
+    `port` is in use."""
     links: tuple[int, ...] = ()
     """lldp: ifindexes, 1 to 64."""
     peer: str = ""
-    """start, server of builtin: address of the client, numeric; "": it may be translated on the way."""
+    """start, server of builtin: address of the client, numeric; "": it may be translated on the
+    way."""
     congestion: str = ""
-    """start, server of iperf3: the congestion control that its client will ask it to set; "": the default."""
+    """start, server of iperf3: the congestion control that its client will ask it to set; "": the
+    default."""
 
 
 @dataclass(frozen=True)
 class FilterChain:
-    """A base chain of nftables, type filter, for packets to the host itself (hook input) or from it (hook output)."""
+    """A base chain of nftables, type filter, for packets to the host itself (hook input) or from it
+    (hook output)."""
 
     family: Literal["ip", "ip6", "inet"]
     table: str
@@ -103,7 +122,8 @@ class TrafficTools:
     congestion_controls: tuple[str, ...] = ()
     """/proc/sys/net/ipv4/tcp_available_congestion_control"""
     allowed_congestion_controls: tuple[str, ...] = ()
-    """/proc/sys/net/ipv4/tcp_allowed_congestion_control: algorithms that an ordinary user may select."""
+    """/proc/sys/net/ipv4/tcp_allowed_congestion_control: algorithms that an ordinary user may
+    select."""
     congestion_control: str = ""
     """/proc/sys/net/ipv4/tcp_congestion_control: the default."""
     cpus: tuple[int, ...] = ()
@@ -116,9 +136,11 @@ class TrafficTools:
 
 @dataclass(frozen=True)
 class TrafficSocket:
-    """One TCP socket of a child, by netlink sock_diag (struct tcp_info). None: the kernel is too old for the field.
+    """One TCP socket of a child, by netlink sock_diag (struct tcp_info). None: the kernel is too
+    old for the field.
 
-    Counts are since the connection was made; the control connection of iperf3 is one of these sockets.
+    Counts are since the connection was made; the control connection of iperf3 is one of these
+    sockets.
     """
 
     inode: int
@@ -177,11 +199,13 @@ class BusyThread:
     """USER_HZ ticks in that time."""
     system: int
     cpu: int | None
-    """On which it last ran; None: the sum of a process whose threads have not been read individually yet."""
+    """On which it last ran; None: the sum of a process whose threads have not been read
+    individually yet."""
     generator: bool = False
     """It belongs to the generator of this line."""
     probe: bool = False
-    """It belongs to the probe that writes this line, or to a child of it that reads the inventory."""
+    """It belongs to the probe that writes this line, or to a child of it that reads the
+    inventory."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +234,10 @@ class GeneratorFloor:
 
 @dataclass(frozen=True)
 class TrafficLine:
-    """A reply about the generator `id`. In this order for each child: "started", "listening" (of a server), then
-    "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of "started". "failed" after
-    "started" precedes the "exit" and is the reason why the probe ended the child."""
+    """A reply about the generator `id`. In this order for each child: "started", "listening" (of a
+    server), then "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of
+    "started". "failed" after "started" precedes the "exit" and is the reason why the probe ended
+    the child."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
@@ -235,7 +260,8 @@ class TrafficLine:
         "failed",
     ]
     text: str = ""
-    """output: one line without line feed; failed: a sentence; exit: why it died, as far as its host shows it."""
+    """output: one line without line feed; failed: a sentence; exit: why it died, as far as its host
+    shows it."""
     stream: Literal["stdout", "stderr"] | None = None
     """output: where it was written."""
     tools: TrafficTools | None = None
@@ -255,7 +281,8 @@ class TrafficLine:
     unreadable: Unreadable | None = None
     """sockets: why there are none; threads: why some may be missing."""
     threads: tuple[BusyThread, ...] = ()
-    """threads: those of this host that used most CPU since the last reading, in descending order."""
+    """threads: those of this host that used most CPU since the last reading, in descending
+    order."""
     seconds: float | None = None
     """threads: since the last reading."""
     path_listener: PathListener | None = None

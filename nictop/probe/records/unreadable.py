@@ -7,6 +7,9 @@ from typing import Literal
 
 NOT_OFFERED_BY_ESXI = "not offered by ESXi"
 """`Unreadable.detail`, with the reason failed: ESXi has no such thing, or no command for it."""
+NOT_READ_YET = "not read yet"
+"""`Unreadable.detail`, with the reason failed: the source is still being read
+(`Inventory.pending`)."""
 
 
 @dataclass(frozen=True)
@@ -14,8 +17,10 @@ class Unreadable:
     """A value that may exist but could not be read: data, not an exception."""
 
     reason: Literal["not_offered", "needs_root", "missing", "malformed", "vanished", "failed"]
-    """not_offered: the driver has no such operation (EOPNOTSUPP, EINVAL of an ioctl, attribute absent).
-    needs_root: EPERM or EACCES. missing: the kernel has no such file or family. malformed: not as the ABI documents.
-    vanished: the device was removed (ENODEV, ENXIO). failed: any other errno, named in `detail`."""
+    """not_offered: the driver has no such operation (EOPNOTSUPP, EINVAL of an ioctl, attribute
+    absent). needs_root: EPERM or EACCES. missing: the kernel has no such file or family. malformed:
+    not as the ABI documents. vanished: the device was removed (ENODEV, ENXIO). failed: any other
+    errno, named in `detail`."""
     detail: str = ""
-    """The error, and the file or request: ``EOPNOTSUPP``, ``/sys/class/net/x/speed: Invalid argument``."""
+    """The error, and the file or request: ``EOPNOTSUPP``, ``/sys/class/net/x/speed: Invalid
+    argument``."""

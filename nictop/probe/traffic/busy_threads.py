@@ -1,9 +1,11 @@
-"""Which threads use the CPUs of this host while a generator runs: the generator's own and those of other processes.
+"""Which threads use the CPUs of this host while a generator runs: the generator's own and those of
+other processes.
 
-Reads /proc/PID/stat of every process, and /proc/PID/task/TID/stat of the few that were busy since the last reading.
-Yields the CPU time that the busiest threads used in between. Root is not needed; with hidepid other users' processes
-are invisible, which is reported. A reading costs about 10 µs for each process; it is repeated every second, or less
-often so that it uses at most `MAX_CPU_SHARE` of a core.
+Reads /proc/PID/stat of every process, and /proc/PID/task/TID/stat of the few that were busy since
+the last reading. Yields the CPU time that the busiest threads used in between. Root is not needed;
+with hidepid other users' processes are invisible, which is reported. A reading costs about 10 µs
+for each process; it is repeated every second, or less often so that it uses at most `MAX_CPU_SHARE`
+of a core.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from nictop.probe.counters.threads import STAT_PROCESSOR, STAT_STARTTIME, STAT_S
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.cpu_columns import parse_count
 from nictop.probe.kernel.open_files import OpenFileCache
+from nictop.probe.kernel.own_process import probe_pids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +72,8 @@ class Task:
 
 
 class BusyThreadReader:
-    """`begin` takes the first reading; each `read` returns what was used since the last one. `session`: session id of
-    the generator; `proc`: where procfs is mounted."""
+    """`begin` takes the first reading; each `read` returns what was used since the last one.
+    `session`: session id of the generator; `proc`: where procfs is mounted."""
 
     def __init__(self, session: int, proc: str = "/proc") -> None:
         self._session, self._proc = session, proc
@@ -92,8 +95,9 @@ class BusyThreadReader:
         self._processes = self._read_processes()[0]
 
     def read(self) -> tuple[float, list[dict[str, Any]], dict[str, str] | None]:
-        """(seconds since the last reading, fields of the `records.BusyThread`s that used most, sorted by CPU time,
-        fields of `records.Unreadable` when some may be missing). Never raises OSError."""
+        """(seconds since the last reading, fields of the `records.BusyThread`s that used most,
+        sorted by CPU time, fields of `records.Unreadable` when some may be missing). Never raises
+        OSError."""
         cpu_before = time.process_time()
         now = time.monotonic()
         elapsed, self._last_read = now - self._last_read, now
@@ -121,7 +125,9 @@ class BusyThreadReader:
         """Close the open files."""
         self._files.close()
 
-    def _busy_threads(self, pid: int, task: Task, threads: dict[int, dict[int, Task]]) -> list[dict[str, Any]]:
+    def _busy_threads(
+        self, pid: int, task: Task, threads: dict[int, dict[int, Task]]
+    ) -> list[dict[str, Any]]:
         """The threads of one process, or the process as a whole when its threads are not known."""
         before = self._processes.get(pid)
         if task.threads == 1:
@@ -129,34 +135,46 @@ class BusyThreadReader:
         if task.threads <= MAX_THREADS_PER_PROCESS:
             threads[pid] = tasks = self._read_threads(pid)
             known = self._threads.get(pid)
-            if known is None and (before is None or before.started != task.started or not before.total):
+            if known is None and (
+                before is None or before.started != task.started or not before.total
+            ):
                 known = {}  # its threads had used no CPU before
             if known is not None and tasks:
-                return [self._record(tid, pid, one, known.get(tid), one.processor) for tid, one in tasks.items()]
+                return [
+                    self._record(tid, pid, one, known.get(tid), one.processor)
+                    for tid, one in tasks.items()
+                ]
         return [self._record(pid, pid, task, before, None)]
 
-    def _record(self, tid: int, pid: int, task: Task, before: Task | None, cpu: int | None) -> dict[str, Any]:
+    def _record(
+        self, tid: int, pid: int, task: Task, before: Task | None, cpu: int | None
+    ) -> dict[str, Any]:
         user, system = task.used_since(before)
         generator = self._session in (pid, task.session)
         record = {
             "tid": tid, "pid": pid, "name": task.name, "user": user, "system": system, "cpu": cpu,
             "generator": generator,
         }  # fmt: skip
-        if not generator and os.getpid() in (pid, task.parent):
+        if not generator and not probe_pids().isdisjoint((pid, task.parent)):
             record["probe"] = True
         return record
 
     def _read_processes(self) -> tuple[dict[int, Task], dict[str, str] | None]:
         """(process id → `Task`, why some may be missing)."""
         try:
-            pids = sorted(int(name) for name in os.listdir(self._proc) if is_ascii(name) and name.isdigit())
+            pids = sorted(
+                int(name) for name in os.listdir(self._proc) if is_ascii(name) and name.isdigit()
+            )
         except OSError as error:
             return {}, {"reason": "failed", "detail": f"{self._proc}: {error.strerror or error}"}
         unreadable = None
         if pids and pids[0] != 1:
             unreadable = {"reason": "needs_root", "detail": f"{self._proc}: hidepid"}
         if len(pids) > MAX_PROCESSES:
-            unreadable = {"reason": "failed", "detail": f"{self._proc}: more than {MAX_PROCESSES} processes"}
+            unreadable = {
+                "reason": "failed",
+                "detail": f"{self._proc}: more than {MAX_PROCESSES} processes",
+            }
         tasks = {}
         for pid in pids[:MAX_PROCESSES]:
             try:
@@ -165,7 +183,10 @@ class BusyThreadReader:
                 if error.errno in (errno.EPERM, errno.EACCES):
                     unreadable = {"reason": "needs_root", "detail": f"{self._proc}: hidepid"}
             except ValueError as error:
-                unreadable = {"reason": "malformed", "detail": f"{self._proc}/{pid}/stat: {error}"[:200]}
+                unreadable = {
+                    "reason": "malformed",
+                    "detail": f"{self._proc}/{pid}/stat: {error}"[:200],
+                }
         return tasks, unreadable
 
     def _read_threads(self, pid: int) -> dict[int, Task]:

@@ -1,8 +1,10 @@
-"""A child process that generates traffic, with its own session and pipes, and its termination in every case.
+"""A child process that generates traffic, with its own session and pipes, and its termination in
+every case.
 
-It is killed with the probe (PR_SET_PDEATHSIG, `kernel.pdeathsig`); otherwise SIGTERM and, after a timeout, SIGKILL are
-sent to its process group. The group's number cannot be reused before its leader has been reaped, and all processes that
-it starts belong to the group. Only `terminate_all` blocks.
+It is killed with the probe (PR_SET_PDEATHSIG, `kernel.pdeathsig`); otherwise SIGTERM and, after a
+timeout, SIGKILL are sent to its process group. The group's number cannot be reused before its
+leader has been reaped, and all processes that it starts belong to the group. Only `terminate_all`
+blocks.
 """
 
 from __future__ import annotations
@@ -24,24 +26,27 @@ if TYPE_CHECKING:
     Program = Union[Sequence[str], Callable[[], Union[int, None]]]
 
 TERMINATE_TIMEOUT = 0.3
-"""Seconds from SIGTERM to SIGKILL; also from the end of the process to that of its pipes, and the other way round."""
+"""Seconds from SIGTERM to SIGKILL; also from the end of the process to that of its pipes, and the
+other way round."""
 KILL_POLLS, KILL_POLL_SECONDS = 250, 0.002
-"""How often, and how many seconds apart, `terminate_all` checks whether a process has ended after SIGKILL. Not a time
-limit: a process ends only when it gets a CPU. One in uninterruptible sleep ends later."""
+"""How often, and how many seconds apart, `terminate_all` checks whether a process has ended after
+SIGKILL. Not a time limit: a process ends only when it gets a CPU. One in uninterruptible sleep ends
+later."""
 POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
 """Seconds between checks of a child that is about to end, and of one that runs."""
 OUTPUT_READ_BYTES = 64 * 1024
 MAX_OUTPUT_LINE_BYTES = 256 * 1024
 """Bytes; the rest of a longer line is dropped."""
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "LC_NUMERIC", "LD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
-"""Variables that a program gets. Others may have secrets of root, and other processes of its user can read them."""
+"""Variables that a program gets. Others may have secrets of root, and other processes of its user
+can read them."""
 START_MARK = b"+"
 """Sent by the child right before it runs the program."""
 
 
 class TrafficChild:
-    """A child made with `start`. `outputs`: descriptor → "stdout" or "stderr", to be polled and passed to `read`;
-    before that, poll `start_pipe` until it is -1. Times are CLOCK_MONOTONIC."""
+    """A child made with `start`. `outputs`: descriptor → "stdout" or "stderr", to be polled and
+    passed to `read`; before that, poll `start_pipe` until it is -1. Times are CLOCK_MONOTONIC."""
 
     def __init__(self, pid: int, start_pipe: int, outputs: dict[int, str], deadline: float) -> None:
         self.pid = pid
@@ -58,15 +63,19 @@ class TrafficChild:
         self._status = b""
 
     @classmethod
-    def start(cls, program: Program, deadline: float, prepare: Callable[[], object] = int) -> TrafficChild:
-        """Run a command line, its first word a path, or a function; `prepare` is called in the child before. Raises
-        OSError when no process or pipe can be made; later errors are returned by `start_result`."""
+    def start(
+        cls, program: Program, deadline: float, prepare: Callable[[], object] = int
+    ) -> TrafficChild:
+        """Run a command line, its first word a path, or a function; `prepare` is called in the
+        child before. Raises OSError when no process or pipe can be made; later errors are returned
+        by `start_result`."""
         pipes: list[int] = []
         try:
             for _ in range(3):
                 pipes += os.pipe()
             parent = os.getpid()
-            # until the child has reset the handlers, a signal to it would end the probe (wakeup descriptor)
+            # until the child has reset the handlers, a signal to it would end the probe (wakeup
+            # descriptor)
             blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.Signals))
             try:
                 pid = os.fork()
@@ -84,8 +93,8 @@ class TrafficChild:
         return cls(pid, pipes[0], {pipes[2]: "stdout", pipes[4]: "stderr"}, deadline)
 
     def start_result(self) -> tuple[bool | None, str]:
-        """(started, error): None while unknown, False with a sentence when it failed. Closes `start_pipe` when it is
-        known."""
+        """(started, error): None while unknown, False with a sentence when it failed. Closes
+        `start_pipe` when it is known."""
         while True:
             try:
                 data = os.read(self.start_pipe, OUTPUT_READ_BYTES)
@@ -98,10 +107,13 @@ class TrafficChild:
         self.start_pipe = -1
         if self._status == START_MARK:
             return True, ""
-        return False, self._status.lstrip(START_MARK).decode("utf-8", "replace") or "stopped before it started"
+        return False, self._status.lstrip(START_MARK).decode(
+            "utf-8", "replace"
+        ) or "stopped before it started"
 
     def read(self, descriptor: int) -> list[str]:
-        """Complete lines from one of `outputs`, without line ends; at its end the descriptor is closed and removed."""
+        """Complete lines from one of `outputs`, without line ends; at its end the descriptor is
+        closed and removed."""
         try:
             data = os.read(descriptor, OUTPUT_READ_BYTES)
         except BlockingIOError:
@@ -113,7 +125,9 @@ class TrafficChild:
             rest.clear()
             self._close(descriptor)
         del rest[MAX_OUTPUT_LINE_BYTES:]
-        return [line[:MAX_OUTPUT_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in lines]
+        return [
+            line[:MAX_OUTPUT_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in lines
+        ]
 
     def terminate(self, now: float) -> None:
         """Send SIGTERM once; `advance` does the rest."""
@@ -124,10 +138,16 @@ class TrafficChild:
     def advance(self, now: float) -> bool:
         """Do what is due. True: the process and its pipes have ended; call `reap`."""
         if not self._exited:
-            self._exited = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            self._exited = (
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            )
             if self._exited:
                 self._signal(signal.SIGKILL)  # its own children in the group
-        if self.terminated_at is not None and not self.was_killed and now >= self.terminated_at + TERMINATE_TIMEOUT:
+        if (
+            self.terminated_at is not None
+            and not self.was_killed
+            and now >= self.terminated_at + TERMINATE_TIMEOUT
+        ):
             self.was_killed = True
             self._signal(signal.SIGKILL)
         open_pipes = bool(self.outputs) or self.start_pipe >= 0
@@ -144,7 +164,9 @@ class TrafficChild:
 
     def next_deadline(self, now: float) -> float:
         """When to call `advance` again."""
-        is_stuck = self.terminated_at is not None and now > self.terminated_at + 2 * TERMINATE_TIMEOUT
+        is_stuck = (
+            self.terminated_at is not None and now > self.terminated_at + 2 * TERMINATE_TIMEOUT
+        )
         if not is_stuck and (self._exited or self.terminated_at is not None or not self.outputs):
             return now + POLL_FAST_SECONDS
         return now + POLL_SLOW_SECONDS if is_stuck else min(self.deadline, now + POLL_SLOW_SECONDS)
@@ -154,7 +176,8 @@ class TrafficChild:
         return exit_code(os.waitpid(self.pid, 0)[1])
 
     def _has_output(self) -> bool:
-        """Whether there is something to read, or the end of a pipe: a probe without CPU time reads it late."""
+        """Whether there is something to read, or the end of a pipe: a probe without CPU time reads
+        it late."""
         pipes = select.poll()
         for descriptor in (*self.outputs, *([self.start_pipe] if self.start_pipe >= 0 else [])):
             pipes.register(descriptor, select.POLLIN)
@@ -178,7 +201,8 @@ class TrafficChild:
         except ProcessLookupError:
             os.kill(self.pid, signal_number)  # before its setsid()
         except PermissionError:
-            pass  # the whole group runs as another user: PR_SET_PDEATHSIG and the end of its pipes remain
+            # the whole group runs as another user: PR_SET_PDEATHSIG and the end of its pipes remain
+            pass
 
 
 def terminate_all(children: Sequence[TrafficChild]) -> None:
@@ -199,14 +223,22 @@ def terminate_all(children: Sequence[TrafficChild]) -> None:
             time.sleep(KILL_POLL_SECONDS)
 
 
-def _run_child(program: Program, prepare: Callable[[], object], parent: int, pipes: Sequence[int]) -> NoReturn:
-    """The child after fork: default signals, own session and descriptors, then the program. `pipes`: to write the start
-    result, standard output and errors to."""
+def _run_child(
+    program: Program, prepare: Callable[[], object], parent: int, pipes: Sequence[int]
+) -> NoReturn:
+    """The child after fork: default signals, own session and descriptors, then the program.
+    `pipes`: to write the start result, standard output and errors to."""
     start_pipe, stdout, stderr = pipes
     status = 127
     try:
         signal.set_wakeup_fd(-1)
-        for signal_number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        for signal_number in (
+            signal.SIGTERM,
+            signal.SIGHUP,
+            signal.SIGINT,
+            signal.SIGPIPE,
+            signal.SIGXFSZ,
+        ):
             signal.signal(signal_number, signal.SIG_DFL)
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -219,7 +251,11 @@ def _run_child(program: Program, prepare: Callable[[], object], parent: int, pip
         os.dup2(stderr, 2)
         os.write(start_pipe, START_MARK)
         if not callable(program):
-            os.execve(program[0], list(program), {name: os.environ[name] for name in PASSED_ON if name in os.environ})
+            os.execve(
+                program[0],
+                list(program),
+                {name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            )
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2:
                 with contextlib.suppress(OSError):  # the descriptor of the listing itself

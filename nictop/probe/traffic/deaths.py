@@ -1,10 +1,11 @@
 """Why a generator died: evidence of its host for the signal or status with which it ended.
 
-Reads the free space of the directory for temporary files, in which iperf3 maps the buffer of each stream (esnet/iperf,
-src/iperf_api.c, iperf_new_stream: TMPDIR, TEMP, TMP, else /tmp; a page for which there is no space gives SIGBUS, or
-EFAULT in read(2): esnet/iperf#987, #1201), and the number of processes that the kernel killed for lack of memory
-(oom_kill in /proc/vmstat, Linux 4.13). What is not known is not said. Imported by the probe with its generators: it
-imports nothing of the records.
+Reads the free space of the directory for temporary files, in which iperf3 maps the buffer of each
+stream (esnet/iperf, src/iperf_api.c, iperf_new_stream: TMPDIR, TEMP, TMP, else /tmp; a page for
+which there is no space gives SIGBUS, or EFAULT in read(2): esnet/iperf#987, #1201), and the number
+of processes that the kernel killed for lack of memory (oom_kill in /proc/vmstat, Linux 4.13). What
+is not known is not said. Imported by the probe with its generators: it imports nothing of the
+records.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ if TYPE_CHECKING:
 TEMPORARY_VARIABLES = ("TMPDIR", "TEMP", "TMP")
 MAX_VMSTAT_CHARS = 64 * 1024
 CRASHES = (signal.SIGBUS, signal.SIGSEGV)
-LIBRARY_ERRORS = ("error while loading shared libraries", "symbol lookup error", "Error loading shared library")
+LIBRARY_ERRORS = (
+    "error while loading shared libraries",
+    "symbol lookup error",
+    "Error loading shared library",
+)
 """Of the dynamic linkers of glibc and musl, on standard error."""
 STREAM_ERRORS = ("No space left on device", "unable to create a new stream", "Bad address")
-"""What iperf3 says of a buffer that it cannot fill: read(2) into a page without space gives EFAULT."""
+"""What iperf3 says of a buffer that it cannot fill: read(2) into a page without space gives
+EFAULT."""
 MEANINGS = {
     signal.SIGXFSZ: "limit of the file size (ulimit -f)",
     signal.SIGXCPU: "limit of CPU time (ulimit -t)",
@@ -43,12 +49,14 @@ START_ERRORS = {
 
 
 def is_error(line: str) -> bool:
-    """Whether a line of standard output is an error of a buffer: iperf3 reports errors there with --json-stream."""
+    """Whether a line of standard output is an error of a buffer: iperf3 reports errors there with
+    --json-stream."""
     return any(error in line for error in STREAM_ERRORS)
 
 
 def start_error_text(text: str) -> str:
-    """The text of an errno as strerror(3) gives it, with what it means for the start of a program."""
+    """The text of an errno as strerror(3) gives it, with what it means for the start of a
+    program."""
     for number, meaning in START_ERRORS.items():
         if text == os.strerror(number):
             return f"{text}: {meaning}"
@@ -72,9 +80,11 @@ def parse_kills(text: str) -> int | None:
     return None
 
 
-def why_it_died(number: int | None, stderr: Iterable[str], kills: int | None, proc: str = "/proc") -> str:
-    """A phrase, "" if nothing is known. `number`: of the signal; `stderr`: its last lines; `kills`: those of
-    `read_kills` before it was started."""
+def why_it_died(
+    number: int | None, stderr: Iterable[str], kills: int | None, proc: str = "/proc"
+) -> str:
+    """A phrase, "" if nothing is known. `number`: of the signal; `stderr`: its last lines; `kills`:
+    those of `read_kills` before it was started."""
     lines = list(stderr)
     for line in lines:
         if any(one in line for one in LIBRARY_ERRORS):
@@ -88,8 +98,11 @@ def why_it_died(number: int | None, stderr: Iterable[str], kills: int | None, pr
 
 
 def full_temporary_directory() -> str:
-    """``/tmp is full``, or why no file can be made there; "" if one can, or if that cannot be read."""
-    folder = next((os.environ[name] for name in TEMPORARY_VARIABLES if os.environ.get(name)), "/tmp")
+    """``/tmp is full``, or why no file can be made there; "" if one can, or if that cannot be
+    read."""
+    folder = next(
+        (os.environ[name] for name in TEMPORARY_VARIABLES if os.environ.get(name)), "/tmp"
+    )
     try:
         found = os.statvfs(folder)
     except FileNotFoundError:

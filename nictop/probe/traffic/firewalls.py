@@ -1,8 +1,10 @@
-"""Firewalls that may drop packets of this host: firewalld, ufw, and the input and output chains of nftables.
+"""Firewalls that may drop packets of this host: firewalld, ufw, and the input and output chains of
+nftables.
 
-Reads process names, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains over netlink (NFT_MSG_GETCHAIN,
-linux/netfilter/nf_tables.h), which needs root. Yields `records.Firewalls`. Where nf_tables is a module that is not
-loaded there are no chains, and no request is sent, because it would load the module.
+Reads process names, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains over netlink
+(NFT_MSG_GETCHAIN, linux/netfilter/nf_tables.h), which needs root. Yields `records.Firewalls`. Where
+nf_tables is a module that is not loaded there are no chains, and no request is sent, because it
+would load the module.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ from nictop.probe.records import FilterChain, Firewalls, Unreadable
 
 NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT = 1, 3
 HOOK_NAMES = {NF_INET_LOCAL_IN: "input", NF_INET_LOCAL_OUT: "output"}
-NFPROTO_NAMES = {nftables.NFPROTO_INET: "inet", nftables.NFPROTO_IPV4: "ip", nftables.NFPROTO_IPV6: "ip6"}
+NFPROTO_NAMES = {
+    nftables.NFPROTO_INET: "inet",
+    nftables.NFPROTO_IPV4: "ip",
+    nftables.NFPROTO_IPV6: "ip6",
+}
 MAX_CHAINS = 64
 """Chains in one record."""
 
@@ -51,8 +57,8 @@ def parse_ufw(text: str) -> bool:
 
 
 def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
-    """Messages of a chain dump without netlink headers → filter chains with hook input, then those with hook output;
-    malformed messages are skipped."""
+    """Messages of a chain dump without netlink headers → filter chains with hook input, then those
+    with hook output; malformed messages are skipped."""
     found: set[tuple[str, ...]] = set()
     for body in bodies:
         chain = nftables.parse_chain(body)
@@ -62,7 +68,10 @@ def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
         if hook is not None:
             found.add((hook, NFPROTO_NAMES[chain.family], chain.table, chain.name, chain.policy))
     ordered: Any = sorted(found)[:MAX_CHAINS]
-    return tuple(FilterChain(family, table, name, policy, hook) for hook, family, table, name, policy in ordered)
+    return tuple(
+        FilterChain(family, table, name, policy, hook)
+        for hook, family, table, name, policy in ordered
+    )
 
 
 def _read_chains() -> tuple[FilterChain, ...] | Unreadable:

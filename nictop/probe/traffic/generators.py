@@ -1,9 +1,10 @@
 """Start, supervise and stop traffic generators, and forward their output.
 
-Takes `records.TrafficRequest`s and sends `records.TrafficLine`s. A generator is iperf3 or the built-in one (`builtin`),
-each in a `TrafficChild` that ends at its deadline, when it is stopped, or with the probe. Its output lines are
-forwarded at once; its TCP sockets (`sock_diag`) and the busiest threads of the host (`busy_threads`) are read
-meanwhile. Imported with the first request only.
+Takes `records.TrafficRequest`s and sends `records.TrafficLine`s. A generator is iperf3 or the
+built-in one (`builtin`), each in a `TrafficChild` that ends at its deadline, when it is stopped, or
+with the probe. Its output lines are forwarded at once; its TCP sockets (`sock_diag`) and the
+busiest threads of the host (`busy_threads`) are read meanwhile. Imported with the first request
+only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import deque
 
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.protocol.hello import Encoded
 from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, terminate_all
 from nictop.probe.traffic.deaths import is_error, read_kills, start_error_text, why_it_died
@@ -42,7 +44,8 @@ MAX_LOOKUPS = 3 * MAX_GENERATORS
 LOOKUP_TIMEOUT = 20.0
 """Seconds for a child that answers a request in `LOOKUPS`, unless the request has a deadline."""
 DROPS_END_SECONDS = 20.0
-"""To start and end the drop monitor: the kernel waits until all CPUs have left the old state of its trace points."""
+"""To start and end the drop monitor: the kernel waits until all CPUs have left the old state of its
+trace points."""
 LOOKUPS = {
     "check": ("tools", "check of the tools"),
     "path": ("path", "route lookup"),
@@ -54,27 +57,32 @@ LOOKUPS = {
     "losses": ("losses", "reading of the counters of lost packets"),
 }
 """Action → (kind and field of the answer, text for messages)."""
+ANSWER_MARK = "answer"
+"""Begins the lines of the child of a lookup that are answers."""
 SEVERAL_ANSWERS = ("path_listen", "lldp")
 """Actions with several answers; "exit" follows the last one."""
 LLDP_END_SECONDS = 5.0
 """Added to the deadline of a child that listens for LLDP, which ends itself."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
-"""Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions print 2 600 lines a
-second."""
+"""Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions
+print 2 600 lines a second."""
 BURST_BYTES, BYTES_PER_SECOND = 16 * 1024 * 1024, 4 * 1024 * 1024
-"""The same for forwarded bytes. As JSON those streams use 1 MB a second. Both are far below what the reader of a probe
-can process (`nictop.limits`)."""
+"""The same for forwarded bytes. As JSON those streams use 1 MB a second. Both are far below what
+the reader of a probe can process (`nictop.limits`)."""
 ESCAPED_CHAR_BYTES = 6
 r"""Bytes of a non-ASCII character in JSON (``\uXXXX``), except for the rare ones above U+FFFF."""
 LAST_ERROR_LINES = 5
 LISTEN_POLL_SECONDS = 0.01, 0.1
-"""Seconds between checks for a listening socket: in the first two seconds (iperf3 takes 13 to 26 ms), and later."""
+"""Seconds between checks for a listening socket: in the first two seconds (iperf3 takes 13 to 26
+ms), and later."""
 
 
 class Generator:
     """One child process and its state."""
 
-    def __init__(self, command: TrafficCommand, child: TrafficChild, argv: list[str], now: float) -> None:
+    def __init__(
+        self, command: TrafficCommand, child: TrafficChild, argv: list[str], now: float
+    ) -> None:
         self.command, self.child, self.argv, self.created = command, child, argv, now
         self.started = self.is_answered = False
         self.error = ""
@@ -86,19 +94,30 @@ class Generator:
         self.next_sockets: float | None = None
         self.next_threads: float | None = None
         self.threads: BusyThreadReader | None = None
-        self._line_budget, self._byte_budget, self._budget_time = float(BURST_LINES), float(BURST_BYTES), now
+        self._line_budget, self._byte_budget, self._budget_time = (
+            float(BURST_LINES),
+            float(BURST_BYTES),
+            now,
+        )
 
     def within_limits(self, lines: list[str], now: float) -> bool:
         """Whether the output is within the limits, including these lines."""
         elapsed, self._budget_time = now - self._budget_time, now
-        size = sum(len(line) if is_ascii(line) else ESCAPED_CHAR_BYTES * len(line) for line in lines)
-        self._line_budget = min(float(BURST_LINES), self._line_budget + elapsed * LINES_PER_SECOND) - len(lines)
-        self._byte_budget = min(float(BURST_BYTES), self._byte_budget + elapsed * BYTES_PER_SECOND) - size
+        size = sum(
+            len(line) if is_ascii(line) else ESCAPED_CHAR_BYTES * len(line) for line in lines
+        )
+        self._line_budget = min(
+            float(BURST_LINES), self._line_budget + elapsed * LINES_PER_SECOND
+        ) - len(lines)
+        self._byte_budget = (
+            min(float(BURST_BYTES), self._byte_budget + elapsed * BYTES_PER_SECOND) - size
+        )
         return self._line_budget > 0 and self._byte_budget > 0
 
 
 class Generators:
-    """All generators of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC."""
+    """All generators of one probe. Registers its descriptors with `poll`; `now` is
+    CLOCK_MONOTONIC."""
 
     def __init__(self, report: ReportLine, poll: select.poll, proc: str = "/proc") -> None:
         self._report, self._poll, self._proc = report, poll, proc
@@ -129,7 +148,11 @@ class Generators:
             else:
                 self._start(command, now)
         except (OSError, ValueError) as error:
-            text = f"cannot start: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            text = (
+                f"cannot start: {error.strerror or error}"
+                if isinstance(error, OSError)
+                else str(error)
+            )
             self._send(name, "failed", now, text=text)
 
     def owns(self, descriptor: int) -> bool:
@@ -162,12 +185,21 @@ class Generators:
             self._send(generator.command.id, "output", now, text=text, stream=stream)
 
     def advance(self, now: float) -> None:
-        """Do what is due: deadlines, checks for listening sockets, readings of sockets and threads, exits."""
+        """Do what is due: deadlines, checks for listening sockets, readings of sockets and threads,
+        exits."""
         for generator in [*self._running.values(), *self._lookups.values()]:
             child = generator.child
             if now >= child.deadline and child.terminated_at is None:
-                self._fail(generator, f"time limit of {child.deadline - generator.created:g} s exceeded", now)
-            if generator.started and generator.command.action == "start" and child.terminated_at is None:
+                self._fail(
+                    generator,
+                    f"time limit of {child.deadline - generator.created:g} s exceeded",
+                    now,
+                )
+            if (
+                generator.started
+                and generator.command.action == "start"
+                and child.terminated_at is None
+            ):
                 self._observe(generator, now)
             before = {child.start_pipe, *child.outputs}
             ended = child.advance(now)
@@ -191,7 +223,8 @@ class Generators:
         return min(deadlines, default=None)
 
     def pause(self, paused: bool) -> None:
-        """While the probe's output is blocked, read nothing more: children then block on their pipes."""
+        """While the probe's output is blocked, read nothing more: children then block on their
+        pipes."""
         if paused != self._paused:
             self._paused = paused
             for descriptor in self._descriptors:
@@ -199,7 +232,9 @@ class Generators:
 
     def end_all(self) -> None:
         """Terminate every child and wait for it."""
-        terminate_all([generator.child for generator in [*self._running.values(), *self._lookups.values()]])
+        terminate_all(
+            [generator.child for generator in [*self._running.values(), *self._lookups.values()]]
+        )
         for generator in self._running.values():
             if generator.threads is not None:
                 generator.threads.close()
@@ -208,7 +243,8 @@ class Generators:
         self._diagnosis.close()
 
     def _start_lookup(self, command: TrafficCommand, now: float) -> None:
-        """In a child, because it imports modules that the probe does not need, and iperf3 may hang."""
+        """In a child, because it imports modules that the probe does not need, and iperf3 may
+        hang."""
         if command.id in self._lookups:
             raise ValueError("this lookup is already running")
         if len(self._lookups) >= MAX_LOOKUPS:
@@ -225,7 +261,9 @@ class Generators:
             elif command.action == "path":
                 from nictop.probe.traffic.path import read_path
 
-                write_answer(read_path(command.address, command.source, command.ifindex, self._proc))
+                write_answer(
+                    read_path(command.address, command.source, command.ifindex, self._proc)
+                )
             elif command.action == "path_listen":
                 from nictop.probe.traffic.path_test.listener import listen
 
@@ -234,7 +272,12 @@ class Generators:
                 from nictop.probe.traffic.builtin.floor import measure_floor
                 from nictop.probe.traffic.builtin.options import parse_options
 
-                write_answer({"arguments": command.arguments, **measure_floor(parse_options(command.arguments))})
+                write_answer(
+                    {
+                        "arguments": command.arguments,
+                        **measure_floor(parse_options(command.arguments)),
+                    }
+                )
             elif command.action == "drops":
                 from nictop.probe.traffic.drops.monitor import read_drops
 
@@ -269,13 +312,22 @@ class Generators:
             path = find_iperf3()
             if path is None:
                 raise ValueError("iperf3 is not installed")
-            argv = [path, *iperf3_arguments(command.role, command.port, command.address, command.arguments)]
+            argv = [
+                path,
+                *iperf3_arguments(command.role, command.port, command.address, command.arguments),
+            ]
             program = argv
         else:
             from nictop.probe.traffic.builtin.options import parse_options
 
             parse_options(command.arguments)
-            argv = ["built-in", command.role, command.address, str(command.port), *command.arguments]
+            argv = [
+                "built-in",
+                command.role,
+                command.address,
+                str(command.port),
+                *command.arguments,
+            ]
 
             def program() -> int:
                 from nictop.probe.traffic.builtin.main import run
@@ -285,10 +337,14 @@ class Generators:
                 return run(command.role, command.address, command.port, command.arguments, peer)
 
         kills = read_kills(self._proc)
-        generator = self._running[command.id] = self._fork(command, program, argv, command.deadline, now)
+        generator = self._running[command.id] = self._fork(
+            command, program, argv, command.deadline, now
+        )
         generator.kills = kills
 
-    def _fork(self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float) -> Generator:
+    def _fork(
+        self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float
+    ) -> Generator:
         def prepare() -> None:
             from nictop.probe.traffic.user import leave_root
 
@@ -319,8 +375,12 @@ class Generators:
             return
         if generator.command.action == "start":
             argv = [replace_undecodable(word) for word in generator.argv]
-            self._send(generator.command.id, "started", now, pid=generator.child.pid, arguments=argv)
-            generator.next_sockets = now + generator.command.interval if generator.command.sockets else None
+            self._send(
+                generator.command.id, "started", now, pid=generator.child.pid, arguments=argv
+            )
+            generator.next_sockets = (
+                now + generator.command.interval if generator.command.sockets else None
+            )
             if generator.command.threads:
                 generator.threads = BusyThreadReader(generator.child.pid, self._proc)
                 generator.threads.begin()
@@ -329,36 +389,61 @@ class Generators:
     def _handle_answer(self, generator: Generator, lines: list[str], now: float) -> None:
         kind, label = LOOKUPS[generator.command.action]
         for line in lines:
-            try:
-                answer = json.loads(line)
-            except ValueError:
+            answer = answer_of(line)
+            if answer is None:
                 generator.error = f"{label} failed: {line[:200]}"
                 continue
             generator.is_answered = True
-            self._send(generator.command.id, kind, now, **{kind: answer})
+            fields: dict[str, Any] = {kind: answer}
+            self._send(generator.command.id, kind, now, **fields)
 
     def _observe(self, generator: Generator, now: float) -> None:
         command, child = generator.command, generator.child
-        if command.role == "server" and not generator.is_answered and now >= generator.next_listen_check:
+        if (
+            command.role == "server"
+            and not generator.is_answered
+            and now >= generator.next_listen_check
+        ):
             generator.next_listen_check = now + LISTEN_POLL_SECONDS[now > generator.created + 2.0]
             udp = command.generator == "builtin" and "--udp" in command.arguments
             if read_listening(child.pid, command.port, udp=udp, proc=self._proc):
                 generator.is_answered = True
                 self._send(command.id, "listening", now)
         if generator.next_sockets is not None and now >= generator.next_sockets:
-            generator.next_sockets += command.interval * (1 + int((now - generator.next_sockets) / command.interval))
+            generator.next_sockets += command.interval * (
+                1 + int((now - generator.next_sockets) / command.interval)
+            )
             sockets, unreadable = self._diagnosis.read((child.pid,), command.port)
             if unreadable is not None:
                 generator.next_sockets = None
             if sockets or unreadable is not None:
                 read_time = time.monotonic()
-                self._send(command.id, "sockets", read_time, droppable=True, sockets=sockets, unreadable=unreadable)
+                self._send(
+                    command.id,
+                    "sockets",
+                    read_time,
+                    droppable=True,
+                    sockets=sockets,
+                    unreadable=unreadable,
+                )
 
-        if generator.threads is not None and generator.next_threads is not None and now >= generator.next_threads:
+        if (
+            generator.threads is not None
+            and generator.next_threads is not None
+            and now >= generator.next_threads
+        ):
             seconds, threads, missing = generator.threads.read()
             now = time.monotonic()
             generator.next_threads = now + generator.threads.interval
-            self._send(command.id, "threads", now, droppable=True, seconds=seconds, threads=threads, unreadable=missing)
+            self._send(
+                command.id,
+                "threads",
+                now,
+                droppable=True,
+                seconds=seconds,
+                threads=threads,
+                unreadable=missing,
+            )
 
     def _fail(self, generator: Generator, text: str, now: float) -> None:
         """Terminate it; the first reason is sent."""
@@ -377,14 +462,23 @@ class Generators:
             del self._lookups[name]
             if not generator.is_answered:
                 label = LOOKUPS[generator.command.action][1]
-                self._send(name, "failed", now, text=generator.error or _unanswered_text(generator, label, code))
+                self._send(
+                    name,
+                    "failed",
+                    now,
+                    text=generator.error or _unanswered_text(generator, label, code),
+                )
             elif generator.command.action in SEVERAL_ANSWERS:
                 self._send(name, "exit", now, status=status, signal=number)
             return
         del self._running[name]
         if generator.started:
             is_stopped = bool(generator.error) or generator.child.terminated_at is not None
-            text = "" if is_stopped else why_it_died(number, generator.last_errors, generator.kills, self._proc)
+            text = (
+                ""
+                if is_stopped
+                else why_it_died(number, generator.last_errors, generator.kills, self._proc)
+            )
             self._send(name, "exit", now, status=status, signal=number, text=text)
         else:
             self._send(name, "failed", now, text=generator.error or "stopped before it started")
@@ -397,7 +491,9 @@ class Generators:
         if self._descriptors.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
 
-    def _send(self, name: str, kind: str, now: float, *, droppable: bool = False, **fields: object) -> None:
+    def _send(
+        self, name: str, kind: str, now: float, *, droppable: bool = False, **fields: object
+    ) -> None:
         self._report({"time": now, "id": name, "kind": kind, **fields}, droppable=droppable)
 
 
@@ -417,10 +513,20 @@ def check_floor_options(arguments: list[str]) -> None:
 
 
 def write_answer(record: object) -> None:
-    """Write a record as one line of JSON to stdout."""
-    line = json.dumps(record, default=vars, separators=(",", ":")).encode("ascii") + b"\n"
+    """Write a record as one line to stdout: a mark, its length, and its JSON."""
+    text = json.dumps(record, default=vars, separators=(",", ":"))
+    line = f"{ANSWER_MARK} {len(text)} {text}\n".encode("ascii")
     while line:
         line = line[os.write(1, line) :]
+
+
+def answer_of(line: str) -> Encoded | None:
+    """What `write_answer` wrote, not parsed: the line of the probe has it as it is. None: something
+    else was written, or it was cut off."""
+    mark, _, rest = line.partition(" ")
+    length, _, text = rest.partition(" ")
+    is_complete = mark == ANSWER_MARK and length == str(len(text))
+    return Encoded(text) if is_complete and text else None
 
 
 def replace_undecodable(word: str) -> str:

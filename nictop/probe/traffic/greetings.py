@@ -1,7 +1,8 @@
-"""Who may use a listening socket of a test: the other end, which has the cookie of the test. All others are counted.
+"""Who may use a listening socket of a test: the other end, which has the cookie of the test. All
+others are counted.
 
-nictop makes the cookie and gives it to both ends over its own connections to their probes. Nothing is sent to a sender
-whose cookie is wrong, or whose address is not that of the other end.
+nictop makes the cookie and gives it to both ends over its own connections to their probes. Nothing
+is sent to a sender whose cookie is wrong, or whose address is not that of the other end.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ if TYPE_CHECKING:
 
 COOKIE_BYTES = 16
 WRONG_COOKIE, WRONG_ADDRESS, NO_GREETING = "cookie", "address", "silent"
-"""Why a sender is refused: a greeting without the cookie; with it, but from another address; a connection that sends no
-greeting."""
+"""Why a sender is refused: a greeting without the cookie; with it, but from another address; a
+connection that sends no greeting."""
 MAX_REFUSED_ADDRESSES = 8
-"""Refused senders with counts of their own; those of all others are added up, with the address ""."""
+"""Refused senders with counts of their own; those of all others are added up, with the address
+""."""
 MAPPED_PREFIX = bytes(10) + b"\xff\xff"
 """Of an IPv4 address as IPv6 (RFC 4291)."""
 
 
 class ExpectedPeer:
-    """The other end: the cookie of the test, and its address. `address` "": it may be translated on the way."""
+    """The other end: the cookie of the test, and its address. `address` "": it may be translated on
+    the way."""
 
     def __init__(self, cookie: bytes, address: str = "") -> None:
         self.cookie = cookie
@@ -35,7 +38,8 @@ class ExpectedPeer:
         return not self._address or packed_address(address) == self._address
 
     def accepts(self, cookie: bytes, address: str) -> bool:
-        """Whether this is the other end; counted if it is not. The time does not depend on the cookie."""
+        """Whether this is the other end; counted if it is not. The time does not depend on the
+        cookie."""
         if not is_equal(cookie, self.cookie):
             self.refused.add(WRONG_COOKIE, address)
             return False
@@ -60,7 +64,8 @@ class RefusedSenders:
     def fields(self) -> list[dict[str, Any]]:
         """Each with the fields of a `records.RefusedSender`."""
         return [
-            {"reason": reason, "address": address, "count": count} for (reason, address), count in self._counts.items()
+            {"reason": reason, "address": address, "count": count}
+            for (reason, address), count in self._counts.items()
         ]
 
 
@@ -78,4 +83,6 @@ def packed_address(address: str) -> bytes:
 
 def text_address(address: str) -> str:
     """An IPv4-mapped address as IPv4."""
-    return address[len("::ffff:") :] if address.startswith("::ffff:") and "." in address else address
+    return (
+        address[len("::ffff:") :] if address.startswith("::ffff:") and "." in address else address
+    )

@@ -1,8 +1,10 @@
-"""Find iperf3 and build its command line from an allow-list of options, because a probe must not change the host.
+"""Find iperf3 and build its command line from an allow-list of options, because a probe must not
+change the host.
 
-Searches PATH; the rest is pure. Options that read or write files, run in the background, or disclose a secret are not
-in the list (``--logfile``, ``--file``, ``--pidfile``, ``--daemon``, ``--authorized-users-path``, …); role, port and
-address are added by the probe. Abbreviations, which getopt_long would accept, are refused.
+Searches PATH; the rest is pure. Options that read or write files, run in the background, or
+disclose a secret are not in the list (``--logfile``, ``--file``, ``--pidfile``, ``--daemon``,
+``--authorized-users-path``, …); role, port and address are added by the probe. Abbreviations, which
+getopt_long would accept, are refused.
 """
 
 from __future__ import annotations
@@ -19,25 +21,36 @@ _ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x1f]{1,15})?")
 _LINK = re.compile(r"[^\s/:%\x00-\x20-][^\s/:%\x00-\x20]{0,14}")
 
 IPERF3_FLAGS = {
-    "-R", "--reverse", "--bidir", "-u", "--udp", "-Z", "--zerocopy", "-4", "--version4", "-6", "--version6",
-    "-N", "--no-delay", "-J", "--json", "--json-stream", "--json-stream-full-output", "--forceflush",
-    "--timestamps", "-V", "--verbose", "--get-server-output", "--udp-counters-64bit", "--repeating-payload",
-    "--dont-fragment", "--skip-rx-copy", "--gsro",
+    "-R", "--reverse", "--bidir", "-u", "--udp", "-Z", "--zerocopy", "-4", "--version4", "-6",
+    "--version6", "-N", "--no-delay", "-J", "--json", "--json-stream", "--json-stream-full-output",
+    "--forceflush", "--timestamps", "-V", "--verbose", "--get-server-output",
+    "--udp-counters-64bit", "--repeating-payload", "--dont-fragment", "--skip-rx-copy", "--gsro",
 }  # fmt: skip
 IPERF3_VALUES = {
-    "-t": _NUMBER, "--time": _NUMBER, "-O": _NUMBER, "--omit": _NUMBER, "-i": _NUMBER, "--interval": _NUMBER,
-    "-n": _AMOUNT, "--bytes": _AMOUNT, "-k": _AMOUNT, "--blockcount": _AMOUNT, "-l": _AMOUNT, "--length": _AMOUNT,
-    "-w": _AMOUNT, "--window": _AMOUNT, "-M": _NUMBER, "--set-mss": _NUMBER, "-P": _NUMBER, "--parallel": _NUMBER,
-    "-b": _RATE, "--bitrate": _RATE, "--fq-rate": _AMOUNT, "--pacing-timer": _AMOUNT, "--server-bitrate-limit": _RATE,
-    "--server-max-duration": _NUMBER, "-f": _WORD, "--format": _WORD, "-A": _CPUS, "--affinity": _CPUS,
-    "-C": _WORD, "--congestion": _WORD, "-S": _WORD, "--tos": _WORD, "--dscp": _WORD, "-L": _NUMBER,
-    "--flowlabel": _NUMBER, "--connect-timeout": _NUMBER, "--rcv-timeout": _NUMBER, "--snd-timeout": _NUMBER,
-    "--idle-timeout": _NUMBER, "--cport": _NUMBER, "-B": _ADDRESS, "--bind": _ADDRESS, "--bind-dev": _LINK,
+    "-t": _NUMBER, "--time": _NUMBER, "-O": _NUMBER, "--omit": _NUMBER, "-i": _NUMBER,
+    "--interval": _NUMBER, "-n": _AMOUNT, "--bytes": _AMOUNT, "-k": _AMOUNT,
+    "--blockcount": _AMOUNT, "-l": _AMOUNT, "--length": _AMOUNT, "-w": _AMOUNT,
+    "--window": _AMOUNT, "-M": _NUMBER, "--set-mss": _NUMBER, "-P": _NUMBER, "--parallel": _NUMBER,
+    "-b": _RATE, "--bitrate": _RATE, "--fq-rate": _AMOUNT, "--pacing-timer": _AMOUNT,
+    "--server-bitrate-limit": _RATE, "--server-max-duration": _NUMBER, "-f": _WORD,
+    "--format": _WORD, "-A": _CPUS, "--affinity": _CPUS, "-C": _WORD, "--congestion": _WORD,
+    "-S": _WORD, "--tos": _WORD, "--dscp": _WORD, "-L": _NUMBER, "--flowlabel": _NUMBER,
+    "--connect-timeout": _NUMBER, "--rcv-timeout": _NUMBER, "--snd-timeout": _NUMBER,
+    "--idle-timeout": _NUMBER, "--cport": _NUMBER, "-B": _ADDRESS, "--bind": _ADDRESS,
+    "--bind-dev": _LINK,
 }  # fmt: skip
 """Option → pattern of its value."""
 MAX_IPERF3_ARGUMENTS = 64
 """Arguments."""
-EXTRA_DIRECTORIES = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/bin")
+EXTRA_DIRECTORIES = (
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/opt/bin",
+)
 """Searched after PATH, which is short for commands over SSH."""
 
 
@@ -63,8 +76,8 @@ def iperf3_arguments(role: str, port: int, address: str | None, arguments: list[
 
 
 def checked_options(arguments: list[str]) -> list[str]:
-    """`arguments` unchanged, each option in the list and each value valid. ``--name=value`` may be one word or two.
-    Raises ValueError."""
+    """`arguments` unchanged, each option in the list and each value valid. ``--name=value`` may be
+    one word or two. Raises ValueError."""
     if len(arguments) > MAX_IPERF3_ARGUMENTS:
         raise ValueError(f"more than {MAX_IPERF3_ARGUMENTS} options")
     words = iter(arguments)

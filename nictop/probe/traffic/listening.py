@@ -1,7 +1,7 @@
 """Whether a process listens on a port: its sockets, and /proc/net/tcp and tcp6 (udp and udp6).
 
-Listening sockets come first in the TCP tables, and only they are read, so other connections cost nothing. What cannot
-be read counts as not listening.
+Listening sockets come first in the TCP tables, and only they are read, so other connections cost
+nothing. What cannot be read counts as not listening.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MAX_SOCKET_TABLE_BYTES = 4 * 1024 * 1024
 
 
 def read_listening(pid: int, port: int, *, udp: bool = False, proc: str = "/proc") -> bool:
-    """Whether `pid` listens on TCP `port`, or has an unconnected UDP socket there, on any address. Never raises
-    OSError."""
+    """Whether `pid` listens on TCP `port`, or has an unconnected UDP socket there, on any address.
+    Never raises OSError."""
     inodes = read_socket_inodes(pid, proc)
     state = TCP_CLOSE if udp else TCP_LISTEN
     for name in ("udp", "udp6") if udp else ("tcp", "tcp6"):

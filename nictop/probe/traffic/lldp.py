@@ -1,9 +1,10 @@
 """Listens for LLDP and CDP on request: packet sockets → `records.LldpListening`.
 
-Each NIC has two packet sockets, for LLDP (ethertype 0x88cc) and for frames with an LLC header (CDP), and joins the
-multicast groups of both; promiscuous mode is not used. The kernel leaves the groups when the sockets are closed,
-however the process ends. Nothing is sent. It ends with the first frame of the last NIC, or after `seconds`. A NIC on
-which somebody floods other frames is given up, and that is reported.
+Each NIC has two packet sockets, for LLDP (ethertype 0x88cc) and for frames with an LLC header
+(CDP), and joins the multicast groups of both; promiscuous mode is not used. The kernel leaves the
+groups when the sockets are closed, however the process ends. Nothing is sent. It ends with the
+first frame of the last NIC, or after `seconds`. A NIC on which somebody floods other frames is
+given up, and that is reported.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ GROUPS = {ETH_P_LLDP: LLDP_GROUPS, ETH_P_802_2: (CDP_ADDRESS,)}
 RECEIVE_BUFFER_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 9216
 MAX_FRAMES = 20_000
-"""Of one NIC: frames with an LLC header are also those of STP. It is given up then, the others are not."""
+"""Of one NIC: frames with an LLC header are also those of STP. It is given up then, the others are
+not."""
 FRAMES_AT_ONCE = 256
 """Read from one socket before the next one has its turn."""
 
 
 def listen_for_lldp(links: Sequence[int], seconds: float, report: Callable[[object], None]) -> None:
-    """`report` is called with an `LldpListening` for each NIC with a neighbour, and at the end. `links`: ifindexes."""
+    """`report` is called with an `LldpListening` for each NIC with a neighbour, and at the end.
+    `links`: ifindexes."""
     begin = time.monotonic()
     unreadable: dict[str, Unreadable] = {}
     sockets: dict[int, tuple[socket.socket, int]] = {}
@@ -67,7 +70,10 @@ def listen_for_lldp(links: Sequence[int], seconds: float, report: Callable[[obje
             if neighbour is not None:
                 report(LldpListening(tuple(links), {ifindex: neighbour}, seconds=elapsed))
             elif frames[ifindex] >= MAX_FRAMES:
-                detail = f"{frames[ifindex]} other frames within {elapsed:.1f} s: not listened to further"
+                detail = (
+                    f"{frames[ifindex]} other frames within {elapsed:.1f} s: not listened to "
+                    f"further"
+                )
                 unreadable[str(ifindex)] = Unreadable("failed", detail)
             else:
                 continue

@@ -1,7 +1,9 @@
-"""The path from this host to an address: the route from a given source, the neighbour on it, and rp_filter.
+"""The path from this host to an address: the route from a given source, the neighbour on it, and
+rp_filter.
 
-Reads RTM_GETROUTE (as ``ip route get ADDRESS from SOURCE``), RTM_GETNEIGH (since Linux 5.0) and net.ipv4.conf.*; yields
-`records.TrafficPath`. Changes nothing: a neighbour is looked up, not resolved.
+Reads RTM_GETROUTE (as ``ip route get ADDRESS from SOURCE``), RTM_GETNEIGH (since Linux 5.0) and
+net.ipv4.conf.*; yields `records.TrafficPath`. Changes nothing: a neighbour is looked up, not
+resolved.
 """
 
 from __future__ import annotations
@@ -14,10 +16,20 @@ import struct
 from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
 from nictop.probe.inventory.links.routes import parse_gateway
 from nictop.probe.kernel.backports import colon_hex
-from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_attribute
+from nictop.probe.kernel.netlink import (
+    NETLINK_ROUTE,
+    NetlinkSocket,
+    iter_attributes,
+    pack_attribute,
+)
 from nictop.probe.kernel.route_lookup import RTA_OIF, RTMSG, RTN_UNICAST, route_request
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE
-from nictop.probe.kernel.sysfs import parse_integer, printable_path, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    parse_integer,
+    printable_path,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import TrafficPath, Unreadable
 
 ROUTE_TIMEOUT = 1.0
@@ -38,19 +50,21 @@ LOOKUP_ERROR_TYPES = {
     errno.EINVAL: "blackhole",
     errno.EAGAIN: "throw",
 }
-"""Error of an IPv4 route lookup (fib_props in net/ipv4/fib_semantics.c) → type of the route that was found."""
+"""Error of an IPv4 route lookup (fib_props in net/ipv4/fib_semantics.c) → type of the route that
+was found."""
 NUD_INCOMPLETE, NUD_REACHABLE, NUD_STALE, NUD_DELAY = 0x01, 0x02, 0x04, 0x08
 NUD_PROBE, NUD_FAILED, NUD_NOARP = 0x10, 0x20, 0x40
 NEIGHBOUR_STATES = {
-    NUD_INCOMPLETE: "incomplete", NUD_REACHABLE: "reachable", NUD_STALE: "stale", NUD_DELAY: "delay",
-    NUD_PROBE: "probe", NUD_FAILED: "failed", NUD_NOARP: "noarp", NUD_PERMANENT: "permanent",
+    NUD_INCOMPLETE: "incomplete", NUD_REACHABLE: "reachable", NUD_STALE: "stale",
+    NUD_DELAY: "delay", NUD_PROBE: "probe", NUD_FAILED: "failed", NUD_NOARP: "noarp",
+    NUD_PERMANENT: "permanent",
 }  # fmt: skip
 """Neighbour state → its name in ip-neighbour(8)."""
 
 
 def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") -> TrafficPath:
-    """`address` and `source`: numeric, `source` with a zone if it has one. `ifindex`: NIC that should receive, for
-    rp_filter; 0: none. Never raises OSError."""
+    """`address` and `source`: numeric, `source` with a zone if it has one. `ifindex`: NIC that
+    should receive, for rp_filter; 0: none. Never raises OSError."""
     unreadable: dict[str, Unreadable] = {}
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     route, oif, gateway, state, mac = "", None, None, "", None
@@ -73,13 +87,16 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
         entry=entry,
         neighbour=state,
         neighbour_address=mac,
-        rp_filter=_read_rp_filter(ifindex, proc, unreadable) if family == socket.AF_INET and ifindex else None,
+        rp_filter=_read_rp_filter(ifindex, proc, unreadable)
+        if family == socket.AF_INET and ifindex
+        else None,
         unreadable=unreadable,
     )
 
 
 def _refusal(family: int, address: str, source: str, route: str) -> tuple[str, str]:
-    """The rule and the entry behind a route that refuses packets; "" if there is none, or if they are not found."""
+    """The rule and the entry behind a route that refuses packets; "" if there is none, or if they
+    are not found."""
     if route not in ("none", "unreachable", "prohibit", "blackhole"):
         return "", ""
     from nictop.probe.traffic.refused_routes import read_refusal
@@ -90,7 +107,9 @@ def _refusal(family: int, address: str, source: str, route: str) -> tuple[str, s
         return "", ""
 
 
-def _read_route(kernel: NetlinkSocket, family: int, target: str, source: str, zone: int) -> tuple[str, int, str | None]:
+def _read_route(
+    kernel: NetlinkSocket, family: int, target: str, source: str, zone: int
+) -> tuple[str, int, str | None]:
     """(type, ifindex or 0, gateway) of the route to the target. Raises OSError."""
     try:
         return _query(kernel, family, target, source, zone)
@@ -105,8 +124,12 @@ def _read_route(kernel: NetlinkSocket, family: int, target: str, source: str, zo
     return route_type if is_own else "", 0, None
 
 
-def _query(kernel: NetlinkSocket, family: int, address: str, source: str, zone: int) -> tuple[str, int, str | None]:
-    query = route_request(family, _packed(family, address), _packed(family, source) if source else None, zone)
+def _query(
+    kernel: NetlinkSocket, family: int, address: str, source: str, zone: int
+) -> tuple[str, int, str | None]:
+    query = route_request(
+        family, _packed(family, address), _packed(family, source) if source else None, zone
+    )
     for message_type, payload in kernel.request(RTM_GETROUTE, query):
         if message_type == RTM_NEWROUTE and len(payload) >= RTMSG.size:
             _, _, _, _, _, _, _, route_type, _ = RTMSG.unpack_from(payload)

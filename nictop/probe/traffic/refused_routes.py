@@ -1,9 +1,11 @@
-"""The routing rule, or the entry of a routing table, by which the kernel sends nothing to an address.
+"""The routing rule, or the entry of a routing table, by which the kernel sends nothing to an
+address.
 
-Reads RTM_GETRULE and those routes of type unreachable, prohibit or blackhole that cover the address (RTM_GETROUTE; the
-kernel selects the type since Linux 4.20, NETLINK_GET_STRICT_CHK). The answer to a lookup does not contain them: IPv4
-answers with an error (net/ipv4/fib_semantics.c, fib_props). Order: that of the rules (net/core/fib_rules.c,
-fib_rules_lookup), and the longest prefix in a table.
+Reads RTM_GETRULE and those routes of type unreachable, prohibit or blackhole that cover the address
+(RTM_GETROUTE; the kernel selects the type since Linux 4.20, NETLINK_GET_STRICT_CHK). The answer to
+a lookup does not contain them: IPv4 answers with an error (net/ipv4/fib_semantics.c, fib_props).
+Order: that of the rules (net/core/fib_rules.c, fib_rules_lookup), and the longest prefix in a
+table.
 """
 
 from __future__ import annotations
@@ -30,9 +32,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_PRIORITY, FRA_FWMARK, FRA_FWMASK, FRA_TABLE = 1, 2, 3, 6, 10, 16, 15
-FRA_OIFNAME, FRA_L3MDEV, FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE = 17, 19, 20, 22, 23, 24
-NARROW_ATTRIBUTES = (FRA_OIFNAME, FRA_L3MDEV, FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE)
+FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_PRIORITY, FRA_FWMARK, FRA_FWMASK, FRA_TABLE = (
+    1,
+    2,
+    3,
+    6,
+    10,
+    16,
+    15,
+)
+FRA_OIFNAME, FRA_L3MDEV, FRA_UID_RANGE, FRA_IP_PROTO, FRA_SPORT_RANGE, FRA_DPORT_RANGE = (
+    17,
+    19,
+    20,
+    22,
+    23,
+    24,
+)
+NARROW_ATTRIBUTES = (
+    FRA_OIFNAME,
+    FRA_L3MDEV,
+    FRA_UID_RANGE,
+    FRA_IP_PROTO,
+    FRA_SPORT_RANGE,
+    FRA_DPORT_RANGE,
+)
 """Rules with these are for some packets only, which a route lookup without them does not tell."""
 FIB_RULE_INVERT = 0x02
 FR_ACT_TO_TBL = 1
@@ -40,7 +64,16 @@ RULE_ACTIONS = {6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_*, which are also the numbers of the route types RTN_*."""
 RTA_PRIORITY, RTA_TABLE = 6, 15
 TABLE_NAMES = {255: "local", 254: "main", 253: "default"}
-PROTOCOL_NAMES = {2: "kernel", 3: "boot", 4: "static", 12: "bird", 16: "dhcp", 186: "bgp", 187: "isis", 188: "ospf"}
+PROTOCOL_NAMES = {
+    2: "kernel",
+    3: "boot",
+    4: "static",
+    12: "bird",
+    16: "dhcp",
+    186: "bgp",
+    187: "isis",
+    188: "ospf",
+}
 """RTPROT_* (linux/rtnetlink.h): who added a route."""
 TIMEOUT = 2.0
 MAX_ROUTES = 10_000
@@ -86,13 +119,15 @@ class DiscardingRoute(NamedTuple):
 
 
 def read_refusal(family: int, address: str, source: str, kind: str) -> tuple[str, str]:
-    """(rule, entry) as ip(8) prints them: the rule that refuses itself and "", or "" and the entry of a table, with the
-    rule that leads to it if it is not one of the kernel's. ("", ""): not found. `kind`: a type of route, or "none".
-    Raises OSError."""
+    """(rule, entry) as ip(8) prints them: the rule that refuses itself and "", or "" and the entry
+    of a table, with the rule that leads to it if it is not one of the kernel's. ("", ""): not
+    found. `kind`: a type of route, or "none". Raises OSError."""
     numbers = [number for number, name in RULE_ACTIONS.items() if name == kind]
     address, source = address.partition("%")[0], source.partition("%")[0]
     with NetlinkSocket(NETLINK_ROUTE, timeout=TIMEOUT) as kernel:
-        rules = parse_rules(_dumped(kernel, RTM_GETRULE, RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)), family)
+        rules = parse_rules(
+            _dumped(kernel, RTM_GETRULE, RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)), family
+        )
         if not numbers:
             return unreachable_rule(rules, address, source), ""
         with contextlib.suppress(OSError):
@@ -104,8 +139,8 @@ def read_refusal(family: int, address: str, source: str, kind: str) -> tuple[str
 
 
 def unreachable_rule(rules: Iterable[Rule], address: str, source: str) -> str:
-    """The rule behind an answer that says "no route": an unreachable rule gives the same error, ENETUNREACH
-    (net/ipv4/fib_rules.c, fib4_rule_action). "": there is none."""
+    """The rule behind an answer that says "no route": an unreachable rule gives the same error,
+    ENETUNREACH (net/ipv4/fib_rules.c, fib4_rule_action). "": there is none."""
     for rule in sorted(rules):
         if rule.action == "unreachable" and not rule.narrow and matches(rule, address, source):
             return rule.text
@@ -173,7 +208,9 @@ def parse_rule(payload: bytes, family: int) -> Rule | None:
         return None
     mark = unsigned(found.get(FRA_FWMARK, b""))
     incoming = text(found.get(FRA_IIFNAME, b""))
-    narrow = bool(mark) or incoming not in ("", "lo") or any(kind in found for kind in NARROW_ATTRIBUTES)
+    narrow = (
+        bool(mark) or incoming not in ("", "lo") or any(kind in found for kind in NARROW_ATTRIBUTES)
+    )
     return Rule(
         unsigned(found.get(FRA_PRIORITY, b"")),
         source,
@@ -185,7 +222,9 @@ def parse_rule(payload: bytes, family: int) -> Rule | None:
     )
 
 
-def parse_discarding_routes(payloads: Iterable[bytes], family: int, kind: str) -> list[DiscardingRoute]:
+def parse_discarding_routes(
+    payloads: Iterable[bytes], family: int, kind: str
+) -> list[DiscardingRoute]:
     """RTM_NEWROUTE messages of that type; others and malformed ones are left out."""
     found = []
     for payload in payloads:
@@ -205,7 +244,9 @@ def parse_discarding_route(payload: bytes, family: int, kind: str) -> Discarding
     destination = prefix_text(family, found.get(RTA_DST, b""), bits, "default")
     if destination is None:
         return None
-    return DiscardingRoute(kind, destination, unsigned(found.get(RTA_TABLE, b"")) or table, protocol)
+    return DiscardingRoute(
+        kind, destination, unsigned(found.get(RTA_TABLE, b"")) or table, protocol
+    )
 
 
 def prefix_text(family: int, value: bytes, bits: int, whole: str) -> str | None:
@@ -219,13 +260,17 @@ def prefix_text(family: int, value: bytes, bits: int, whole: str) -> str | None:
 
 
 class TypeFilter:
-    """Selects routes of one type, at most `MAX_ROUTES`, in a dump of a kernel that sends all of them."""
+    """Selects routes of one type, at most `MAX_ROUTES`, in a dump of a kernel that sends all of
+    them."""
 
     def __init__(self, kind: int) -> None:
         self._kind, self._remaining = bytes([kind]), MAX_ROUTES
 
     def __call__(self, data: bytes, start: int) -> bool:
-        is_wanted = self._remaining > 0 and data[start + TYPE_OFFSET : start + TYPE_OFFSET + 1] == self._kind
+        is_wanted = (
+            self._remaining > 0
+            and data[start + TYPE_OFFSET : start + TYPE_OFFSET + 1] == self._kind
+        )
         self._remaining -= is_wanted
         return is_wanted
 

@@ -1,5 +1,5 @@
-"""Validate a traffic request: the object in a `records.Request` → `TrafficCommand`, or ValueError with a sentence.
-Pure.
+"""Validate a traffic request: the object in a `records.Request` → `TrafficCommand`, or ValueError
+with a sentence. Pure.
 
 Stricter than other requests: one that starts a process must be valid as a whole.
 """
@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
 REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-ACTIONS = ("check", "start", "stop", "path", "path_listen", "path_test", "floor", "drops", "lldp", "losses")
+ACTIONS = (
+    "check",
+    "start",
+    "stop",
+    "path",
+    "path_listen",
+    "path_test",
+    "floor",
+    "drops",
+    "lldp",
+    "losses",
+)
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
 MAX_FLOOR_SECONDS = 60.0
@@ -45,7 +56,12 @@ class TrafficCommand:
         self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
         self.peer = self.congestion = ""
         self.links: tuple[int, ...] = ()
-        self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
+        self.deadline, self.interval, self.sockets, self.threads = (
+            0.0,
+            MAX_SOCKET_INTERVAL,
+            False,
+            False,
+        )
         if self.action == "start":
             self._check_start(request)
         elif self.action in ("path", "path_listen", "path_test"):
@@ -64,7 +80,11 @@ class TrafficCommand:
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source = request.get("address"), request.get("source")
-        if not is_address(address) or not is_address(source) or (":" in str(address)) != (":" in str(source)):
+        if (
+            not is_address(address)
+            or not is_address(source)
+            or (":" in str(address)) != (":" in str(source))
+        ):
             raise ValueError("address and source are not two numeric addresses of one IP version")
         self.address, self.source, self.ifindex = str(address), str(source), _ifindex(request)
 
@@ -87,7 +107,11 @@ class TrafficCommand:
 
     def _check_lldp(self, request: Mapping[str, object]) -> None:
         links = request.get("links")
-        if not isinstance(links, list) or not 0 < len(links) <= MAX_LLDP_LINKS or not all(map(is_ifindex, links)):
+        if (
+            not isinstance(links, list)
+            or not 0 < len(links) <= MAX_LLDP_LINKS
+            or not all(map(is_ifindex, links))
+        ):
             raise ValueError(f"links is not a list of 1 to {MAX_LLDP_LINKS} ifindexes")
         self.links = tuple(dict.fromkeys(links))
         self.deadline = _seconds(request, "deadline", MAX_LLDP_SECONDS)
@@ -117,7 +141,9 @@ class TrafficCommand:
         if not isinstance(sockets, bool):
             raise ValueError("sockets is not true or false")
         self.sockets = sockets
-        interval = _seconds(request, "interval", MAX_SOCKET_INTERVAL) if sockets else MAX_SOCKET_INTERVAL
+        interval = (
+            _seconds(request, "interval", MAX_SOCKET_INTERVAL) if sockets else MAX_SOCKET_INTERVAL
+        )
         self.interval = max(MIN_SOCKET_INTERVAL, interval)
         threads = request.get("threads", False)
         if not isinstance(threads, bool):
@@ -135,7 +161,12 @@ def request_id(request: Mapping[str, object]) -> str:
 
 def is_argument(value: object) -> bool:
     """Whether a value can be an argument of a program."""
-    return isinstance(value, str) and 0 < len(value) <= MAX_ARGUMENT_CHARS and "\0" not in value and value.isprintable()
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_ARGUMENT_CHARS
+        and "\0" not in value
+        and value.isprintable()
+    )
 
 
 def is_address(value: object) -> bool:
@@ -168,7 +199,11 @@ def _ifindex(request: Mapping[str, object]) -> int:
 
 def _arguments(request: Mapping[str, object]) -> list[str]:
     arguments = request.get("arguments", [])
-    if not isinstance(arguments, list) or len(arguments) > MAX_ARGUMENTS or not all(map(is_argument, arguments)):
+    if (
+        not isinstance(arguments, list)
+        or len(arguments) > MAX_ARGUMENTS
+        or not all(map(is_argument, arguments))
+    ):
         raise ValueError(f"arguments is not a list of at most {MAX_ARGUMENTS} short words")
     return arguments
 

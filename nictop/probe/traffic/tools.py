@@ -1,7 +1,9 @@
-"""Traffic generators of a host: iperf3 with version and options, congestion controls, CPUs, firewalls.
+"""Traffic generators of a host: iperf3 with version and options, congestion controls, CPUs,
+firewalls.
 
-Runs ``iperf3 --version`` and ``iperf3 --help``, reads net.ipv4.tcp_*congestion_control and `firewalls`; yields
-`records.TrafficTools`. Runs in a child process of the probe, because a program with that name may hang.
+Runs ``iperf3 --version`` and ``iperf3 --help``, reads net.ipv4.tcp_*congestion_control and
+`firewalls`; yields `records.TrafficTools`. Runs in a child process of the probe, because a program
+with that name may hang.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         if isinstance(output, str) and output.startswith("iperf 3"):
             version = output
         else:
-            unreadable["version"] = output if isinstance(output, Unreadable) else _not_iperf3(path, output)
+            unreadable["version"] = (
+                output if isinstance(output, Unreadable) else _not_iperf3(path, output)
+            )
         help_text = _run_iperf3(path, "--help") if version else ""
         if isinstance(help_text, Unreadable):
             unreadable["options"] = help_text
@@ -72,7 +76,9 @@ def parse_options(text: str) -> tuple[str, ...]:
 def _run_iperf3(path: str, option: str) -> str | Unreadable:
     program = f"{printable_path(path)} {option}"
     try:
-        _, output = program_output((path, option), IPERF3_TIMEOUT, MAX_IPERF3_SECONDS, stderr=subprocess.STDOUT)
+        _, output = program_output(
+            (path, option), IPERF3_TIMEOUT, MAX_IPERF3_SECONDS, stderr=subprocess.STDOUT
+        )
     except TimeoutError:
         return Unreadable("failed", f"{program} did not end within {IPERF3_TIMEOUT:g} s")
     except (OSError, subprocess.SubprocessError) as error:

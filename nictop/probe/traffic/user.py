@@ -1,7 +1,8 @@
 """The user as whom a test sends and receives: not root, although the probe is.
 
-Under sudo it is the user who called it (SUDO_UID, SUDO_GID), else nobody. What a test needs of root's rights are single
-capabilities (`KEPT`): packet sockets, and counters that only CAP_NET_ADMIN may read.
+Under sudo it is the user who called it (SUDO_UID, SUDO_GID), else nobody. What a test needs of
+root's rights are single capabilities (`KEPT`): packet sockets, and counters that only CAP_NET_ADMIN
+may read.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ KEPT = {
     "losses": COUNTER_READERS,
     "drops": (*COUNTER_READERS, "sys_ptrace"),
 }
-"""Action of a `records.TrafficRequest` → capabilities of its child, besides those of its options; none for "start"."""
+"""Action of a `records.TrafficRequest` → capabilities of its child, besides those of its options;
+none for "start"."""
 STAYS_ROOT = ("check", "drops")
-"""They open no socket to other hosts. iperf3 may be in a directory of root's; the process that stops the drop monitor
-leaves the control group of the session, which only root may."""
+"""They open no socket to other hosts. iperf3 may be in a directory of root's; the process that
+stops the drop monitor leaves the control group of the session, which only root may."""
 BIND_DEVICE, CONGESTION = ("--bind-dev",), ("--congestion", "-C")
 """Before Linux 5.7 SO_BINDTODEVICE needs CAP_NET_RAW; a congestion control that is not among
 net.ipv4.tcp_allowed_congestion_control needs CAP_NET_ADMIN (tcp(7))."""
@@ -63,7 +65,8 @@ def test_user() -> tuple[int, int]:
 
 
 def why_stays_root(proc: str = "/proc") -> str:
-    """Why a test of this probe, which is root's, runs as root; "" if it does not. Raises OSError."""
+    """Why a test of this probe, which is root's, runs as root; "" if it does not. Raises
+    OSError."""
     held = held_capabilities()
     missing = [name for name in NEEDED if NUMBERS[name] not in held]
     if missing:
@@ -77,7 +80,8 @@ def why_stays_root(proc: str = "/proc") -> str:
 
 
 def is_mapped(text: str, number: int) -> bool:
-    """Whether a user or group of this user namespace exists: /proc/PID/uid_map (user_namespaces(7))."""
+    """Whether a user or group of this user namespace exists: /proc/PID/uid_map
+    (user_namespaces(7))."""
     for line in text.splitlines():
         first, _, count = map(int, line.split())
         if first <= number < first + count:
@@ -86,8 +90,9 @@ def is_mapped(text: str, number: int) -> bool:
 
 
 def leave_root(command: TrafficCommand, program: str = "") -> None:
-    """Become that user, with the capabilities of this request only. Does nothing without root; the user stays root
-    where that cannot be changed (`why_stays_root`). `program`: the file to be executed. Raises OSError."""
+    """Become that user, with the capabilities of this request only. Does nothing without root; the
+    user stays root where that cannot be changed (`why_stays_root`). `program`: the file to be
+    executed. Raises OSError."""
     if os.geteuid() != 0:
         return
     kept = needed_capabilities(command)
@@ -116,7 +121,8 @@ def needed_capabilities(command: TrafficCommand) -> set[str]:
 
 
 def is_closed(path: str) -> bool:
-    """Whether a file cannot be reached by this user as such, that is without capabilities (access(2))."""
+    """Whether a file cannot be reached by this user as such, that is without capabilities
+    (access(2))."""
     return bool(path) and not os.access(path, os.R_OK)
 
 
@@ -137,7 +143,9 @@ def option_capabilities(options: Sequence[str], proc: str = "/proc") -> set[str]
 def _allowed_congestion_controls(proc: str) -> list[str]:
     """[] if they cannot be read."""
     try:
-        with open(f"{proc}/{ALLOWED_CONGESTION_CONTROLS}", encoding="ascii", errors="replace") as file:
+        with open(
+            f"{proc}/{ALLOWED_CONGESTION_CONTROLS}", encoding="ascii", errors="replace"
+        ) as file:
             return file.read(MAX_CONTROLS_CHARS).split()
     except OSError:
         return []

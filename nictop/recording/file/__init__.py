@@ -1,1 +1,2 @@
-"""The format of a recording: frames, entries, index, deltas. Files of older versions stay readable."""
+"""The format of a recording: frames, entries, index, deltas. Files of older versions stay
+readable."""

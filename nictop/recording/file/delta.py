@@ -1,11 +1,13 @@
-"""Compression of lines that differ only in their numbers: a template of the texts, and differences of the numbers.
+"""Compression of lines that differ only in their numbers: a template of the texts, and differences
+of the numbers.
 
-Reads nothing. One line of counters has some thousand numbers between the same texts every second, and most numbers do
-not change. `Template` stores the texts; `encode_columns` stores only the differences, number by number, which gives the
-compressor long runs of zeros. Measured at 1 Hz with 10 NICs, 8 queues each and 16 CPUs: a sixth of the size of the
-deflated lines.
+Reads nothing. One line of counters has some thousand numbers between the same texts every second,
+and most numbers do not change. `Template` stores the texts; `encode_columns` stores only the
+differences, number by number, which gives the compressor long runs of zeros. Measured at 1 Hz with
+10 NICs, 8 queues each and 16 CPUs: a sixth of the size of the deflated lines.
 
-Works on the text of a line: fields added by a later version are stored too, and every line is restored byte for byte.
+Works on the text of a line: fields added by a later version are stored too, and every line is
+restored byte for byte.
 """
 
 from __future__ import annotations
@@ -26,20 +28,23 @@ MAX_TEMPLATE_NUMBERS = 1 << 18
 _WIDTH = 8
 _DECIMAL_POINT = ord(".")
 _NUMBER = re.compile(rb"(\.\d{1,17}|[1-9]\d{0,17}|0)")
-"""The digits after a decimal point are one number; a leading 1 is added to preserve their zeros. All numbers, and the
-difference of any two, fit into 64 bits."""
+"""The digits after a decimal point are one number; a leading 1 is added to preserve their zeros.
+All numbers, and the difference of any two, fit into 64 bits."""
 
 Numbers = Sequence[int]
 
 
 class Template:
-    """The texts of a line between its numbers, for writing. `last`: the numbers of the newest line of this template."""
+    """The texts of a line between its numbers, for writing. `last`: the numbers of the newest line
+    of this template."""
 
     def __init__(self, line: bytes) -> None:
         pieces = _NUMBER.split(line)
         self._texts = pieces[::2]
         found = pieces[1::2]
-        self._fractions = tuple(index for index, digits in enumerate(found) if digits[0] == _DECIMAL_POINT)
+        self._fractions = tuple(
+            index for index, digits in enumerate(found) if digits[0] == _DECIMAL_POINT
+        )
         for index in self._fractions:
             found[index] = b"1" + found[index][1:]
         self.last = list(map(int, found))
@@ -61,8 +66,8 @@ class Template:
 
 
 class LineFormat:
-    """The same for reading, in as little memory as possible: a template may have hundreds of thousands of numbers.
-    Raises Damaged when it has more than a writer stores."""
+    """The same for reading, in as little memory as possible: a template may have hundreds of
+    thousands of numbers. Raises Damaged when it has more than a writer stores."""
 
     def __init__(self, line: bytes) -> None:
         self.last = array("q")
@@ -91,8 +96,8 @@ class LineFormat:
         return self._format % tuple(filled)
 
     def next_rows(self, columns: memoryview, count: int) -> Iterator[list[int]]:
-        """The `count` rows that were passed to `encode_columns`, one at a time; `last` follows them. Raises Damaged for
-        a number of more than 64 bits."""
+        """The `count` rows that were passed to `encode_columns`, one at a time; `last` follows
+        them. Raises Damaged for a number of more than 64 bits."""
         numbers = len(self.last)
         size = numbers * count
         for row in range(count):
@@ -114,13 +119,17 @@ def _placeholder(found: re.Match[bytes]) -> bytes:
 
 
 def encode_columns(last: Numbers, rows: Sequence[Numbers]) -> bytes:
-    """The differences from row to row, the first one to `last`: ordered by number, then by byte from the lowest, as
-    64-bit two's complement. All rows have the same length."""
+    """The differences from row to row, the first one to `last`: ordered by number, then by byte
+    from the lowest, as 64-bit two's complement. All rows have the same length."""
     differences = []
     for row in rows:
         differences.append(list(map(operator.sub, row, last)))
         last = row
-    raw = _little_endian(array("q", [difference for column in zip(*differences, strict=True) for difference in column]))
+    raw = _little_endian(
+        array(
+            "q", [difference for column in zip(*differences, strict=True) for difference in column]
+        )
+    )
     plain = raw.tobytes()
     return b"".join(plain[index::_WIDTH] for index in range(_WIDTH))
 

@@ -1,9 +1,10 @@
 """Items of one host ↔ the payloads of its frames.
 
-Reads nothing. A payload is a table of entries (time, kind, length or template), then their texts, then the columns of
-the lines that are stored by a template. `EntryWriter` and `EntryReader` each store the templates of one host; a key
-frame clears both. Decoding a payload costs no more than its length, except for the lines generated from templates,
-whose size is limited. What is read is made one line at a time: a payload of a few bytes may hold thousands.
+Reads nothing. A payload is a table of entries (time, kind, length or template), then their texts,
+then the columns of the lines that are stored by a template. `EntryWriter` and `EntryReader` each
+store the templates of one host; a key frame clears both. Decoding a payload costs no more than its
+length, except for the lines generated from templates, whose size is limited. What is read is made
+one line at a time: a payload of a few bytes may hold thousands.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from nictop.recording.file.delta import (
 from nictop.recording.file.frames import Damaged
 
 Kind = Literal["line", "state", "request", "missing", "host", "counters", "inventory"]
-"""line: any line of the probe; counters, inventory: lines of these kinds, which templates can store; state: a
-`SourceState`; request: a request to the probe; missing: how many lines could not be written here; host: the name of the
-host, in key frames."""
+"""line: any line of the probe; counters, inventory: lines of these kinds, which templates can
+store; state: a `SourceState`; request: a request to the probe; missing: how many lines could not be
+written here; host: the name of the host, in key frames."""
 TEMPLATED = ("counters", "inventory")
 MAX_TEMPLATES = 8
 """Templates of counters, and as many of inventories; the oldest is replaced."""
@@ -39,8 +40,8 @@ MAX_FRAME_ENTRIES = 10_000
 MAX_ROW_BYTES = 64
 """Bytes of an entry in the table."""
 MAX_TEMPLATED_BYTES = 16 * 1024 * 1024
-"""Bytes of the lines in a frame that are generated from templates, and of their numbers; a writer starts a new frame
-after a megabyte of lines."""
+"""Bytes of the lines in a frame that are generated from templates, and of their numbers; a writer
+starts a new frame after a megabyte of lines."""
 MAX_FORMAT_BYTES = 12 * 1024 * 1024
 """Bytes of unpacked templates."""
 _PACKING_LEVEL = 1
@@ -95,7 +96,8 @@ class _Templates:
 
     @property
     def next_is_used(self) -> bool:
-        """The slot of the next template has rows in this frame, so that it cannot be replaced yet."""
+        """The slot of the next template has rows in this frame, so that it cannot be replaced
+        yet."""
         return bool(self.rows.get((self.newest + 1) % MAX_TEMPLATES))
 
 
@@ -137,12 +139,15 @@ class EntryWriter:
         return True
 
     def _template_slot(self, entry: RecordEntry) -> int | None:
-        """The slot of the template that matches the line; its numbers are added to that. None: no template matches. The
-        newest template is tried first, because most lines repeat the previous one."""
+        """The slot of the template that matches the line; its numbers are added to that. None: no
+        template matches. The newest template is tried first, because most lines repeat the previous
+        one."""
         templates = self._templates[entry.kind]
         for slot in sorted(range(len(templates.slots)), key=lambda slot: slot != templates.newest):
             template = templates.slots[slot]
-            numbers = template.numbers(entry.text) if len(template.last) <= MAX_TEMPLATE_NUMBERS else None
+            numbers = (
+                template.numbers(entry.text) if len(template.last) <= MAX_TEMPLATE_NUMBERS else None
+            )
             if numbers is not None:
                 templates.rows.setdefault(slot, []).append(numbers)
                 return slot
@@ -186,7 +191,8 @@ class _StoredTemplate:
 
 
 class FormatCache:
-    """The templates that were used last, unpacked: `MAX_FORMAT_BYTES` of all hosts of a recording together."""
+    """The templates that were used last, unpacked: `MAX_FORMAT_BYTES` of all hosts of a recording
+    together."""
 
     def __init__(self) -> None:
         self._formats: OrderedDict[_StoredTemplate, LineFormat] = OrderedDict()
@@ -218,7 +224,8 @@ class _ReadTemplates:
         self._newest = -1
 
     def add(self, lines: Sequence[bytes | memoryview]) -> None:
-        """Put templates of these lines into the next slots, one after the other. Of many only the last are left."""
+        """Put templates of these lines into the next slots, one after the other. Of many only the
+        last are left."""
         first = max(0, len(lines) - MAX_TEMPLATES)
         for number, line in enumerate(lines):
             self._newest = (self._newest + 1) % MAX_TEMPLATES
@@ -232,17 +239,19 @@ class _ReadTemplates:
 
 
 class EntryReader:
-    """Decodes the payloads of one host, in the order they were written since a key frame. `cache`: that of all hosts of
-    the recording."""
+    """Decodes the payloads of one host, in the order they were written since a key frame. `cache`:
+    that of all hosts of the recording."""
 
     def __init__(self, cache: FormatCache | None = None) -> None:
         self._cache = FormatCache() if cache is None else cache
         self._templates = {kind: _ReadTemplates() for kind in TEMPLATED}
 
-    def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[RecordEntry]:
-        """The entries of one payload; `first`: the time of its frame. Counters before `since` are skipped, at a
-        fraction of the cost. Raises Damaged; after that the templates are unusable. The iterator has to be
-        exhausted."""
+    def entries(
+        self, plain: bytes, first: float, since: float = float("-inf")
+    ) -> Iterator[RecordEntry]:
+        """The entries of one payload; `first`: the time of its frame. Counters before `since` are
+        skipped, at a fraction of the cost. Raises Damaged; after that the templates are unusable.
+        The iterator has to be exhausted."""
         table, offset = parse_table(plain)
         lines: dict[str, list[memoryview]] = {kind: [] for kind in TEMPLATED}
         whole, text_offset = memoryview(plain), offset
@@ -261,7 +270,9 @@ class EntryReader:
         for one in used.values():
             self._cache.put(one.template, one.line_format)
 
-    def _used_templates(self, table: list[_Row], columns: memoryview) -> dict[tuple[str, int], _UsedTemplate]:
+    def _used_templates(
+        self, table: list[_Row], columns: memoryview
+    ) -> dict[tuple[str, int], _UsedTemplate]:
         """(kind, slot) → what the rows of this frame are made from."""
         counts: dict[tuple[str, int], int] = {}
         for row in table:
@@ -337,6 +348,8 @@ def parse_table(plain: bytes) -> tuple[list[_Row], int]:
         table = _table_decoder.decode(plain[_LENGTH.size : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(str(error)) from None
-    if len(table) > MAX_FRAME_ENTRIES or any(abs(row.after) > _MAX_OFFSET_US or row.size < 0 for row in table):
+    if len(table) > MAX_FRAME_ENTRIES or any(
+        abs(row.after) > _MAX_OFFSET_US or row.size < 0 for row in table
+    ):
         raise Damaged("invalid entries")
     return table, end

@@ -1,6 +1,8 @@
-"""The frames of an open file, one after the other, also behind damage; how much CPU time reading them may take.
+"""The frames of an open file, one after the other, also behind damage; how much CPU time reading
+them may take.
 
-Every step of a search is short: a file of a few bytes on the disk may have holes of terabytes, or a million frames.
+Every step of a search is short: a file of a few bytes on the disk may have holes of terabytes, or a
+million frames.
 """
 
 from __future__ import annotations
@@ -31,12 +33,13 @@ STEP_HEADERS = 256
 """Frames after which a caller may do something else."""
 
 Step = tuple[int, FrameHeader | None] | None
-"""(offset, header) of a frame; a header of None: the file is damaged from there to the next frame. None: nothing was
-found yet."""
+"""(offset, header) of a frame; a header of None: the file is damaged from there to the next frame.
+None: nothing was found yet."""
 
 
 class ReadingTime:
-    """CPU seconds that may still be spent on a recording; without a limit where reading is done in slices."""
+    """CPU seconds that may still be spent on a recording; without a limit where reading is done in
+    slices."""
 
     def __init__(self, seconds: float | None = None) -> None:
         self._seconds = seconds
@@ -83,7 +86,8 @@ class FrameFile:
         return parse_header(self.read(HEADER_SIZE, offset))
 
     def payload(self, offset: int, header: FrameHeader) -> bytes:
-        """The unpacked payload of the frame at `offset`. Raises Damaged, and RecordingError when it takes too long."""
+        """The unpacked payload of the frame at `offset`. Raises Damaged, and RecordingError when it
+        takes too long."""
         self.reading_time.check()
         return unpack_payload(header, self.read(header.length, offset + HEADER_SIZE))
 
@@ -113,7 +117,8 @@ class FrameFile:
             yield damaged, None
 
     def _search(self, offset: int, size: int) -> Iterator[int]:
-        """The offset of the next valid frame, once; before that that of the damage, again and again."""
+        """The offset of the next valid frame, once; before that that of the damage, again and
+        again."""
         begin, end = offset, min(size, offset + MAX_SEARCH_BYTES)
         if self._searched[0] == begin:
             offset = max(offset, self._searched[1] - HEADER_SIZE)

@@ -1,10 +1,11 @@
 """The bytes of a recording: prefix, frames and trailer.
 
-Reads nothing; `pack_frame` encodes a frame, `parse_header` and `unpack_payload` decode it. A file is
-`RECORDING_PREFIX`, a `HEADER_FRAME` frame, the frames of the hosts in the order they were written, and, when the
-recorder was closed, an `INDEX_FRAME` frame and a trailer. Every frame has its own lengths and checksums: a truncated
-file is read up to its last complete frame, and in a damaged file reading continues at the next valid frame. Sizes in a
-file are limited by `MAX_FRAME_BYTES`.
+Reads nothing; `pack_frame` encodes a frame, `parse_header` and `unpack_payload` decode it. A file
+is `RECORDING_PREFIX`, a `HEADER_FRAME` frame, the frames of the hosts in the order they were
+written, and, when the recorder was closed, an `INDEX_FRAME` frame and a trailer. Every frame has
+its own lengths and checksums: a truncated file is read up to its last complete frame, and in a
+damaged file reading continues at the next valid frame. Sizes in a file are limited by
+`MAX_FRAME_BYTES`.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ from dataclasses import dataclass
 from nictop.errors import HostUnreachable, NictopError
 
 RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
-"""As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it detectably."""
+"""As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it
+detectably."""
 FORMAT = 1
 READABLE_FORMATS = (1,)
-"""Format versions that this version reads. A changed format gets a new number; the reader of the old one stays here."""
+"""Format versions that this version reads. A changed format gets a new number; the reader of the
+old one stays here."""
 RECORDING_PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT)
 
 HEADER_FRAME, KEY_FRAME, ITEMS_FRAME, INDEX_FRAME = 1, 2, 3, 4
-"""Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS: the items that
-follow."""
+"""Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS:
+the items that follow."""
 
 SYNC_MARKER = b"\xa6nT\xf5"
 MAX_TIME_SECONDS = 1e12
 MAX_FRAME_BYTES = 13 * 1024 * 1024
-"""Bytes of an unpacked frame: a megabyte of lines, or a key frame without link changes, and the longest line; or a key
-frame with all of them."""
+"""Bytes of an unpacked frame: a megabyte of lines, or a key frame without link changes, and the
+longest line; or a key frame with all of them."""
 
 STORED, DEFLATED, LZMA = 0, 1, 2
 _PACKED_AS = 0x0F
@@ -95,9 +98,17 @@ class FrameHeader:
 
 
 def pack_frame(
-    kind: int, plain: bytes, *, host: int = 0, sequence: int = 0, time: float = 0.0, span: float = 0.0, marks: int = 0
+    kind: int,
+    plain: bytes,
+    *,
+    host: int = 0,
+    sequence: int = 0,
+    time: float = 0.0,
+    span: float = 0.0,
+    marks: int = 0,
 ) -> bytes:
-    """One frame including its header. Raises ValueError when `plain` is longer than `MAX_FRAME_BYTES`."""
+    """One frame including its header. Raises ValueError when `plain` is longer than
+    `MAX_FRAME_BYTES`."""
     if len(plain) > MAX_FRAME_BYTES:
         raise ValueError(f"frame of {len(plain)} bytes")
     packed_as, payload = _packed(plain)
@@ -117,17 +128,30 @@ def pack_frame(
 
 
 def parse_header(data: bytes) -> FrameHeader | None:
-    """Decode the first `HEADER_SIZE` bytes of a frame; None when they are not a header or its values are out of
-    range."""
+    """Decode the first `HEADER_SIZE` bytes of a frame; None when they are not a header or its
+    values are out of range."""
     if len(data) < HEADER_SIZE or data[:4] != SYNC_MARKER:
         return None
     if _CHECK.unpack_from(data, _FIELDS.size)[0] != zlib.crc32(data[: _FIELDS.size]):
         return None
     _, kind, flags, host, sequence, time, span, length, plain, checksum = _FIELDS.unpack_from(data)
-    if plain > MAX_FRAME_BYTES or length > MAX_FRAME_BYTES + 1024 or not -MAX_TIME_SECONDS < time < MAX_TIME_SECONDS:
+    if (
+        plain > MAX_FRAME_BYTES
+        or length > MAX_FRAME_BYTES + 1024
+        or not -MAX_TIME_SECONDS < time < MAX_TIME_SECONDS
+    ):
         return None
     return FrameHeader(
-        kind, host, sequence, time, span / 1e3, bool(flags & _MARKS), flags & _PACKED_AS, length, plain, checksum
+        kind,
+        host,
+        sequence,
+        time,
+        span / 1e3,
+        bool(flags & _MARKS),
+        flags & _PACKED_AS,
+        length,
+        plain,
+        checksum,
     )
 
 
@@ -148,7 +172,8 @@ def encode_trailer(offset: int) -> bytes:
 
 
 def parse_trailer(data: bytes) -> int | None:
-    """Offset of the index frame; None: these are not the last bytes of a recording that was closed."""
+    """Offset of the index frame; None: these are not the last bytes of a recording that was
+    closed."""
     if len(data) != TRAILER_SIZE or data[:8] != TRAILER_MAGIC:
         return None
     if _CHECK.unpack_from(data, _TRAILER.size)[0] != zlib.crc32(data[: _TRAILER.size]):
@@ -158,8 +183,8 @@ def parse_trailer(data: bytes) -> int | None:
 
 
 def _packed(plain: bytes) -> tuple[int, bytes]:
-    """LZMA with its first preset: a tenth smaller than the best deflate on columns of counters, in a third of the
-    time."""
+    """LZMA with its first preset: a tenth smaller than the best deflate on columns of counters, in
+    a third of the time."""
     try:
         import lzma
     except ModuleNotFoundError:  # a Python that was built without liblzma
@@ -185,10 +210,13 @@ def _unpacked(packed_as: int, payload: bytes, limit: int) -> bytes:
         import lzma
     except ModuleNotFoundError:
         raise RecordingError(
-            "Python was built without lzma", "install the lzma module of Python, or use another Python"
+            "Python was built without lzma",
+            "install the lzma module of Python, or use another Python",
         ) from None
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": _DICTIONARY}]
     try:
-        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters).decompress(payload, limit + 1)
+        return lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=filters).decompress(
+            payload, limit + 1
+        )
     except (lzma.LZMAError, EOFError) as error:
         raise Damaged(str(error)) from None

@@ -1,7 +1,7 @@
 """The beginning of a recording: format version, who recorded it, and the clock it uses.
 
-Reads the first bytes of an open file; raises an error for a file that is not a recording or that this version cannot
-read.
+Reads the first bytes of an open file; raises an error for a file that is not a recording or that
+this version cannot read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ def read_recording_header(path: str, file: FrameFile) -> tuple[RecordingHeader, 
     if not first:
         raise RecordingError(f"{name} is empty")
     if not first.startswith(RECORDING_MAGIC):
-        raise RecordingError(f"{name} is not a nictop recording", "nictop record FILE makes recordings")
+        raise RecordingError(
+            f"{name} is not a nictop recording", "nictop record FILE makes recordings"
+        )
     if len(first) < len(RECORDING_PREFIX):
         raise RecordingError(f"{name} is truncated: it contains no data")
     written = int.from_bytes(first[len(RECORDING_MAGIC) :], "little")

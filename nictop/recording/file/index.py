@@ -1,7 +1,8 @@
 """The index of a recording: offsets of key frames, hosts and marks.
 
-`read_index` reads it from the end of a file that was closed; `scan` rebuilds it from the frame headers of a file that
-was truncated or is still being written, and continues where an earlier scan ended.
+`read_index` reads it from the end of a file that was closed; `scan` rebuilds it from the frame
+headers of a file that was truncated or is still being written, and continues where an earlier scan
+ended.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ class KeyFrames:
 
     def newest(self, time: float) -> int | None:
         """Number of the last one up to `time`; None: all are later."""
-        return next((number for number in range(len(self.times) - 1, -1, -1) if self.times[number] <= time), None)
+        return next(
+            (number for number in range(len(self.times) - 1, -1, -1) if self.times[number] <= time),
+            None,
+        )
 
 
 @dataclass
@@ -141,7 +145,11 @@ def encode_index(index: Index) -> bytes:
     stored = _Stored(
         index.hosts,
         msgspec.Raw(msgspec.json.encode(keys)),
-        msgspec.Raw(msgspec.json.encode([(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks])),
+        msgspec.Raw(
+            msgspec.json.encode(
+                [(mark.time, mark.host, mark.id, mark.kind) for mark in index.marks]
+            )
+        ),
         index.begin,
         index.end,
     )
@@ -151,8 +159,10 @@ def encode_index(index: Index) -> bytes:
 def read_index(file: FrameFile, size: int) -> Index | None:
     """The index of a closed file of `size` bytes; None: there is no valid one."""
     offset = parse_trailer(file.read(TRAILER_SIZE, max(0, size - TRAILER_SIZE)))
-    header = None if offset is None or offset >= size else file.header(offset)
-    if offset is None or header is None or header.kind != INDEX_FRAME or header.plain > MAX_INDEX_BYTES:
+    if offset is None or offset >= size:
+        return None
+    header = file.header(offset)
+    if header is None or header.kind != INDEX_FRAME or header.plain > MAX_INDEX_BYTES:
         return None
     if offset + header.size + TRAILER_SIZE != size:
         return None
@@ -170,11 +180,11 @@ def _decoded(plain: bytes, offset: int) -> Index:
     if bytes(stored.marks).count(b"[") > MAX_MARK_BRACKETS:
         raise Damaged("too many marks")
     hosts, marks = stored.hosts, [Mark(*mark) for mark in _marks_decoder.decode(stored.marks)]
-    if not all(0 <= number < 1 << 16 and _is_name(name) for number, name in hosts.items()):
+    if not all(map(_is_valid_host, hosts.items())):
         raise Damaged("invalid hosts")
     if not all(map(_is_valid_mark, marks)):
         raise Damaged("invalid marks")
-    if not all(edge is None or abs(edge) < MAX_TIME_SECONDS for edge in (stored.begin, stored.end)):
+    if not all(map(_is_valid_edge, (stored.begin, stored.end))):
         raise Damaged("invalid times")
     index = Index(offset, hosts, marks=marks, begin=stored.begin, end=stored.end, closed=True)
     for host, time, place in _decoded_keys(stored.keys):
@@ -182,6 +192,16 @@ def _decoded(plain: bytes, offset: int) -> Index:
             raise Damaged("invalid key frames")
         index.add_key(host, time, place)
     return index
+
+
+def _is_valid_host(host: tuple[int, str]) -> bool:
+    number, name = host
+    return 0 <= number < 1 << 16 and _is_name(name)
+
+
+def _is_valid_edge(time: float | None) -> bool:
+    """None: the file has no items."""
+    return time is None or abs(time) < MAX_TIME_SECONDS
 
 
 def _decoded_keys(raw: msgspec.Raw) -> Iterator[_Key]:
@@ -205,12 +225,14 @@ def _is_name(name: str) -> bool:
 
 def _is_valid_mark(mark: Mark) -> bool:
     is_short = len(mark.id) <= MAX_MARK_ID_CHARS and _is_name(mark.host)
-    return is_short and mark.kind in (*MARK_KINDS, *MARKED_NOTES) and abs(mark.time) < MAX_TIME_SECONDS
+    return (
+        is_short and mark.kind in (*MARK_KINDS, *MARKED_NOTES) and abs(mark.time) < MAX_TIME_SECONDS
+    )
 
 
 def scan(index: Index, file: FrameFile, size: int, seconds: float = math.inf) -> None:
-    """Add the frames after `index.offset` to `index`, up to the last complete frame within `size` bytes, or until that
-    took so many CPU seconds of this thread and a host is known."""
+    """Add the frames after `index.offset` to `index`, up to the last complete frame within `size`
+    bytes, or until that took so many CPU seconds of this thread and a host is known."""
     end = thread_time() + seconds
     for step in file.frames(index.offset, size):
         if thread_time() > end and index.hosts:
@@ -236,7 +258,11 @@ def _add_frame(index: Index, file: FrameFile, offset: int, header: FrameHeader) 
     try:
         if header.kind == KEY_FRAME and not _add_key_frame(index, file, offset, header):
             return
-        if header.has_marks and len(index.marks) < MAX_MARKS and index.false_flags < MAX_FALSE_FLAGS:
+        if (
+            header.has_marks
+            and len(index.marks) < MAX_MARKS
+            and index.false_flags < MAX_FALSE_FLAGS
+        ):
             name = index.hosts.get(header.host, "")
             marks = marks_of(file.payload(offset, header), header.time, name)
             index.false_flags += not marks
@@ -295,12 +321,17 @@ def line_mark(line: Line, time: float, host: str) -> Mark | None:
 
 
 def note_mark(note: RunNote, time: float, host: str) -> Mark | None:
-    """The mark for a note about a test; None: it is not one."""
-    return Mark(time, host, note.run[:MAX_MARK_ID_CHARS], note.kind) if note.kind in MARKED_NOTES else None
+    """The mark for a note about a test, at the time that it is about; None: it is not one."""
+    if note.kind not in MARKED_NOTES:
+        return None
+    if note.began is not None:
+        time = min(time, note.began)
+    return Mark(time, host, note.run[:MAX_MARK_ID_CHARS], note.kind)
 
 
 def _untemplated_entries(plain: bytes) -> Iterator[tuple[float, str, bytes]]:
-    """(seconds after the first entry, kind, text) of the entries that are not stored by a template."""
+    """(seconds after the first entry, kind, text) of the entries that are not stored by a
+    template."""
     table, offset = parse_table(plain)
     for row in table:
         if not row.is_templated:

@@ -1,5 +1,5 @@
-"""Opens the file of a recording: readable by its owner only, never overwritten by default, never through a symbolic
-link.
+"""Opens the file of a recording: readable by its owner only, never overwritten by default, never
+through a symbolic link.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ FILE_MODE = 0o600
 
 
 def create_file(path: str, *, force: bool = False) -> int:
-    """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also of an existing file,
-    which is truncated. Raises RecordingError."""
+    """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also
+    of an existing file, which is truncated. Raises RecordingError."""
     try:
         if not force:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
@@ -48,7 +48,9 @@ def _lock_and_truncate(path: str, descriptor: int) -> None:
         os.fchmod(descriptor, FILE_MODE)
         os.ftruncate(descriptor, 0)
     except BlockingIOError:
-        raise RecordingError(f"{name} is being written by another nictop", "choose another file name") from None
+        raise RecordingError(
+            f"{name} is being written by another nictop", "choose another file name"
+        ) from None
     except OSError as error:
         raise RecordingError(f"cannot write {name}: {error.strerror}") from None
 
@@ -58,7 +60,9 @@ def _open_error(path: str, error: OSError) -> RecordingError:
     if error.errno == errno.ELOOP or (error.errno == errno.EEXIST and os.path.islink(path)):
         return RecordingError(f"{name} is a symbolic link", "choose another file name")
     if error.errno == errno.EEXIST:
-        return RecordingError(f"{name} already exists", "choose another file name, or overwrite it with --force")
+        return RecordingError(
+            f"{name} already exists", "choose another file name, or overwrite it with --force"
+        )
     return RecordingError(f"cannot write {name}: {error.strerror}")
 
 
@@ -75,7 +79,7 @@ def open_for_reading(path: str) -> int:
         raise RecordingError(f"cannot read {name}: {error.strerror}") from None
 
 
-def is_recording(path: str) -> bool:
+def is_recording_file(path: str) -> bool:
     """Whether `path` is a regular file that begins like a recording, whatever follows."""
     try:
         descriptor = open_for_reading(path)

@@ -1,6 +1,8 @@
-"""What nictop notes in a recording about a traffic test that it makes: the lines of its generators do not contain it.
+"""What nictop notes in a recording about a traffic test that it makes: the lines of its generators
+do not contain it.
 
-Stored as an entry of kind "request": an older nictop reads it as a request without content, and ignores it.
+Stored as an entry of kind "request": an older nictop reads it as a request without content, and
+ignores it.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ class RunNote:
     run: str
     """Identity of the test; the ids of its generators begin with it."""
     kind: RunNoteKind
-    """plan: it begins, noted at the client; server: the same, at the server; stage: what it does now; result: its
-    result; ended: it has none."""
+    """plan: it begins, noted at the client; server: the same, at the server; stage: what it does
+    now; result: its result; ended: it has none."""
     text: str = ""
     """The plan or the result as JSON, else a sentence."""
+    began: float | None = None
+    """plan: when its hosts began to be checked, before its plan was known (seconds, CLOCK_MONOTONIC
+    of the recording machine); None: with this note."""
 
 
 class _NoteEntry(msgspec.Struct):

@@ -1,25 +1,27 @@
 """The facts of several hosts: text and JSON of ``nictop show HOST…``, and the JSON schema.
 
-Reads nothing; takes the result of `nictop.hosts.observe.observe_all`. A host that could not be reached is listed with
-the reason, in its place.
+Reads nothing; takes the result of `nictop.hosts.observe.observe_all`. A host that could not be
+reached is listed with the reason, in its place.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from nictop import __version__
 from nictop.errors import HostUnreachable
 from nictop.hosts.observe import Answer, Unreachable
-from nictop.model.facts import clean, wrap
+from nictop.model.snapshot import Snapshot
+from nictop.report.document import Line
 from nictop.report.facts.host import ShowDocument, show_text, show_values
 from nictop.report.facts.names import add_names_to_schema
+from nictop.report.json import json_text, schema_of_hosts, schema_text
+from nictop.report.render.text import text_of
 from nictop.report.text_table import layout_width
+from nictop.rules import Diagnosis
+from nictop.rules.by_device import DeviceFindings, device_findings
 
 SECTION_RULE = "─"
 
@@ -41,54 +43,71 @@ class HostsDocument:
     nictop: str
     """Version of the program that wrote it."""
     hosts: tuple[Any, ...]
-    """In the order of the command line: a `ShowDocument` with names or an `UnreachableHost` of each."""
+    """In the order of the command line: a `ShowDocument` with names or an `UnreachableHost` of
+    each."""
 
 
-def hosts_document(answers: Sequence[Answer]) -> HostsDocument:
-    """The answers as a record of the schema."""
-    return HostsDocument(nictop=__version__, hosts=tuple(map(_document, answers)))
+def hosts_document(answers: Sequence[Answer], diagnosis: Diagnosis | None = None) -> HostsDocument:
+    """The answers as a record of the schema. `diagnosis`: of these hosts; None: the checks have not
+    run."""
+    hosts = tuple(_document(answer, diagnosis) for answer in answers)
+    return HostsDocument(nictop=__version__, hosts=hosts)
 
 
 def unreachable_hosts(answers: Sequence[Answer]) -> tuple[UnreachableHost, ...]:
     """The hosts without an answer."""
-    return tuple(UnreachableHost(one.host, one.sentence) for one in answers if isinstance(one, Unreachable))
+    return tuple(
+        UnreachableHost(answer.host, answer.sentence)
+        for answer in answers
+        if isinstance(answer, Unreachable)
+    )
 
 
-def _document(answer: Answer) -> dict[str, Any] | UnreachableHost:
+def _document(answer: Answer, diagnosis: Diagnosis | None) -> dict[str, Any] | UnreachableHost:
     if isinstance(answer, Unreachable):
         return UnreachableHost(answer.host, answer.sentence)
-    return show_values(answer[0])
+    snapshot = answer[0]
+    return show_values(snapshot, findings_about(snapshot, diagnosis))
 
 
-def hosts_json(answers: Sequence[Answer]) -> str:
+def findings_about(snapshot: Snapshot, diagnosis: Diagnosis | None) -> DeviceFindings | None:
+    """None: the checks have not run on this host."""
+    if diagnosis is None or snapshot.host not in diagnosis.hosts:
+        return None
+    return device_findings(diagnosis, snapshot.host)
+
+
+def hosts_json(answers: Sequence[Answer], diagnosis: Diagnosis | None = None) -> str:
     """The document as indented ASCII JSON with a final newline."""
-    return json.dumps(msgspec.to_builtins(hosts_document(answers)), indent=2) + "\n"
+    return json_text(hosts_document(answers, diagnosis))
 
 
 def hosts_schema() -> str:
-    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
-    (document, known, unreachable), parts = msgspec.json.schema_components(
-        (HostsDocument, ShowDocument, UnreachableHost), ref_template="#/$defs/{name}"
-    )
-    add_names_to_schema({"$defs": parts})
-    parts["HostsDocument"]["properties"]["hosts"]["items"] = {"anyOf": [known, unreachable]}
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **document, "$defs": parts}
-    return json.dumps(schema, indent=2) + "\n"
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final
+    newline."""
+    schema = schema_of_hosts(HostsDocument, ShowDocument, UnreachableHost)
+    return schema_text(add_names_to_schema(schema))
 
 
-def hosts_text(answers: Sequence[Answer], width: int) -> str:
-    """`show_text` of each host, with a line of `SECTION_RULE` between them; at most `width` cells (40 to 200) per line,
-    with a final newline."""
-    width = layout_width(width)
-    sections = [
-        unreachable_text(answer, width) if isinstance(answer, Unreachable) else show_text(answer[0], width)
-        for answer in answers
-    ]
-    return f"\n{SECTION_RULE * width}\n".join(sections)
+def hosts_text(answers: Sequence[Answer], width: int, diagnosis: Diagnosis | None = None) -> str:
+    """`show_text` of each host, with a line of `SECTION_RULE` between them; at most `width` cells
+    (40 to 200) per line, with a final newline."""
+    texts = []
+    for answer in answers:
+        if isinstance(answer, Unreachable):
+            texts.append(unreachable_text(answer, width))
+        else:
+            snapshot = answer[0]
+            texts.append(show_text(snapshot, width, findings_about(snapshot, diagnosis)))
+    return sections_text(texts, width)
+
+
+def sections_text(texts: Sequence[str], width: int) -> str:
+    """The texts of several hosts, with a line of `SECTION_RULE` between them."""
+    return f"\n{SECTION_RULE * layout_width(width)}\n".join(texts)
 
 
 def unreachable_text(answer: Unreachable, width: int) -> str:
     """Name of the host, and why it could not be reached, or not be shown."""
-    state = "unreachable" if answer.exit_code == HostUnreachable.exit_code else "not shown"
-    lines = [*wrap(f"{clean(answer.host)} · {state}", width), *wrap(clean(answer.sentence), width)]
-    return "\n".join(lines) + "\n"
+    state = "not read" if answer.exit_code == HostUnreachable.exit_code else "not shown"
+    return text_of((Line(f"{answer.host} · {state}"), Line(answer.sentence)), width)

@@ -1,13 +1,19 @@
-"""Names beside the numbers by which the records of a host refer to each other, for the JSON of ``nictop show``.
+"""Names beside the numbers by which the records of a host refer to each other, for the JSON of
+``nictop show``.
 
-Pure: takes the document of one host as JSON values, and its schema. Numbers and keys stay as they are:
+Pure: takes the document of one host as JSON values, and its schema. Numbers and keys stay as they
+are:
 
-- ``"master": 7`` is followed by ``"master_name": "bond0"``; likewise threads, interrupts, routing tables, profiles by
-  UUID, and the states and reasons of NetworkManager; null: the number has no name, or it is not known;
-- a record in a mapping by number gets ``"name"``: ``"rates": {"links": {"2": {"name": "ens224", …}}}``;
-- a mapping of anything else is followed by one of names: ``"driver": {"2": […]}, "driver_names": {"2": "ens224"}``;
-- ``counters_by_name`` has the counters by the name of the link or the number of the CPU, then by their own names:
-  ``{"links": {"ens224": {"rx_bytes": 1200, …}}, "cpus": {"0": {"user": 12, …}}, …}``;
+- ``"master": 7`` is followed by ``"master_name": "bond0"``; likewise threads, interrupts, routing
+  tables, profiles by UUID, and the states and reasons of NetworkManager; null: the number has no
+  name, or it is not known;
+- a record in a mapping by number gets ``"name"``: ``"rates": {"links": {"2": {"name": "ens224",
+  …}}}``;
+- a mapping of anything else is followed by one of names: ``"driver": {"2": […]}, "driver_names":
+  {"2": "ens224"}``;
+- ``counters_by_name`` has the counters by the name of the link or the number of the CPU, then by
+  their own names: ``{"links": {"ens224": {"rx_bytes": 1200, …}}, "cpus": {"0": {"user": 12, …}},
+  …}``;
 - in the rates, ``driver_counters`` has the counters of `driver` by their names.
 """
 
@@ -23,9 +29,13 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Interrupt
 
 Json = dict[str, Any]
-Kind = Literal["links", "threads", "interrupts", "tables", "profiles", "device_states", "state_reasons"]
+Kind = Literal[
+    "links", "threads", "interrupts", "tables", "profiles", "device_states", "state_reasons"
+]
 
-LINK_FIELDS = frozenset({"ifindex", "master", "lower", "active_port", "primary", "unbound", "target", "links"})
+LINK_FIELDS = frozenset(
+    {"ifindex", "master", "lower", "link", "active_port", "primary", "unbound", "target", "links"}
+)
 """Fields with the ifindex of a link, or with a list of them."""
 REFERENCES: Mapping[str, Kind] = {
     **dict.fromkeys(sorted(LINK_FIELDS), "links"),
@@ -60,7 +70,8 @@ MAPPINGS: Mapping[str, Kind] = {
 }
 """Field with a mapping by number → what the numbers are."""
 NOT_A_REFERENCE = {"ifindex": "name", "target": "priority"}
-"""Field → field of the records in which it is something else: the link itself, and the priority of a policy rule."""
+"""Field → field of the records in which it is something else: the link itself, and the priority of
+a policy rule."""
 FOREIGN_FIELD = "lower_namespace"
 """If it is set, `lower` is the ifindex of a link in another network namespace."""
 
@@ -86,7 +97,9 @@ class Names:
     threads: Mapping[str, str]
     interrupts: Mapping[str, str]
     profiles: Mapping[str, str] = field(default_factory=dict)
-    tables: Mapping[str, str] = field(default_factory=lambda: {str(one): name for one, name in TABLE_NAMES.items()})
+    tables: Mapping[str, str] = field(
+        default_factory=lambda: {str(number): name for number, name in TABLE_NAMES.items()}
+    )
     device_states: Mapping[str, str] = field(
         default_factory=lambda: {str(number): text for number, text in STATE_TEXTS.items()}
     )
@@ -100,17 +113,21 @@ def names_of(snapshot: Snapshot) -> Names:
     links = {str(ifindex): link.name for ifindex, link in snapshot.links.items()}
     if inventory is None:
         return Names(links, {}, {})
-    profiles = inventory.networkmanager.profiles if inventory.networkmanager is not None else ()
-    return Names(
-        links,
-        {str(one.tid): one.name for one in inventory.threads},
-        {str(one.number): name for one in inventory.interrupts if (name := interrupt_name(one))},
-        {one.uuid: one.id for one in profiles},
-    )
+    threads = {str(thread.tid): thread.name for thread in inventory.threads}
+    interrupts = {}
+    for interrupt in inventory.interrupts:
+        name = interrupt_name(interrupt)
+        if name:
+            interrupts[str(interrupt.number)] = name
+    profiles = {}
+    if inventory.networkmanager is not None:
+        profiles = {profile.uuid: profile.id for profile in inventory.networkmanager.profiles}
+    return Names(links, threads, interrupts, profiles)
 
 
 def interrupt_name(interrupt: Interrupt) -> str:
-    """Its handlers; of one without a handler, the PCI function that it belongs to. "": neither is known."""
+    """Its handlers; of one without a handler, the PCI function that it belongs to. "": neither is
+    known."""
     return ", ".join(interrupt.actions) or interrupt.pci_address or ""
 
 
@@ -118,7 +135,9 @@ def add_names(document: Json, snapshot: Snapshot) -> Json:
     """The document of a host with names beside the numbers."""
     named: Json = _record(document, names_of(snapshot))
     if document.get("counters") is not None:
-        named["counters_by_name"] = _counters_by_name(document["counters"], document["counter_names"], snapshot)
+        named["counters_by_name"] = _counters_by_name(
+            document["counters"], document["counter_names"], snapshot
+        )
     if document.get("rates") is not None:
         named["rates"]["driver_counters"] = _driver_counters(document["rates"]["driver"], snapshot)
     return named
@@ -126,8 +145,10 @@ def add_names(document: Json, snapshot: Snapshot) -> Json:
 
 def _value(value: Any, names: Names) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_value(one, names) for one in value]
-    return _record(value, names) if isinstance(value, dict) else value
+        return [_value(member, names) for member in value]
+    if isinstance(value, dict):
+        return _record(value, names)
+    return value
 
 
 def _record(record: Json, names: Names) -> Json:
@@ -151,30 +172,40 @@ def _is_reference(field: str, record: Json) -> bool:
     return field in REFERENCES and NOT_A_REFERENCE.get(field) not in record
 
 
-def _reference_names(field: str, value: Any, record: Json, names: Names) -> Iterator[tuple[str, Any]]:
+def _reference_names(
+    field: str, value: Any, record: Json, names: Names
+) -> Iterator[tuple[str, Any]]:
     known = getattr(names, REFERENCES[field])
+    if field == "lower" and record.get(FOREIGN_FIELD) is not None:
+        known = {}
     if _is_key(value):
-        is_foreign = field == "lower" and record.get(FOREIGN_FIELD) is not None
-        yield f"{field}_name", None if is_foreign else known.get(str(value))
-    elif value and isinstance(value, (list, tuple)) and all(map(_is_key, value)):
-        yield f"{field}_names", [known.get(str(one)) for one in value]
+        yield f"{field}_name", known.get(str(value))
+    elif _is_list_of_keys(value):
+        yield f"{field}_names", [known.get(str(member)) for member in value]
 
 
 def _mapping(field: str, mapping: Json, names: Names) -> Iterator[tuple[str, Any]]:
     known = getattr(names, MAPPINGS[field])
     if all(map(_is_record, mapping.values())):
-        yield field, {number: {"name": known.get(number), **_record(one, names)} for number, one in mapping.items()}
+        records = {}
+        for number, record in mapping.items():
+            records[number] = {"name": known.get(number), **_record(record, names)}
+        yield field, records
         return
-    yield field, {number: _value(one, names) for number, one in mapping.items()}
+    yield field, {number: _value(value, names) for number, value in mapping.items()}
     yield f"{field}_names", {number: known[number] for number in mapping if number in known}
 
 
 def _is_by_number(value: Any) -> bool:
-    return bool(value) and isinstance(value, dict) and all(map(str.isdigit, value))
+    if not value or not isinstance(value, dict):
+        return False
+    return all(map(str.isdigit, value))
 
 
 def _is_record(value: Any) -> bool:
-    return bool(value) and isinstance(value, dict) and not _is_by_number(value)
+    if not value or not isinstance(value, dict):
+        return False
+    return not _is_by_number(value)
 
 
 def _is_key(value: Any) -> bool:
@@ -182,25 +213,37 @@ def _is_key(value: Any) -> bool:
     return isinstance(value, (int, str)) and not isinstance(value, bool)
 
 
+def _is_list_of_keys(value: Any) -> bool:
+    """One at least."""
+    if not value or not isinstance(value, (list, tuple)):
+        return False
+    return all(map(_is_key, value))
+
+
 def _counters_by_name(counters: Json, counter_names: Json, snapshot: Snapshot) -> Json:
-    """Kind of counter → name of the link, or number of the CPU → name of the counter → value; with the queue, VF or
-    channel between link and counter where there are several."""
+    """Kind of counter → name of the link, or number of the CPU → name of the counter → value; with
+    the queue, VF or channel between link and counter where there are several."""
     links = names_of(snapshot).links
     found: Json = {"links": {}, "queues": {}, "vfs": {}, "channels": {}}
     found["driver"] = _driver_counters(counters["driver"], snapshot)
     for kind in ("cpus", "softirqs", "softnet"):
-        found[kind] = {cpu: _named(counter_names[kind], values) for cpu, values in counters[kind].items()}
+        found[kind] = _named_each(counter_names[kind], counters[kind])
     for ifindex, values in counters["links"].items():
         found["links"][links.get(ifindex, ifindex)] = _named(counter_names["links"], values)
     for ifindex, queues in counters["queues"].items():
         found["queues"][links.get(ifindex, ifindex)] = {
-            f"{direction} {number}": _named(counter_names["queues"], values) for direction, number, values in queues
+            f"{direction} {number}": _named(counter_names["queues"], values)
+            for direction, number, values in queues
         }
     for kind in ("vfs", "channels"):
         for ifindex, parts in counters[kind].items():
-            named = {number: _named(counter_names[kind], values) for number, values in parts.items()}
+            named = _named_each(counter_names[kind], parts)
             found[kind][links.get(ifindex, ifindex)] = named
     return found
+
+
+def _named_each(names: list[str], values_of: Json) -> Json:
+    return {number: _named(names, values) for number, values in values_of.items()}
 
 
 def _named(names: list[str], values: list[Any]) -> Json:
@@ -212,12 +255,15 @@ def _driver_counters(rates: Json, snapshot: Snapshot) -> Json:
     found: Json = {}
     for ifindex, values in rates.items():
         link = snapshot.links.get(int(ifindex))
-        if link is not None and link.ethtool is not None and link.ethtool.driver_counter_names:
-            found[link.name] = dict(zip(link.ethtool.driver_counter_names, values, strict=False))
+        if link is None or link.ethtool is None:
+            continue
+        names = link.ethtool.driver_counter_names
+        if names:
+            found[link.name] = dict(zip(names, values, strict=False))
     return found
 
 
-# ----------------------------------------------------------------------------------------------------------- schema
+# ------------------------------------------------------------------------------------------- schema
 
 
 def add_names_to_schema(schema: Json) -> Json:
@@ -242,10 +288,16 @@ def add_names_to_schema(schema: Json) -> Json:
     }
     parts["ShowDocument"]["properties"]["counters_by_name"] = {
         "type": "object",
-        "description": "Kind of counter, then name of the link or number of the CPU, then (queues, vfs, channels) "
+        "description": "Kind of counter, then name of the link or number of the CPU, then "
+        "(queues, vfs, channels) "
         "which of the link, then name of the counter: value.",
-        "properties": dict.fromkeys(("links", "driver", "cpus", "softirqs", "softnet"), COUNTERS_SCHEMA)
-        | {kind: {"type": "object", "additionalProperties": COUNTERS_SCHEMA} for kind in ("queues", "vfs", "channels")},
+        "properties": dict.fromkeys(
+            ("links", "driver", "cpus", "softirqs", "softnet"), COUNTERS_SCHEMA
+        )
+        | {
+            kind: {"type": "object", "additionalProperties": COUNTERS_SCHEMA}
+            for kind in ("queues", "vfs", "channels")
+        },
     }
     return schema
 
@@ -259,7 +311,7 @@ def _mapping_name_schemas(name: str, values: Json, parts: Json) -> Iterator[tupl
 
 
 def _reference_name_schemas(name: str, value: Json) -> Iterator[tuple[str, Json]]:
-    kinds = [one.get("type") for one in value.get("anyOf", [value])]
+    kinds = [schema.get("type") for schema in value.get("anyOf", [value])]
     if "integer" in kinds or "string" in kinds:
         yield f"{name}_name", NAME_SCHEMA
     elif "array" in kinds:

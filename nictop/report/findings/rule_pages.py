@@ -25,25 +25,35 @@ def rule_named(name: str) -> Rule:
     rule = RULES.get(name)
     if rule is not None:
         return rule
-    similar = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
-    hint = f"did you mean {', '.join(similar[:5])}?" if similar else "nictop check --explain lists all rules"
+    similar = [known for known in RULES if name and name in known]
+    similar = similar or get_close_matches(name, RULES, n=5, cutoff=0.5)
+    hint = "nictop check --explain lists all rules"
+    if similar:
+        hint = f"did you mean {', '.join(similar[:5])}?"
     raise UnknownRule(f"unknown rule: {name!r}", hint)
 
 
 def rule_page(rule: Rule, room: int) -> str:
-    """The page of a rule, at most `room` cells per line except in lists and tables, with a final newline."""
+    """The page of a rule, at most `room` cells per line except in lists and tables, with a final
+    newline."""
     room = min(room, MAX_RULE_PAGE_CELLS)
-    title = f"{rule.name}  ({rule.family}; {SEVERITY_LABELS[rule.severity].word})"
+    severity = SEVERITY_LABELS[rule.severity].word
+    title = f"{rule.name}  ({rule.family}; {severity}; step {rule.step})"
     lines = [*wrap(title, room), ""]
     for paragraph in rule.explanation.split("\n\n"):
-        if any(line.startswith("  ") for line in paragraph.splitlines()):  # a list or a table: not wrapped
+        if any(line.startswith("  ") for line in paragraph.splitlines()):
+            # a list or a table: not wrapped
             lines += paragraph.splitlines()
         else:
             lines += wrap(" ".join(paragraph.split()), room)
         lines.append("")
     if rule.yields_to:
         lines += [
-            *wrap(f"Not reported if one of these rules has found the cause: {', '.join(rule.yields_to)}.", room),
+            *wrap(
+                f"Not reported if one of these rules has found the cause: "
+                f"{', '.join(rule.yields_to)}.",
+                room,
+            ),
             "",
         ]
     return "\n".join(lines[:-1]) + "\n"
@@ -56,9 +66,16 @@ def rule_list(room: int) -> str:
         lines += [family, ""]
         for rule in rules:
             lines.append(f"  {rule.name}  ({SEVERITY_LABELS[rule.severity].word})")
-            lines += [f"      {part}" for part in wrap(rule.summary, min(room, MAX_RULE_PAGE_CELLS) - 6)]
+            lines += [
+                f"      {part}" for part in wrap(rule.summary, min(room, MAX_RULE_PAGE_CELLS) - 6)
+            ]
         lines.append("")
-    return "\n".join([*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]) + "\n"
+    return (
+        "\n".join(
+            [*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]
+        )
+        + "\n"
+    )
 
 
 def rule_table() -> str:
@@ -67,7 +84,9 @@ def rule_table() -> str:
     for family, rules in rules_by_family():
         lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]
         for rule in rules:
-            lines.append(f"| `{rule.name}` | {SEVERITY_LABELS[rule.severity].word} | {_cell(rule.summary)} |")
+            lines.append(
+                f"| `{rule.name}` | {SEVERITY_LABELS[rule.severity].word} | {_cell(rule.summary)} |"
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -1,7 +1,8 @@
-"""Charts of runs as inline SVG: goodput, ceiling and busiest CPUs over time, and a bar for each set-up.
+"""Charts of runs as inline SVG: goodput, ceiling and busiest CPUs over time, and a bar for each
+set-up.
 
-Reads nothing; takes a `Result` or bars. Colours are in the style sheet of the page. Stored files may contain any
-number: values that are not finite are not drawn.
+Reads nothing; takes a `Result` or bars. Colours are in the style sheet of the page. Stored files
+may contain any number: values that are not finite are not drawn.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeGuard
 
 from nictop.model.text import units
+from nictop.report.document import Bar
 from nictop.report.html.elements import LINE_END, Html, element, join_html
-from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, Result
 
 CHART_WIDTH, CHART_HEIGHT = 1000.0, 220.0
 MARGIN_LEFT, MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 62.0, 40.0, 14.0, 24.0
 """Margins around the plot, for the labels of the axes."""
 MAX_CEILING_RATIO = 8.0
-"""Ceiling / highest rate: a higher ceiling is in the legend only, so that the rates remain visible."""
+"""Ceiling / highest rate: a higher ceiling is in the legend only, so that the rates remain
+visible."""
 MAX_STEP_GAP = 0.5
 """Units of the chart between two intervals that are drawn as connected."""
 MAX_CHART_POINTS = 2000
@@ -29,21 +33,8 @@ MAX_BAR_LABEL_CHARS = 22
 """Longer labels of bars are shortened; the table has all of them."""
 
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One set-up."""
-
-    label: str
-    value: float | None
-    """Bits or transactions per second; None: no run was completed."""
-    low: float | None = None
-    high: float | None = None
-    each: tuple[float, ...] = ()
-    """The value of every run."""
-    text: str = ""
-    """The value with its unit; "": bits per second."""
+Rate = tuple[float, float, float]
+"""(start, end, bits per second)"""
 
 
 @dataclass(frozen=True)
@@ -56,44 +47,65 @@ class Axes:
     def point(self, time: float, share: float) -> Point:
         """`share`: of the height, 0 to 1."""
         span = self.end - self.start or 1.0  # floats near 2^53 lie more than a second apart
-        x = MARGIN_LEFT + (time - self.start) / span * (CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT)
-        return round(x, 1), round(
-            CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM), 1
-        )
+        width = CHART_WIDTH - MARGIN_LEFT - MARGIN_RIGHT
+        height = CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM
+        x = MARGIN_LEFT + (time - self.start) / span * width
+        y = CHART_HEIGHT - MARGIN_BOTTOM - min(1.0, max(0.0, share)) * height
+        return round(x, 1), round(y, 1)
 
 
-# ------------------------------------------------------------------------------------------------------ over time
+# ---------------------------------------------------------------------------------------- over time
 
 
 def run_chart(result: Result) -> Html:
-    """Goodput as an area (of a second direction as a line), the ceiling as a dashed line, the hottest CPU of each end
-    as a line on the right axis. "" without intervals."""
-    flows = [(flow, _intervals(flow)) for flow in result.flows]
-    intervals = [interval for _, of_flow in flows for interval in of_flow]
+    """Goodput as an area (of a second direction as a line), the ceiling as a dashed line, the
+    hottest CPU of each end as a line on the right axis. "" without intervals."""
+    flows = [_intervals(flow) for flow in result.flows]
+    intervals = [interval for flow in flows for interval in flow]
     if not intervals:
         return Html("")
-    highest = max(rate for _, _, rate in intervals)
-    ceiling = result.ceiling.goodput if result.ceiling is not None else None
-    drawn = ceiling if is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(highest, 1.0) else None
-    start, end = min(one for one, _, _ in intervals), max(one for _, one, _ in intervals)
-    axes, top = Axes(start, end), axis_end(max(highest, drawn or 0.0))
+    starts, ends, rates = zip(*intervals, strict=True)
+    ceiling = None if result.ceiling is None else result.ceiling.goodput
+    drawn = drawn_ceiling(ceiling, max(*rates, 1.0))
+    axes, top = Axes(min(starts), max(ends)), axis_end(max(*rates, drawn or 0.0))
     loads = drawn_loads(result, axes)
     parts = [*_rate_labels(axes, top), *time_labels(axes)]
-    parts += share_labels(axes) if loads else []
-    for number, (_, of_flow) in enumerate(flows):
-        if of_flow:
-            shares = [(begin, until, rate / top) for begin, until, rate in of_flow]
-            parts.append(steps(shares, axes, "back" if number else "area", area=not number))
+    if loads:
+        parts += share_labels(axes)
+    parts += _flow_shapes(flows, axes, top)
     if drawn is not None:
-        (x1, y1), (x2, y2) = axes.point(start, drawn / top), axes.point(end, drawn / top)
-        parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling"))
+        parts.append(_ceiling_line(drawn / top, axes))
     parts += cpu_lines(loads, axes)
-    return figure(parts, CHART_HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
+    legend = [*_flow_legend(result.flows), *_ceiling_legend(ceiling, drawn), *cpu_legend(loads)]
+    return figure(parts, CHART_HEIGHT, "goodput over time", legend)
+
+
+def drawn_ceiling(ceiling: float | None, highest: float) -> float | None:
+    """The ceiling; None: it is not known, or so far above the highest value that this would be
+    flat."""
+    if not ceiling or not is_number(ceiling):
+        return None
+    is_far_above = ceiling > MAX_CEILING_RATIO * highest
+    return None if is_far_above else ceiling
+
+
+def _flow_shapes(flows: Iterable[Sequence[Rate]], axes: Axes, top: float) -> Iterator[Html]:
+    """An area for the first direction, a line for a second one."""
+    for number, intervals in enumerate(flows):
+        if intervals:
+            shares = [(start, end, rate / top) for start, end, rate in intervals]
+            yield steps(shares, axes, "back" if number else "area", area=not number)
+
+
+def _ceiling_line(share: float, axes: Axes) -> Html:
+    (x1, y1), (x2, y2) = axes.point(axes.start, share), axes.point(axes.end, share)
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling")
 
 
 def drawn_loads(result: Result, axes: Axes) -> list[HostLoad]:
     """Of client and server, if their CPUs are known at a time of the chart."""
-    return [load for load in result.hosts if load.role != "observer" and any(_cpu_points(load, axes))]
+    ends = [load for load in result.hosts if load.role != "observer"]
+    return [load for load in ends if _cpu_points(load, axes)]
 
 
 def cpu_lines(loads: Iterable[HostLoad], axes: Axes) -> Iterator[Html]:
@@ -108,15 +120,17 @@ def cpu_legend(loads: Iterable[HostLoad]) -> Iterator[str]:
         yield f"{'dotted' if number else 'solid'} line, right axis: hottest CPU of {load.host}"
 
 
-def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
-    """(start, end, bits per second), sorted; of more than `MAX_CHART_POINTS` every n-th."""
-    found = []
+def _intervals(flow: Flow) -> list[Rate]:
+    """The measured ones, sorted; of more than `MAX_CHART_POINTS` every n-th."""
+    rates = []
     for point in flow.points:
         length, rate = point.interval.seconds, point.interval.bits_per_second
-        if all(map(is_number, (point.time, length, rate))) and length > 0 and rate >= 0:
-            found.append((point.time - length, point.time, rate))
-    found.sort()
-    return found[:: 1 + len(found) // MAX_CHART_POINTS]
+        if not all(map(is_number, (point.time, length, rate))):
+            continue
+        if length > 0 and rate >= 0:
+            rates.append((point.time - length, point.time, rate))
+    rates.sort()
+    return rates[:: 1 + len(rates) // MAX_CHART_POINTS]
 
 
 def is_number(value: float | None) -> TypeGuard[float]:
@@ -124,27 +138,36 @@ def is_number(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and abs(value) < 1e18
 
 
-def steps(intervals: Sequence[tuple[float, float, float]], axes: Axes, class_: str, *, area: bool) -> Html:
-    """A horizontal line for each interval (start, end, share of the height), or the area below them; gaps between
-    intervals, which were not measured, remain empty."""
-    pieces, last = "", None
+def steps(
+    intervals: Sequence[tuple[float, float, float]], axes: Axes, class_: str, *, area: bool
+) -> Html:
+    """A horizontal line for each interval (start, end, share of the height), or the area below
+    them; gaps between intervals, which were not measured, remain empty."""
     foot = axes.point(axes.start, 0)[1]
+    closing = f"V{foot:g}Z" if area else ""
+    path, last = "", None
     for start, end, share in intervals:
         (x1, y), (x2, _) = axes.point(start, share), axes.point(end, share)
-        joins = last is not None and abs(last - x1) < MAX_STEP_GAP
-        if not joins:
-            pieces += f"{f'V{foot:g}Z' if area and pieces else ''}M{x1:g} {foot if area else y:g}"
-        pieces += f"V{y:g}H{x2:g}"
+        is_joined = last is not None and abs(last - x1) < MAX_STEP_GAP
+        if path and not is_joined:
+            path += closing
+        if not is_joined:
+            path += f"M{x1:g} {foot if area else y:g}"
+        path += f"V{y:g}H{x2:g}"
         last = x2
-    return element("path", d=f"{pieces}V{foot:g}Z" if area else pieces, class_=class_)
+    return element("path", d=path + closing, class_=class_)
 
 
 def _cpu_points(load: HostLoad, axes: Axes) -> list[Point]:
-    return [
-        axes.point(one.time, one.hottest_busy)
-        for one in load.series
-        if is_number(one.time) and is_number(one.hottest_busy) and axes.start <= one.time <= axes.end
-    ]
+    """Where the hottest CPU is known at a time of the chart."""
+    points = []
+    for sample in load.series:
+        time, busy = sample.time, sample.hottest_busy
+        if not is_number(time) or not is_number(busy):
+            continue
+        if axes.start <= time <= axes.end:
+            points.append(axes.point(time, busy))
+    return points
 
 
 def _line(points: Sequence[Point], class_: str) -> Html:
@@ -183,68 +206,83 @@ def _tenths(time: float) -> float:
     return round(time, 1) + 0.0  # no -0
 
 
-def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: Sequence[HostLoad]) -> Iterator[str]:
+def _flow_legend(flows: Iterable[Flow]) -> Iterator[str]:
     for number, flow in enumerate(flows):
-        yield f"{'green line' if number else 'area'}: goodput {flow.sender} → {flow.receiver}"
+        shape = "green line" if number else "area"
+        yield f"{shape}: goodput {flow.sender} → {flow.receiver}"
+
+
+def _ceiling_legend(ceiling: float | None, drawn: float | None) -> Iterator[str]:
     if drawn is not None:
         yield f"dashed line: line rate {units.bits_per_second(drawn)}"
-    elif result.ceiling is not None and result.ceiling.goodput is not None:
-        yield f"line rate {units.bits_per_second(result.ceiling.goodput)}: above the chart"
-    yield from cpu_legend(loads)
+    elif ceiling is not None:
+        yield f"line rate {units.bits_per_second(ceiling)}: above the chart"
 
 
-# ---------------------------------------------------------------------------------------------------------- bars
+# --------------------------------------------------------------------------------------------- bars
 
 
 def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> Html:
-    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. "" without positive
-    values."""
-    known = [
-        value for bar in bars for value in (bar.value, bar.high, *bar.each) if value is not None and is_number(value)
-    ]
-    if not known or max(known) <= 0:
+    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. ""
+    without positive values."""
+    highest = max(chain.from_iterable(map(_drawn_values, bars)), default=0.0)
+    if highest <= 0:
         return Html("")
-    drawn = ceiling if is_number(ceiling) and ceiling and ceiling <= MAX_CEILING_RATIO * max(known) else None
-    max_value = max(*known, drawn or 0.0)
+    drawn = drawn_ceiling(ceiling, highest)
+    max_value = max(highest, drawn or 0.0)
     height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
-    parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, max_value)]
-    legend = ["bar: median; line: min to max; dots: runs"]
+    parts: list[Html] = []
+    for number, bar in enumerate(bars):
+        parts += _bar(bar, BAR_GAP + number * (BAR_HEIGHT + BAR_GAP), max_value)
     if drawn is not None:
         x = _bar_end(drawn, max_value)
         parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
-        legend.append(f"dashed line: line rate {units.bits_per_second(drawn)}")
+    legend = ["bar: median; line: min to max; dots: runs", *_ceiling_legend(None, drawn)]
     return figure(parts, height, title, legend)
 
 
+def _drawn_values(bar: Bar) -> Iterator[float]:
+    return filter(is_number, (bar.value, bar.high, *bar.each))
+
+
 def _bar_end(value: float, max_value: float) -> float:
-    return round(BAR_LABEL_WIDTH + max(0.0, value) / max_value * (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH), 1)
+    room = CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH
+    return round(BAR_LABEL_WIDTH + max(0.0, value) / max_value * room, 1)
 
 
-def _bar(bar: Bar, number: int, max_value: float) -> Iterator[Html]:
-    y = BAR_GAP + number * (BAR_HEIGHT + BAR_GAP)
-    middle = y + BAR_HEIGHT / 2
+def _bar(bar: Bar, top: float, max_value: float) -> Iterator[Html]:
+    middle = top + BAR_HEIGHT / 2
     yield label(shortenlabel(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
-    if bar.value is None or not is_number(bar.value):
+    if not is_number(bar.value):
         yield label("no run completed", BAR_LABEL_WIDTH, middle + 4)
         return
-    end = _bar_end(bar.value, max_value)
-    yield element(
-        "rect", x=BAR_LABEL_WIDTH, y=y, width=max(0.5, end - BAR_LABEL_WIDTH), height=BAR_HEIGHT, class_="bar"
-    )
-    if bar.low is not None and bar.high is not None and bar.low < bar.high and is_number(bar.low + bar.high):
-        ends = (_bar_end(bar.low, max_value), _bar_end(bar.high, max_value))
-        path = f"M{ends[0]:g} {middle:g}H{ends[1]:g}" + "".join(f"M{x:g} {middle - 4:g}v8" for x in ends)
-        yield element("path", d=path, class_="spread")
-    for value in filter(is_number, bar.each if len(bar.each) > 1 else ()):
-        yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
-    yield label(bar.text or units.bits_per_second(bar.value), CHART_WIDTH - 2, middle + 4, "end", "value")
+    width = max(0.5, _bar_end(bar.value, max_value) - BAR_LABEL_WIDTH)
+    yield element("rect", x=BAR_LABEL_WIDTH, y=top, width=width, height=BAR_HEIGHT, class_="bar")
+    yield from _spread_line(bar, middle, max_value)
+    if len(bar.each) > 1:
+        for value in filter(is_number, bar.each):
+            yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
+    text = bar.text or units.bits_per_second(bar.value)
+    yield label(text, CHART_WIDTH - 2, middle + 4, "end", "value")
+
+
+def _spread_line(bar: Bar, middle: float, max_value: float) -> Iterator[Html]:
+    """From the lowest run to the highest, with a mark at both ends."""
+    low, high = bar.low, bar.high
+    if not is_number(low) or not is_number(high) or low >= high:
+        return
+    x1, x2 = _bar_end(low, max_value), _bar_end(high, max_value)
+    marks = f"M{x1:g} {middle - 4:g}v8M{x2:g} {middle - 4:g}v8"
+    yield element("path", d=f"M{x1:g} {middle:g}H{x2:g}{marks}", class_="spread")
 
 
 def shortenlabel(label: str) -> str:
-    return label if len(label) <= MAX_BAR_LABEL_CHARS else label[: MAX_BAR_LABEL_CHARS - 1] + "…"
+    if len(label) <= MAX_BAR_LABEL_CHARS:
+        return label
+    return label[: MAX_BAR_LABEL_CHARS - 1] + "…"
 
 
-# --------------------------------------------------------------------------------------------------------- parts
+# -------------------------------------------------------------------------------------------- parts
 
 
 def label(content: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
@@ -264,8 +302,12 @@ def figure(parts: Iterable[Html], height: float, title: str, legend: Iterable[st
 
 
 def axis_end(value: float) -> float:
-    """End of an axis for values up to `value`: the next 1, 2, 2.5 or 5 times a power of ten, at least 1."""
+    """End of an axis for values up to `value`: the next 1, 2, 2.5 or 5 times a power of ten, at
+    least 1."""
     if not value > 1:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next((step * power for step in (1, 2, 2.5, 5) if value <= step * power * 1.0000001), 10 * power)
+    for step in (1, 2, 2.5, 5):
+        if value <= step * power * 1.0000001:
+            return step * power
+    return 10 * power

@@ -1,7 +1,8 @@
-"""The style sheet of a report, for light and dark screens, telephones and paper; and its content security policy.
+"""The style sheet of a report, for light and dark screens, telephones and paper; and its content
+security policy.
 
-Reads nothing. The policy names the style sheet by its hash: a browser that supports it runs no script, loads nothing,
-and applies no other style.
+Reads nothing. The policy names the style sheet by its hash: a browser that supports it runs no
+script, loads nothing, and applies no other style.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ td, th, dd, dt, li, h1, h2, h3, summary { unicode-bidi: isolate; }
 .good { color: var(--good); }
 .dim, .place, footer { color: var(--dim); }
 .verdict { font-weight: 600; }
+.chain span { white-space: nowrap; unicode-bidi: isolate; }
 .wide { overflow-x: auto; max-width: 100%; }
 table { border-collapse: collapse; font-size: .85rem; margin: .35rem 0; }
 th { text-align: left; font-weight: 600; color: var(--dim); }
@@ -93,7 +95,8 @@ footer { margin-top: 2rem; padding-top: .5rem; border-top: 1px solid var(--line)
 """
 
 CONTENT_SECURITY_POLICY = (
-    f"default-src 'none'; style-src 'sha256-{b64encode(sha256(STYLE_SHEET.encode()).digest()).decode()}'; "
+    f"default-src 'none'; style-src "
+    f"'sha256-{b64encode(sha256(STYLE_SHEET.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'"
 )
 """Content-Security-Policy (W3C, CSP Level 3)."""

@@ -1,1 +1,2 @@
-"""Names and addresses replaced by placeholders, the same one everywhere. A field that holds one: `fields`."""
+"""Names and addresses replaced by placeholders, the same one everywhere. A field that holds one:
+`fields`."""

@@ -1,7 +1,8 @@
-"""Content of the fields of records, for redaction: names, values of the kernel, versions, or free text.
+"""Content of the fields of records, for redaction: names, values of the kernel, versions, or free
+text.
 
-Reads nothing. Fields that are not in these tables (also new ones) are free text: names and addresses are searched in
-them.
+Reads nothing. Fields that are not in these tables (also new ones) are free text: names and
+addresses are searched in them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Profile": {"id": "profile", "permissions": "user"},
     "Thread": {"machine": "machine"},
     "VirtualFunction": {"machine": "machine"},
+    "HostedGuest": {"name": "machine"},
+    "Carried": {"guest": "machine"},
+    "DhcpLease": {"hostname": "host"},
     "Link": {"alias": "alias", "switch_id": "switch"},
     "LldpNeighbour": {"chassis": "switch", "system_name": "host", "port_description": "alias"},
     "Module": {"serial": "serial"},
@@ -51,13 +55,24 @@ UNCHANGED_FIELDS: dict[str, frozenset[str]] = {
     "StoredRun": frozenset(("identity", "experiment", "kind", "variable", "version")),
     "Comparison": ALL_FIELDS,
 }
-"""Record → fields that are not changed: versions, which look like addresses, and measured values."""
+"""Record → fields that are not changed: versions, which look like addresses, and measured
+values."""
 
 FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Snapshot": frozenset(("state",)),
     "Link": frozenset(
         (
-            *("name", "altnames", "operstate", "kind", "details", "qdisc", "bus", "device", "pci_address"),
+            *(
+                "name",
+                "altnames",
+                "operstate",
+                "kind",
+                "details",
+                "qdisc",
+                "bus",
+                "device",
+                "pci_address",
+            ),
             *("physical_port", "address_assignment", "address", "permanent_address", "xdp"),
         )
     ),
@@ -72,6 +87,9 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "PolicyRule": ALL_FIELDS,
     "Routing": frozenset(("name_servers",)),
     "VirtualFunction": ALL_FIELDS,
+    "HostedGuest": frozenset(("kind", "product", "state")),
+    "GuestNic": frozenset(("model", "backend", "address", "pci_address", "addresses")),
+    "DhcpLease": frozenset(("address", "mac")),
     "Qdisc": ALL_FIELDS,
     "TcFilter": ALL_FIELDS,
     "TcAction": ALL_FIELDS,
@@ -87,7 +105,9 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "DropGroup": ALL_FIELDS,
     "DropFlow": ALL_FIELDS,
     "HealthReporter": ALL_FIELDS,
-    "LldpNeighbour": frozenset(("source", "protocol", "port", "management_addresses", "capabilities", "aggregation")),
+    "LldpNeighbour": frozenset(
+        ("source", "protocol", "port", "management_addresses", "capabilities", "aggregation")
+    ),
     "Queue": ALL_FIELDS,
     "Napi": ALL_FIELDS,
     "DriverInfo": ALL_FIELDS,
@@ -108,12 +128,29 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "ForwardingEntry": ALL_FIELDS,
     "Platform": ALL_FIELDS,
     "Thread": frozenset(("kind", "name", "nics")),
-    "Settings": frozenset(("sysctl", "congestion_control", "governors", "tables", "tcp_buffers", "checksum_errors")),
+    "Settings": frozenset(
+        ("sysctl", "congestion_control", "governors", "tables", "tcp_buffers", "checksum_errors")
+    ),
     "Unreadable": frozenset(("reason",)),
     "Profile": frozenset(
         (
-            *("uuid", "type", "interface_name", "mac_address", "mac_address_denylist", "cloned_mac_address", "path"),
-            *("match_interface_names", "match_drivers", "match_paths", "port_type", "vlan_parent", "ethtool"),
+            *(
+                "uuid",
+                "type",
+                "interface_name",
+                "mac_address",
+                "mac_address_denylist",
+                "cloned_mac_address",
+                "path",
+            ),
+            *(
+                "match_interface_names",
+                "match_drivers",
+                "match_paths",
+                "port_type",
+                "vlan_parent",
+                "ethtool",
+            ),
         )
     ),
     "IpSettings": ALL_FIELDS,
@@ -121,7 +158,16 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "NetworkdLink": frozenset(("setup_state", "operational_state")),
     "ConfigurationEntry": frozenset(
         (
-            *("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions"),
+            *(
+                "owner",
+                "names",
+                "addresses",
+                "drivers",
+                "paths",
+                "methods",
+                "new_name",
+                "virtual_functions",
+            ),
             "gateways",
             "members",
         )
@@ -134,7 +180,9 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "FilterRule": ALL_FIELDS,
     "FilterCondition": ALL_FIELDS,
     "MachineInterrupt": ALL_FIELDS,
-    "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),
+    "TrafficPath": frozenset(
+        ("address", "source", "route", "gateway", "neighbour", "neighbour_address")
+    ),
     "PathEnd": frozenset(("nic", "address", "mac", "nics")),
     "PathResult": frozenset(("network",)),
     "PathTest": ALL_FIELDS,
@@ -156,5 +204,5 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Failure": frozenset(("kind",)),
     "SocketFigures": frozenset(("congestion_control",)),
 }
-"""Record → fields with values of the kernel, a protocol or hardware. Only addresses are replaced in them: a host called
-``bridge`` must not change the kind of a link."""
+"""Record → fields with values of the kernel, a protocol or hardware. Only addresses are replaced in
+them: a host called ``bridge`` must not change the kind of a link."""

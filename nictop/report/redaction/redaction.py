@@ -1,15 +1,17 @@
-"""Redaction of a report: names and addresses are replaced by aliases, the same alias for each occurrence.
+"""Redaction of a report: names and addresses are replaced by aliases, the same alias for each
+occurrence.
 
-Reads nothing. It works on records, before rules and report use them, so that findings and commands contain the aliases
-too. `make_redaction(values)` collects the names and addresses of all records; `Redaction.hidden` is a copy of a record
-with aliases, `Redaction.sentences` describe what was replaced. Names are recognised by their field (`fields`), in free
-text (kernel messages, files, sentences about runs) by their spelling; addresses by their form.
+Reads nothing. It works on records, before rules and report use them, so that findings and commands
+contain the aliases too. `make_redaction(values)` collects the names and addresses of all records;
+`Redaction.hidden` is a copy of a record with aliases, `Redaction.sentences` describe what was
+replaced. Names are recognised by their field (`fields`), in free text (kernel messages, files,
+sentences about runs) by their spelling; addresses by their form.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -28,7 +30,7 @@ from nictop.report.redaction.fields import (
 )
 from nictop.report.redaction.names import Kind, NameAliases
 from nictop.traffic.path.store import StoredPath
-from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.results.store import StoredRun, WithoutResult
 
 T = TypeVar("T")
 Field = tuple[str, str]
@@ -40,17 +42,26 @@ NOT_HIDDEN_NOTE = (
     "Check the report before you share it."
 )
 ALIAS_NOTE = (
-    "The same name or address has the same alias everywhere. Addresses of one subnet stay in one subnet; IPv4 "
+    "The same name or address has the same alias everywhere. Addresses of one subnet stay in one "
+    "subnet; IPv4 "
     "addresses keep their host part, MAC addresses their vendor prefix."
 )
 KIND_NOUNS = {
     "host": "host name", "domain": "domain", "profile": "profile name", "machine": "VM name",
     "user": "user name", "alias": "interface alias", "serial": "serial number",
     "switch": "switch ID or machine ID hash",
-    "digest": "32-digit ID", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
+    "digest": "32-digit ID", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 "
+                                                                             "address",
+                                                                             "MAC": "MAC address",
 }  # fmt: skip
 CGROUP = ("Connection", "cgroup")
 """Names of virtual machines and LXC containers are parts of it."""
+DIGITS: dict[str, Kind] = {"uuid": "uuid", "digest": "digest"}
+"""Kind of a match → kind of the name."""
+NO_FIELD, HOST_FIELD = ("", ""), ("Place", "host")
+RUN_FACTS = ("Result", "facts")
+UNCHANGED_FACTS = ("version", "firmware", "kernel", "iperf3", "distribution")
+"""Ends of the keys of facts about a run that have no names."""
 MACHINE_PORT = "vnic"
 """Kind of a link that is named after a virtual machine."""
 PREFIX_LENGTH = re.compile(r"/(\d{1,2})(?!\d)")
@@ -67,8 +78,9 @@ class Redaction:
         self._texts: dict[tuple[bool, str], str] = {}
 
     def hidden(self, value: T) -> T:
-        """A copy of a record (or a container of records) with aliases in the place of names and addresses."""
-        return self._value(value, ("", ""))  # type: ignore[no-any-return]
+        """A copy of a record (or a container of records) with aliases in the place of names and
+        addresses."""
+        return self._value(value, NO_FIELD)  # type: ignore[no-any-return]
 
     def text(self, text: str, *, names: bool = True) -> str:
         """Free text with aliases. `names`: replace names too, not only addresses."""
@@ -81,63 +93,76 @@ class Redaction:
 
     def sentences(self) -> tuple[str, ...]:
         """What was replaced, how, and what was not."""
-        counted = {kind: len(found) for kind, found in self.names.counted.items()}
-        counted.update((kind, len(found)) for kind, found in self.addresses.counted.items())
-        parts = [
-            f"{number} {word}" if number == 1 else f"{number} {_plural(word)}"
-            for kind, word in KIND_NOUNS.items()
-            if (number := counted.get(kind, 0))
-        ]
+        parts = []
+        for word, number in self._numbers():
+            if number:
+                noun = word if number == 1 else _plural(word)
+                parts.append(f"{number} {noun}")
         return (f"Redacted: {', '.join(parts) or 'nothing'}.", ALIAS_NOTE, NOT_HIDDEN_NOTE)
 
-    # ----------------------------------------------------------------------------------------------------- values
+    def _numbers(self) -> Iterator[tuple[str, int]]:
+        """The word for each kind, and how many of it were replaced."""
+        counted: dict[str, Sized] = {**self.names.counted, **self.addresses.counted}
+        for kind, word in KIND_NOUNS.items():
+            yield word, len(counted.get(kind, ()))
+
+    # --------------------------------------------------------------------------------------- values
 
     def _value(self, value: Any, field: Field) -> Any:
         if isinstance(value, str):
             return self._string(value, field)
         if value is None or isinstance(value, (int, float)):
             return value
-        if is_dataclass(value) and not isinstance(value, type):
+        if is_dataclass(value):
             return self._record(value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            named = zip(value._fields, value, strict=True)
-            return type(value)(*(self._value(one, (type(value).__name__, name)) for name, one in named))
+            return type(value)(*map(self._value, value, _named_fields(value)))
         if isinstance(value, (tuple, list)):
-            return type(value)(self._value(one, field) for one in value)
+            return type(value)(self._value(member, field) for member in value)
         if isinstance(value, Mapping):
-            return {self._key(key): self._member(key, one, field) for key, one in value.items()}
+            return self._mapping(value, field)
         return value
+
+    def _mapping(self, mapping: Mapping[Any, Any], field: Field) -> dict[Any, Any]:
+        if field == RUN_FACTS:
+            return {self._key(key): self._run_fact(key, value) for key, value in mapping.items()}
+        return {self._key(key): self._value(value, field) for key, value in mapping.items()}
 
     def _record(self, record: Any) -> Any:
         kind = type(record).__name__
         if UNCHANGED_FIELDS.get(kind) == ALL_FIELDS:
             return record
         changes = {}
-        for one in fields(record):
-            before = getattr(record, one.name)
-            after = self._value(before, (kind, one.name))
+        for attribute in fields(record):
+            before = getattr(record, attribute.name)
+            after = self._value(before, (kind, attribute.name))
             if after is not before and after != before:
-                changes[one.name] = after
+                changes[attribute.name] = after
         if isinstance(record, Link) and record.kind == MACHINE_PORT:
             changes["name"] = self._machine_port(record.name)
-        return replace(record, **changes) if changes else record
+        if not changes:
+            return record
+        return replace(record, **changes)
 
     def _machine_port(self, name: str) -> str:
         """``machine-1.eth0`` for ``web1.eth0``"""
         machine, dot, adapter = name.rpartition(".")
-        return f"{self.names.alias('machine', machine)}.{adapter}" if dot else self.names.alias("machine", name)
+        if not dot:
+            return self.names.alias("machine", name)
+        return f"{self.names.alias('machine', machine)}.{adapter}"
 
     def _key(self, key: Any) -> Any:
-        return self.text(key, names=False) if isinstance(key, str) else key
+        if not isinstance(key, str):
+            return key
+        return self.text(key, names=False)
 
-    def _member(self, key: Any, value: Any, field: Field) -> Any:
-        if field == ("Result", "facts"):
-            if key in HOST_NAME_FACTS:
-                return self.names.alias("host", value)
-            if str(key).endswith(("version", "firmware", "kernel", "iperf3", "distribution")):
-                return value
-            return self.text(value, names=False)
-        return self._value(value, field)
+    def _run_fact(self, key: object, value: str) -> str:
+        """What was set up for a run."""
+        if key in HOST_NAME_FACTS:
+            return self.names.alias("host", value)
+        if str(key).endswith(UNCHANGED_FACTS):
+            return value
+        return self.text(value, names=False)
 
     def _string(self, text: str, field: Field) -> str:
         record, name = field
@@ -146,14 +171,21 @@ class Redaction:
         kind = NAME_FIELDS.get(record, {}).get(name)
         if kind is not None:
             return self.names.alias(kind, text)
-        machine = machine_of(text) if field == CGROUP else None
+        machine = _machine_in(text, field)
         if machine is not None:
-            alias = self.names.alias("machine", machine[1])
-            return f"/lxc/{alias}" if machine[0] == "lxc" else f"/machine-{machine[0]}-1-{alias}.scope"
+            return self._cgroup(*machine)
         excluded = FIELDS_WITHOUT_NAMES.get(record, frozenset())
-        return self.text(text, names=not (excluded == ALL_FIELDS or name in excluded))
+        has_names = excluded != ALL_FIELDS and name not in excluded
+        return self.text(text, names=has_names)
 
-    # ------------------------------------------------------------------------------------------------------ texts
+    def _cgroup(self, manager: str, machine: str) -> str:
+        """That of a virtual machine or of an LXC container."""
+        alias = self.names.alias("machine", machine)
+        if manager == "lxc":
+            return f"/lxc/{alias}"
+        return f"/machine-{manager}-1-{alias}.scope"
+
+    # ---------------------------------------------------------------------------------------- texts
 
     def _replaced(self, match: re.Match[str]) -> str:
         kind, text = match.lastgroup or "", match[0]
@@ -163,18 +195,23 @@ class Redaction:
             return self.addresses.mac(text)
         if kind == "predictable":
             return text[:3] + self.addresses.mac(_mac_in_name(text)).replace(":", "")
-        digits: dict[str, Kind] = {"uuid": "uuid", "digest": "digest"}
-        if kind in digits:
-            return self.names.alias(digits[kind], text.lower()) if text.strip("0-") else text
-        return self._address(text)
+        digits = DIGITS.get(kind)
+        if digits is None:
+            return self._address(text)
+        is_zero = not text.strip("0-")
+        if is_zero:
+            return text
+        return self.names.alias(digits, text.lower())
 
     def _address(self, text: str) -> str:
-        """Alias of an IPv6 or IPv4 address, also if the match includes a colon of the sentence before or after it."""
-        for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            inner = text[first : len(text) - last]
-            address = parse_ip_address(inner)
-            if address is not None and (inner == text or (text[:first] + text[len(text) - last :]).strip(":") == ""):
-                return text[:first] + self.addresses.ip(address) + (text[len(text) - last :] if last else "")
+        """Alias of an IPv6 or IPv4 address, also if the match includes a colon of the sentence
+        before or after it."""
+        for before, after in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            end = len(text) - after
+            address = parse_ip_address(text[before:end])
+            around = text[:before] + text[end:]
+            if address is not None and not around.strip(":"):
+                return text[:before] + self.addresses.ip(address) + text[end:]
         return text
 
 
@@ -184,38 +221,55 @@ def _plural(word: str) -> str:
     return f"{word}es" if word.endswith("s") else f"{word}s"
 
 
-# --------------------------------------------------------------------------------------------------------- input
+# -------------------------------------------------------------------------------------------- input
 
 
 def redact(
     answers: Iterable[Answer],
     runs: Iterable[StoredRun],
     path_tests: Iterable[StoredPath] = (),
-    sentences: Iterable[str] = (),
-) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[StoredPath, ...], tuple[str, ...], tuple[str, ...]]:
-    """Answers, runs, path tests and other sentences about the same hosts with aliases, and the sentences about what was
-    replaced. Rates need no redaction."""
+    without_result: Iterable[WithoutResult] = (),
+) -> tuple[
+    tuple[Answer, ...],
+    tuple[StoredRun, ...],
+    tuple[StoredPath, ...],
+    tuple[WithoutResult, ...],
+    tuple[str, ...],
+]:
+    """Answers, runs, path tests and tests without a result on the same hosts with aliases, and the
+    sentences about what was replaced. Rates need no redaction."""
     answers, runs, path_tests = tuple(answers), tuple(runs), tuple(path_tests)
-    hosts = [one if isinstance(one, Unreachable) else one[0] for one in answers]
-    redaction = make_redaction([*hosts, *runs, *path_tests])
-    hidden = tuple(
-        redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
-    )
-    aliased = (
+    redaction = make_redaction([*map(_host_of, answers), *runs, *path_tests])
+    return (
+        tuple(_hidden_answer(redaction, answer) for answer in answers),
         tuple(map(redaction.hidden, runs)),
         tuple(map(redaction.hidden, path_tests)),
-        tuple(map(redaction.text, sentences)),
+        tuple(replace(test, sentence=redaction.text(test.sentence)) for test in without_result),
+        redaction.sentences(),
     )
-    return hidden, *aliased, redaction.sentences()
+
+
+def _host_of(answer: Answer) -> Snapshot | Unreachable:
+    return answer if isinstance(answer, Unreachable) else answer[0]
+
+
+def _hidden_answer(redaction: Redaction, answer: Answer) -> Answer:
+    if isinstance(answer, Unreachable):
+        return redaction.hidden(answer)
+    snapshot, window = answer
+    return redaction.hidden(snapshot), window
 
 
 def make_redaction(values: Iterable[object]) -> Redaction:
-    """The redaction of `values` (snapshots, stored runs and path tests, unreachable hosts); aliases are numbered in
-    this order."""
+    """The redaction of `values` (snapshots, stored runs and path tests, unreachable hosts); aliases
+    are numbered in this order."""
     values = tuple(values)
-    strings = [(field, text) for value in values for field, text in _strings(value, ("", ""))]
+    strings: list[tuple[Field, str]] = []
+    for value in values:
+        strings += _strings(value, NO_FIELD)
     originals, networks = _addresses_in(text for _, text in strings)
-    networks += [f"{one.address}/{one.prefix_length}" for value in values for one in _addresses_of(value)]
+    for value in values:
+        networks += map(_network_text, _addresses_of(value))
     names = NameAliases({text for _, text in strings})
     names.keep(_interfaces(values))
     for name in _machine_ports(values):
@@ -223,31 +277,52 @@ def make_redaction(values: Iterable[object]) -> Redaction:
     for value in values:
         if isinstance(value, (Snapshot, Unreachable)):
             _name_host(names, value)
-    for (record, field), text in strings:
-        kind = NAME_FIELDS.get(record, {}).get(field)
-        if kind is not None and kind not in ("switch",):
-            names.alias(kind, text)
-            if kind == "host":
-                _name_parts(names, text)
-        machine = machine_of(text) if (record, field) == CGROUP else None
-        if machine is not None:
-            names.alias("machine", machine[1])
+    for field, text in strings:
+        _name_field(names, field, text)
     return Redaction(AddressAliases(originals, networks), names)
+
+
+def _network_text(address: Address) -> str:
+    return f"{address.address}/{address.prefix_length}"
+
+
+def _name_field(names: NameAliases, field: Field, text: str) -> None:
+    """Give the name that is the text of a field, or in it, its alias."""
+    record, name = field
+    kind = NAME_FIELDS.get(record, {}).get(name)
+    if kind is not None and kind != "switch":
+        names.alias(kind, text)
+    if kind == "host":
+        _name_parts(names, text)
+    machine = _machine_in(text, field)
+    if machine is not None:
+        names.alias("machine", machine[1])
+
+
+def _machine_in(text: str, field: Field) -> tuple[str, str] | None:
+    """(manager, name) of the virtual machine or container that the text of a field names."""
+    if field != CGROUP:
+        return None
+    return machine_of(text)
 
 
 def _name_host(names: NameAliases, host: Snapshot | Unreachable) -> None:
     """The label of a host and its hostname get the same alias."""
     alias = names.alias("host", host.host)
     _name_parts(names, host.host)
-    if isinstance(host, Snapshot) and host.hello is not None and host.hello.hostname:
+    if not isinstance(host, Snapshot) or host.hello is None:
+        return
+    if host.hello.hostname:
         names.same("host", host.hello.hostname, alias)
         _name_parts(names, host.hello.hostname)
 
 
 def _name_parts(names: NameAliases, name: str) -> None:
-    """The first label of a domain name gets the alias of the host; the other labels are a domain."""
+    """The first label of a domain name gets the alias of the host; the other labels are a
+    domain."""
     label, _, domain = name.rpartition("@")[2].partition(".")
-    if not domain or parse_ip_address(name) is not None or names.is_kept(name):
+    is_domain = bool(domain) and parse_ip_address(name) is None
+    if not is_domain or names.is_kept(name):
         return
     if label and not label.isdigit():
         names.same("host", label, names.alias("host", name))
@@ -256,23 +331,44 @@ def _name_parts(names: NameAliases, name: str) -> None:
 
 
 def _strings(value: Any, field: Field) -> Iterator[tuple[Field, str]]:
+    """All texts in a record, each with the field that it is in."""
     if isinstance(value, str):
         yield field, value
-    elif is_dataclass(value) and not isinstance(value, type):
-        kind = type(value).__name__
-        if UNCHANGED_FIELDS.get(kind) != ALL_FIELDS:
-            for one in fields(value):
-                yield from _strings(getattr(value, one.name), (kind, one.name))
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for name, one in zip(value._fields, value, strict=True):
-            yield from _strings(one, (type(value).__name__, name))
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from _strings(one, field)
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            is_host = field == ("Result", "facts") and key in HOST_NAME_FACTS
-            yield from _strings(one, ("Place", "host") if is_host else field)
+        return
+    for inner_field, member in _members(value, field):
+        yield from _strings(member, inner_field)
+
+
+def _members(value: Any, field: Field) -> Iterable[tuple[Field, Any]]:
+    """What a record or container consists of, each with its field."""
+    if is_dataclass(value):
+        return _record_members(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return zip(_named_fields(value), value, strict=True)
+    if isinstance(value, (tuple, list)):
+        return ((field, member) for member in value)
+    if isinstance(value, Mapping):
+        return _mapping_members(value, field)
+    return ()
+
+
+def _record_members(record: Any) -> Iterator[tuple[Field, Any]]:
+    kind = type(record).__name__
+    if UNCHANGED_FIELDS.get(kind) != ALL_FIELDS:
+        for attribute in fields(record):
+            yield (kind, attribute.name), getattr(record, attribute.name)
+
+
+def _mapping_members(mapping: Mapping[Any, Any], field: Field) -> Iterator[tuple[Field, Any]]:
+    for key, member in mapping.items():
+        is_host = field == RUN_FACTS and key in HOST_NAME_FACTS
+        yield HOST_FIELD if is_host else field, member
+
+
+def _named_fields(value: Any) -> list[Field]:
+    """Of a named tuple."""
+    kind = type(value).__name__
+    return [(kind, name) for name in value._fields]
 
 
 def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -280,20 +376,20 @@ def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     originals, networks = [], []
     expression = NameAliases().expression()
     for text in dict.fromkeys(texts):
-        for found in expression.finditer(text):
-            originals.append(_address_found(found))
-            prefix = PREFIX_LENGTH.match(text, found.end()) if found.lastgroup == "four" else None
-            if prefix is not None:
-                networks.append(found[0] + prefix[0])
+        for match in expression.finditer(text):
+            originals.append(_address_found(match))
+            prefix = PREFIX_LENGTH.match(text, match.end())
+            if match.lastgroup == "four" and prefix is not None:
+                networks.append(match[0] + prefix[0])
     return originals, networks
 
 
-def _address_found(found: re.Match[str]) -> str:
-    if found.lastgroup == "predictable":
-        return _mac_in_name(found[0])
-    if found.lastgroup == "six" and "::" not in found[0]:
-        return found[0].strip(":")  # a colon of the sentence
-    return found[0]
+def _address_found(match: re.Match[str]) -> str:
+    if match.lastgroup == "predictable":
+        return _mac_in_name(match[0])
+    if match.lastgroup == "six" and "::" not in match[0]:
+        return match[0].strip(":")  # a colon of the sentence
+    return match[0]
 
 
 def _mac_in_name(name: str) -> str:
@@ -313,11 +409,20 @@ def _links(snapshot: Snapshot) -> Iterator[Link]:
         yield from snapshot.inventory.links
 
 
+def _links_in(values: Iterable[object]) -> Iterator[Link]:
+    for value in values:
+        if isinstance(value, Snapshot):
+            yield from _links(value)
+
+
 def _interfaces(values: Iterable[object]) -> set[str]:
-    links = [link for value in values if isinstance(value, Snapshot) for link in _links(value)]
-    return {name for link in links if link.kind != MACHINE_PORT for name in (link.name, *link.altnames)}
+    """Names of links, except those after a virtual machine."""
+    names: set[str] = set()
+    for link in _links_in(values):
+        if link.kind != MACHINE_PORT:
+            names.update((link.name, *link.altnames))
+    return names
 
 
 def _machine_ports(values: Iterable[object]) -> list[str]:
-    links = [link for value in values if isinstance(value, Snapshot) for link in _links(value)]
-    return [link.name for link in links if link.kind == MACHINE_PORT]
+    return [link.name for link in _links_in(values) if link.kind == MACHINE_PORT]

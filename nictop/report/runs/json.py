@@ -1,27 +1,25 @@
-"""JSON of ``nictop traffic``, ``nictop traffic --list`` and ``nictop compare``, and the JSON schemas.
+"""JSON of ``nictop traffic``, ``nictop traffic --list`` and ``nictop compare``, and the JSON
+schemas.
 
-Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a control sequence. Infinite numbers,
-which JSON does not have, become the largest float.
+Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a control sequence.
+Infinite numbers, which JSON does not have, become the largest float.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import msgspec
+from dataclasses import dataclass, replace
 
 from nictop import __version__
+from nictop.report.json import json_schema, json_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.latency import LatencySummary
+from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.caveats import caveat_of
-from nictop.traffic.results.selection import ExperimentKind, StoredRun, StoredRuns
+from nictop.traffic.results.selection import StoredRun, StoredRuns
+from nictop.traffic.results.transactions import TransactionFigures
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,8 @@ class RunReport:
     limited_by_generator: bool = False
     """The median latency is less than 1.2 times that of the generator alone."""
     idle_latency: LatencySummary | None = None
-    """Seconds, of the idle phase of a loaded run; `latency` is that of its loaded phase, beside the bulk flow."""
+    """Seconds, of the idle phase of a loaded run; `latency` is that of its loaded phase, beside the
+    bulk flow."""
     verified: bool = False
     """It ended normally, and the counters of both NICs show that they carried it."""
     caveat: str = ""
@@ -132,30 +131,45 @@ class KeptDocument:
 
 def run_report(kept: StoredRun) -> RunReport:
     """A stored run as a record of the schema."""
-    result, figures = kept.result, kept.result.transactions
-    connect = figures.connect if figures is not None else None
-    return RunReport(
-        result.goodput,
-        result.of_ceiling,
-        not result.why_not_ranked,
-        result.why_not_ranked,
-        tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
-        kept,
-        figures.rate if figures is not None else None,
-        figures.latency.summary() if figures is not None else None,
-        connect.summary() if connect is not None else None,
-        figures is not None and figures.limited_by_generator,
-        figures.idle.latency.summary() if figures is not None and figures.idle is not None else None,
-        not caveat_of(result),
-        caveat_of(result),
+    result = kept.result
+    report = RunReport(
+        goodput=result.goodput,
+        of_ceiling=result.of_ceiling,
+        ranked=not result.why_not_ranked,
+        why_not_ranked=result.why_not_ranked,
+        sentences=tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
+        kept=kept,
+        verified=not caveat_of(result),
+        caveat=caveat_of(result),
     )
+    if result.transactions is None:
+        return report
+    return _with_latencies(report, result.transactions)
+
+
+def _with_latencies(report: RunReport, figures: TransactionFigures) -> RunReport:
+    report = replace(
+        report,
+        transactions_per_second=figures.rate,
+        latency=figures.latency.summary(),
+        limited_by_generator=figures.limited_by_generator,
+    )
+    if figures.connect is not None:
+        report = replace(report, connect=figures.connect.summary())
+    if figures.idle is not None:
+        report = replace(report, idle_latency=figures.idle.latency.summary())
+    return report
 
 
 def traffic_json(
-    experiment: Experiment, kept: Sequence[StoredRun], *, ended_early: str = "", comparison: Comparison | None = None
+    experiment: Experiment,
+    kept: Sequence[StoredRun],
+    *,
+    ended_early: str = "",
+    comparison: Comparison | None = None,
 ) -> str:
     """The result of an experiment, as indented ASCII JSON with a final newline."""
-    return _json(
+    return json_text(
         TrafficDocument(
             __version__,
             experiment.kind,
@@ -172,12 +186,12 @@ def traffic_json(
 def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[StoredRun]]]) -> str:
     """Two set-ups and the verdict, as indented ASCII JSON with a final newline."""
     a, b = (ComparedRuns(name, tuple(map(run_report, runs))) for name, runs in setups)
-    return _json(CompareDocument(__version__, comparison, (a, b)))
+    return json_text(CompareDocument(__version__, comparison, (a, b)))
 
 
 def stored_runs_json(runs: StoredRuns) -> str:
     """The stored runs, as indented ASCII JSON with a final newline."""
-    return _json(
+    return json_text(
         KeptDocument(
             __version__,
             tuple(KeptFile(str(path), run_report(kept)) for path, kept in runs.results),
@@ -189,36 +203,14 @@ def stored_runs_json(runs: StoredRuns) -> str:
 
 def traffic_schema() -> str:
     """JSON schema (draft 2020-12) of `TrafficDocument`, with a final newline."""
-    return _schema(TrafficDocument)
+    return json_schema(TrafficDocument)
 
 
 def compare_schema() -> str:
     """JSON schema of `CompareDocument`."""
-    return _schema(CompareDocument)
+    return json_schema(CompareDocument)
 
 
 def stored_runs_schema() -> str:
     """JSON schema of `KeptDocument`."""
-    return _schema(KeptDocument)
-
-
-def _schema(document: type) -> str:
-    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema.update(msgspec.json.schema(document))
-    return json.dumps(schema, indent=2) + "\n"
-
-
-def _json(document: object) -> str:
-    content = finite_numbers(msgspec.to_builtins(document, str_keys=True))
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
-
-
-def finite_numbers(value: Any) -> Any:
-    """A copy of the tree without infinite numbers and NaN (0 instead)."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return 0.0 if math.isnan(value) else math.copysign(sys.float_info.max, value)
-    if isinstance(value, dict):
-        return {key: finite_numbers(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite_numbers(part) for part in value]
-    return value
+    return json_schema(KeptDocument)

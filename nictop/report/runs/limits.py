@@ -19,6 +19,7 @@ from nictop.traffic.results.result import NOT_DETERMINED, ExaminedLimit, LimitVe
 
 LIMIT_TITLES = ("limit", "value", "verdict")
 VERDICT_CELLS = len("excluded")
+UNKNOWN_VALUE = "not known"
 MIN_TABLE_CELLS = 56
 """On a narrower terminal each limit is a sentence."""
 MAX_LIMIT_SHARE = 0.4
@@ -35,29 +36,46 @@ class LimitLine(NamedTuple):
 
 def bottleneck_headline(limits: Sequence[ExaminedLimit]) -> str:
     """``CPU 2 on vm2 (receiver)``, or ``not determined``."""
-    cause = next((one for one in limits if one.verdict == "cause"), None)
-    return clean(cause.limit) if cause is not None else NOT_DETERMINED
+    cause = cause_of(limits)
+    return NOT_DETERMINED if cause is None else clean(cause.limit)
 
 
 def bottleneck_summary(limits: Sequence[ExaminedLimit]) -> str:
-    """The cause with its figures, or what is possible: for the list of several runs, without what was excluded."""
-    named = [": ".join(filter(None, (clean(one.limit), clean(one.value)))) for one in limits if one.verdict == "cause"]
-    if named:
-        return named[0]
-    possible = [clean(one.limit) for one in limits if one.verdict == "possible"]
+    """The cause with its figures, or what is possible: for the list of several runs, without what
+    was excluded."""
+    cause = cause_of(limits)
+    if cause is not None:
+        return ": ".join(filter(None, (clean(cause.limit), clean(cause.value))))
+    possible = [clean(limit.limit) for limit in limits if limit.verdict == "possible"]
     return f"{NOT_DETERMINED}; possible: {', '.join(possible)}"
+
+
+def cause_of(limits: Sequence[ExaminedLimit]) -> ExaminedLimit | None:
+    """What held the run back; None: it was not determined."""
+    for limit in limits:
+        if limit.verdict == "cause":
+            return limit
+    return None
 
 
 def shortened(limits: Sequence[ExaminedLimit], sentence: ResultSentence) -> ResultSentence:
     """The sentence; that about the bottleneck without what was excluded."""
-    is_table = sentence.kind == "held back" and bool(limits)
-    return ResultSentence(sentence.kind, bottleneck_summary(limits)) if is_table else sentence
+    if sentence.kind == "held back" and limits:
+        return ResultSentence(sentence.kind, bottleneck_summary(limits))
+    return sentence
 
 
 def limit_cells(limits: Sequence[ExaminedLimit]) -> Iterator[tuple[str, str, str]]:
     """A row of the table for each limit."""
-    for one in limits:
-        yield clean(one.limit), clean(one.value), one.verdict
+    for limit in limits:
+        yield clean(limit.limit), _value(limit), limit.verdict
+
+
+def _value(limit: ExaminedLimit) -> str:
+    """Its figures; of a limit that is possible because nothing is known of it: ``not known``."""
+    if not limit.value and limit.verdict == "possible":
+        return UNKNOWN_VALUE
+    return clean(limit.value)
 
 
 def limit_lines(limits: Sequence[ExaminedLimit], room: int) -> Iterator[LimitLine]:
@@ -65,25 +83,30 @@ def limit_lines(limits: Sequence[ExaminedLimit], room: int) -> Iterator[LimitLin
     if room < MIN_TABLE_CELLS:
         yield from _limit_sentences(limits, room)
         return
-    widths: tuple[int, ...] = (*_column_cells(limits, room - VERDICT_CELLS - 2 * len(GAP)), VERDICT_CELLS)
+    widths: tuple[int, ...] = (
+        *_column_cells(limits, room - VERDICT_CELLS - 2 * len(GAP)),
+        VERDICT_CELLS,
+    )
     yield LimitLine(None, _line(LIMIT_TITLES, widths))
-    for one in limits:
-        if one.value:
+    for limit in limits:
+        value = _value(limit)
+        if value:
             cells = widths
             columns: tuple[tuple[str, ...], ...] = (
-                wrap(one.limit, cells[0]),
-                wrap(one.value, cells[1]),
-                (one.verdict,),
+                wrap(limit.limit, cells[0]),
+                wrap(value, cells[1]),
+                (limit.verdict,),
             )
         else:  # the limit takes both columns
             cells = (widths[0] + len(GAP) + widths[1], VERDICT_CELLS)
-            columns = (wrap(one.limit, cells[0]), (one.verdict,))
+            columns = (wrap(limit.limit, cells[0]), (limit.verdict,))
         for parts in zip_longest(*columns, fillvalue=""):
-            yield LimitLine(one.verdict, _line(parts, cells))
+            yield LimitLine(limit.verdict, _line(parts, cells))
 
 
 def _column_cells(limits: Sequence[ExaminedLimit], room: int) -> tuple[int, int]:
-    """Cells of limit and value: as many as they need, if both fit; else the limit is wrapped first."""
+    """Cells of limit and value: as many as they need, if both fit; else the limit is wrapped
+    first."""
     rows = [LIMIT_TITLES, *(row for row in limit_cells(limits) if row[1])]
     longest = [max(width(row[column]) for row in rows) for column in (0, 1)]
     limit = min(longest[0], max(int(MAX_LIMIT_SHARE * room), room - longest[1]))
@@ -96,7 +119,7 @@ def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
 
 def _limit_sentences(limits: Sequence[ExaminedLimit], room: int) -> Iterator[LimitLine]:
     """``excluded: receive window: full 3 % of the time``"""
-    for one in limits:
-        text = ": ".join(filter(None, (one.verdict, one.limit, one.value)))
+    for limit in limits:
+        text = ": ".join(filter(None, (limit.verdict, limit.limit, _value(limit))))
         for part in wrap(text, room):
-            yield LimitLine(one.verdict, part)
+            yield LimitLine(limit.verdict, part)

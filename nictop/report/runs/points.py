@@ -1,12 +1,13 @@
-"""The runs of an experiment by set-up: number of runs, spread of their figures, CPU cost of each host.
+"""The runs of an experiment by set-up: number of runs, spread of their figures, CPU cost of each
+host.
 
-Reads nothing; takes stored runs. A point is one value of a sweep, one side of a comparison, or all repeats of the same
-run. Failed runs are counted, but excluded from all figures.
+Reads nothing; takes stored runs. A point is one value of a sweep, one side of a comparison, or all
+repeats of the same run. Failed runs are counted, but excluded from all figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -21,8 +22,11 @@ from nictop.report.runs.sentences import (
     hosts_text,
 )
 from nictop.traffic.analysis.comparison import Spread, spread
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.caveats import caveat_of_runs, with_caveat
+from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.measures import Measure, measures_of
+from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 
 COST_NOTES: dict[CostUnit, str] = {
@@ -67,105 +71,172 @@ class SetUpPoint:
     @property
     def caveat(self) -> str:
         """What its figures lack: ``path not verified``; "": nothing."""
-        return caveat_of_runs(one.result for one in self.runs)
+        return caveat_of_runs(run.result for run in self.runs)
 
     @property
     def failed(self) -> int:
         """Number of failed runs."""
-        return sum(one.result.failure is not None for one in self.runs)
+        return sum(run.result.failure is not None for run in self.runs)
 
 
-def set_up_points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
+def set_up_points(runs: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
     """The set-ups, in the order of their first runs."""
-    found: dict[tuple[str, str], list[StoredRun]] = {}
-    for one in kept:
-        found.setdefault((one.group, one.value), []).append(one)
-    return tuple(_point(group, value, runs) for (group, value), runs in found.items())
+    runs_of: dict[tuple[str, str], list[StoredRun]] = {}
+    for run in runs:
+        runs_of.setdefault((run.group, run.value), []).append(run)
+    return tuple(_point(group, value, members) for (group, value), members in runs_of.items())
 
 
 def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
-    completed = [one.result for one in runs if one.result.failure is None]
+    completed = [run.result for run in runs if run.result.failure is None]
     shares = [result.of_ceiling for result in completed if result.of_ceiling is not None]
-    hosts = dict.fromkeys((load.role, load.host) for one in runs for load in one.result.hosts)
-    costs = []
-    for role, host in hosts:
-        loads = [load for result in completed for load in result.hosts if (load.role, load.host) == (role, host)]
-        each = [load.per_gigabit if load.per_gigabit is not None else load.per_transaction for load in loads]
-        costs.append((role, host, spread([cost for cost in each if cost is not None])))
+    measures = measures_of(runs[0].result)
     return SetUpPoint(
         group,
         value,
         tuple(runs),
-        tuple(
-            spread([known for result in completed if (known := measure.value(result)) is not None])
-            for measure in measures_of(runs[0].result)
-        ),
+        tuple(_known_spread(map(measure.value, completed)) for measure in measures),
         median(shares) if shares else None,
-        tuple(costs),
-        tuple(dict.fromkeys(clean(reason) for one in runs for reason in one.result.why_not_ranked)),
+        tuple(_costs(runs, completed)),
+        tuple(dict.fromkeys(_reasons_against_ranking(runs))),
     )
+
+
+def _known_spread(values: Iterable[float | None]) -> Spread | None:
+    """Of the values that are known; None: there are none."""
+    return spread([value for value in values if value is not None])
+
+
+def _costs(
+    runs: Sequence[StoredRun], completed: Sequence[Result]
+) -> Iterator[tuple[str, str, Spread | None]]:
+    """(role, host, CPU cost) of every host of the runs; the cost is that of the completed ones."""
+    costs: dict[tuple[str, str], list[float | None]] = {}
+    for run in runs:
+        for load in run.result.hosts:
+            costs.setdefault((load.role, load.host), [])
+    for result in completed:
+        for load in result.hosts:
+            costs[load.role, load.host].append(_cost(load))
+    for (role, host), each in costs.items():
+        yield role, host, _known_spread(each)
+
+
+def _cost(load: HostLoad) -> float | None:
+    return load.per_transaction if load.cost_per_gigabit is None else load.cost_per_gigabit
+
+
+def _reasons_against_ranking(runs: Iterable[StoredRun]) -> Iterator[str]:
+    for run in runs:
+        yield from map(clean, run.result.why_not_ranked)
 
 
 def median_run(point: SetUpPoint) -> StoredRun | None:
-    """The run with the median of the deciding figure (of an even number the lower one). None: all failed."""
-    value = point.measures[0].value
-    completed = [one for one in point.runs if one.result.failure is None and value(one.result) is not None]
-    return sorted(completed, key=lambda one: value(one.result) or 0.0)[(len(completed) - 1) // 2] if completed else None
+    """The run with the median of the deciding figure (of an even number the lower one). None: all
+    failed."""
+    known: list[tuple[float, StoredRun]] = []
+    for run in point.runs:
+        figure = point.measures[0].value(run.result)
+        if run.result.failure is None and figure is not None:
+            known.append((figure, run))
+    if not known:
+        return None
+    known.sort(key=lambda pair: pair[0])
+    return known[(len(known) - 1) // 2][1]
 
 
-def column_titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
+def column_titles(points: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
     """Titles of the columns of `point_cells`; `cost_note` explains those of the CPUs."""
-    costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in found[0].costs)
-    more = [measure.title for measure in found[0].measures[1:]]
-    return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", *(more or ["ceiling"]), *costs)
+    costs = (f"CPU {host_role_text(role, host)}" for role, host, _ in points[0].costs)
+    further = [measure.title for measure in points[0].measures[1:]] or ["ceiling"]
+    name = clean(variable) or "set-up"
+    return (name, "runs", "median", "lowest", "highest", *further, *costs)
 
 
-def cost_note(found: Sequence[SetUpPoint]) -> str:
-    return COST_NOTES[found[0].cost_unit]
+def cost_note(points: Sequence[SetUpPoint]) -> str:
+    return COST_NOTES[points[0].cost_unit]
 
 
 def point_cells(point: SetUpPoint) -> tuple[str, ...]:
-    """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``. Of latencies the
-    medians of all runs."""
-    name = point.value or point.group or "all"
-    if point.value and point.group and point.group != point.value:
-        name = f"{point.group}: {point.value}"
-    runs = f"{len(point.runs) - point.failed} of {len(point.runs)}" if point.failed else str(len(point.runs))
-    known, measures = point.main, point.measures
-    middle, *extremes = (known.median, known.lowest, known.highest) if known is not None else (None, None, None)
-    costs = (
-        units.UNKNOWN if cost is None else cost_value_text(cost.median, point.cost_unit) for _, _, cost in point.costs
-    )
-    first = measures[0]
-    extreme_text = first.text if first.less_is_better else lambda rate: units.scaled(rate).strip()
-    median_text = with_caveat(first.text(middle), point.caveat)
-    rates = (median_text, *map(extreme_text, extremes))
-    more = [
-        measure.text(found.median if found is not None else None)
-        for measure, found in zip(measures[1:], point.spreads[1:], strict=True)
-    ]
-    return (clean(name), runs, *rates, *(more or [units.percentage(point.of_ceiling)]), *costs)
+    """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``. Of
+    latencies the medians of all runs."""
+    further = list(_further_medians(point)) or [units.percentage(point.of_ceiling)]
+    costs = (_cost_text(cost, point.cost_unit) for _, _, cost in point.costs)
+    return (point_name(point), _runs_text(point), *_figure_texts(point), *further, *costs)
 
 
-def experiment_summary(kept: Sequence[StoredRun]) -> str:
+def point_name(point: SetUpPoint) -> str:
+    """``4K``; of a comparison also its side: ``A: 4K``"""
+    if point.group in ("", point.value):
+        return clean(point.value or "all")
+    if not point.value:
+        return clean(point.group)
+    return clean(f"{point.group}: {point.value}")
+
+
+def _runs_text(point: SetUpPoint) -> str:
+    """``3``; ``2 of 3``: one failed"""
+    number = len(point.runs)
+    if not point.failed:
+        return str(number)
+    return f"{number - point.failed} of {number}"
+
+
+def _figure_texts(point: SetUpPoint) -> tuple[str, str, str]:
+    """Median, lowest and highest of the deciding figure; the unit of a rate is said once."""
+    measure, known = point.measures[0], point.main
+    if known is None:
+        return with_caveat(measure.text(None), point.caveat), units.UNKNOWN, units.UNKNOWN
+    extreme_text = measure.text if measure.less_is_better else _without_unit
+    middle = with_caveat(measure.text(known.median), point.caveat)
+    return middle, extreme_text(known.lowest), extreme_text(known.highest)
+
+
+def _without_unit(rate: float | None) -> str:
+    return units.scaled(rate).strip()
+
+
+def _further_medians(point: SetUpPoint) -> Iterator[str]:
+    """Of the figures behind the deciding one."""
+    for measure, known in zip(point.measures[1:], point.spreads[1:], strict=True):
+        yield measure.text(None if known is None else known.median)
+
+
+def _cost_text(cost: Spread | None, unit: CostUnit) -> str:
+    return units.UNKNOWN if cost is None else cost_value_text(cost.median, unit)
+
+
+def experiment_summary(runs: Sequence[StoredRun]) -> str:
     """What was measured: ``sweep of length, 3 runs each, a → b``; "": there are no runs."""
-    if not kept:
+    if not runs:
         return ""
-    first = kept[0]
-    found = set_up_points(kept)
-    each = {len(point.runs) for point in found}
-    text = {
+    first = runs[0]
+    plan = first.result.plan
+    texts = [*_kind_texts(runs), hosts_text(plan)]
+    if plan.test != "bulk":
+        texts.append(TEST_TEXTS[plan.test])
+    texts += (plan.protocol.upper(), f"{_length_text(plan)} each", generator_text(plan))
+    text = ", ".join(texts)
+    if first.label:
+        text = f"{clean(first.label)}: {text}"
+    return text
+
+
+def _kind_texts(runs: Sequence[StoredRun]) -> Iterator[str]:
+    """``sweep of length``, ``3 runs each``"""
+    first = runs[0]
+    yield {
         "run": "one run",
-        "repeat": f"{len(kept)} runs",
+        "repeat": f"{len(runs)} runs",
         "sweep": f"sweep of {clean(first.variable)}",
         "compare": f"comparison of {clean(first.variable)}",
     }[first.kind]
-    if len(found) > 1:
-        text += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
-    plan = first.result.plan
-    ends = hosts_text(plan)
-    label = f"{clean(first.label)}: " if first.label else ""
-    test = f"{TEST_TEXTS[plan.test]}, " if plan.test != "bulk" else ""
-    length = f"{plan.files} transactions" if plan.files is not None else f"{plan.time} s"
-    length += " idle and loaded" if plan.test == "loaded" else ""
-    return f"{label}{text}, {ends}, {test}{plan.protocol.upper()}, {length} each, {generator_text(plan)}"
+    first_number, *others = (len(point.runs) for point in set_up_points(runs))
+    if others and set(others) == {first_number} and first_number > 1:
+        yield f"{first_number} runs each"
+
+
+def _length_text(plan: RunPlan) -> str:
+    """``10 s``, ``10 s idle and loaded``, ``500 transactions``"""
+    length = f"{plan.time} s" if plan.files is None else f"{plan.files} transactions"
+    return f"{length} idle and loaded" if plan.test == "loaded" else length

@@ -1,37 +1,43 @@
-"""One run in sentences, for report and screen: goodput, bottleneck, CPU cost, path, and why it may not be ranked.
+"""One run in sentences, for report and screen: goodput, bottleneck, CPU cost, path, and why it may
+not be ranked.
 
-Reads nothing; takes a `Result`. All sentences are cleaned: text from hosts cannot control a terminal.
+Reads nothing; takes a `Result`. All sentences are cleaned: text from hosts cannot control a
+terminal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.records import PathTest
 from nictop.rules.wording import headline
-from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.loaded import added_latency
-from nictop.traffic.analysis.path_proof import ProofVerdict
+from nictop.traffic.failures import Failure
+from nictop.traffic.generators.intervals import Total
 from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.outcomes import round_trips
 from nictop.traffic.path.result import PathDirection, PathReport
 from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
 from nictop.traffic.results.caveats import after_caveat, caveat_of
+from nictop.traffic.results.host_load import Busy, HostLoad, Machine
+from nictop.traffic.results.path_proof import ProofVerdict
 from nictop.traffic.results.result import Flow, Result, SocketFigures
-from nictop.traffic.results.transactions import NEAR_FLOOR, IdlePhase, TransactionFigures
+from nictop.traffic.results.transactions import NEAR_FLOOR, Floor, IdlePhase, TransactionFigures
 
 Kind = Literal[
-    "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path",
-    "seen by", "path test", "path finding", "note", "not ranked", "transactions", "latency", "connect", "floor", "rtt",
-    "under load", "idle", "loaded",
+    "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server",
+    "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
+    "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
 ]  # fmt: skip
-"""event: what happened to a NIC during the run. type: a command to run on the host that the sentence `failed` names.
-path finding: what the path test found. under load: the latency of both phases of a loaded run and what its difference
-costs; idle, loaded: all figures of a phase."""
+"""event: what happened to a NIC during the run. type: a command to run on the host that the
+sentence `failed` names. path finding: what the path test found. under load: the latency of both
+phases of a loaded run and what its difference costs; idle, loaded: all figures of a phase."""
 
 KIND_LABELS: dict[str, str] = {
     "type": "run",
@@ -56,9 +62,22 @@ TEST_TEXTS: dict[TestKind, str] = {
     "crr": "connect/request/response/close",
     "loaded": "latency under load",
 }
-PATH_VERDICTS: dict[ProofVerdict, str] = {"proven": "verified", "failed": "not verified", "unknown": "not verified"}
+PATH_VERDICTS: dict[ProofVerdict, str] = {
+    "proven": "verified",
+    "failed": "not verified",
+    "unknown": "not verified",
+}
+BUSY_KINDS = ("user", "system", "irq", "softirq", "steal", "guest")
+"""Of CPU time."""
+SHOWING_WORDS = frozenset({"show", "list"})
+"""One of these is in a command that changes nothing, of ip(8) and nft(8)."""
+FIREWALLS = ("firewall-cmd", "ufw", "nft")
+"""Programs of commands that open a port; those of several: it is not known which firewall it is."""
+MAX_SIGNIFICANT = 999.5
+"""From here on three digits are no whole number."""
 MAX_SECONDS_APART = 0.02
-"""Share by which the seconds of both ends differ before they are named: then the rates cannot be compared."""
+"""Share by which the seconds of both ends differ before they are named: then the rates cannot be
+compared."""
 
 
 class ResultSentence(NamedTuple):
@@ -71,61 +90,97 @@ class ResultSentence(NamedTuple):
 def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All sentences about a run, the most important ones first."""
     return (
-        *(ResultSentence("event", clean(result.event)) for _ in range(bool(result.event))),
+        *_text_sentences("event", result.event),
         *_failure(result),
         *_under_load(result),
         *_goodput(result),
-        *(_transactions(result) if result.plan.test != "loaded" else ()),
+        *_transactions(result),
         *_path(result),
-        *(ResultSentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
-        *(path_test_sentences(result.path_test.report) if result.path_test is not None else ()),
+        *_text_sentences("held back", result.bottleneck),
+        *_path_test(result),
         *_limits(result),
         *_floors(result),
-        *(ResultSentence(load.role, cost_text(load)) for load in result.hosts if load.busy is not None),
-        *(ResultSentence("note", clean(note)) for note in result.notes),
+        *_round_trips_of_tcp(result),
+        *_costs(result),
+        *_text_sentences("note", *result.notes),
         *_why_not_ranked(result),
     )
 
 
+def _text_sentences(kind: Kind, *texts: str) -> Iterator[ResultSentence]:
+    """One for each text that says something."""
+    for text in texts:
+        if text:
+            yield ResultSentence(kind, clean(text))
+
+
 def plan_text(plan: RunPlan) -> str:
     """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
-    parts = [DIRECTION_TEXTS[plan.direction], plan.protocol.upper(), count_noun(plan.streams, "stream")]
+    options = plan_options(plan)
+    return ", ".join([*_test_texts(plan), _seconds_text(plan), *options, generator_text(plan)])
+
+
+def _test_texts(plan: RunPlan) -> tuple[str, ...]:
+    """What is sent, in which direction, and over how many connections."""
+    direction, protocol = DIRECTION_TEXTS[plan.direction], plan.protocol.upper()
+    streams = count_noun(plan.streams, "stream")
     if plan.test == "loaded":
-        parts = [TEST_TEXTS[plan.test], f"bulk flow {parts[0]}", parts[2], f"requests over {plan.protocol.upper()}"]
-    elif plan.has_requests:
-        parts = [TEST_TEXTS[plan.test], plan.protocol.upper(), count_noun(plan.streams, "connection")]
+        name = TEST_TEXTS[plan.test]
+        return name, f"bulk flow {direction}", streams, f"requests over {protocol}"
+    if plan.has_requests:
+        return TEST_TEXTS[plan.test], protocol, count_noun(plan.streams, "connection")
+    return direction, protocol, streams
+
+
+def _seconds_text(plan: RunPlan) -> str:
+    """``10 s``; ``10 s idle, 10 s loaded``"""
     seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
-    seconds = f"{seconds} idle, {seconds} loaded" if plan.test == "loaded" else seconds
-    return ", ".join([*parts, seconds, *plan_options(plan), generator_text(plan)])
+    if plan.test == "loaded":
+        return f"{seconds} idle, {seconds} loaded"
+    return seconds
 
 
 def plan_options(plan: RunPlan) -> Iterator[str]:
-    """The options that are not default, without direction, protocol, streams and time: ``MSS 1000``."""
+    """The options that are not default, without direction, protocol, streams and time: ``MSS
+    1000``."""
+    for value, text in _option_texts(plan):
+        if value is not None:
+            yield text(value)
+
+
+def _option_texts(plan: RunPlan) -> Iterator[tuple[Any, Callable[[Any], str]]]:
+    """The value of each option, None if it is the default, and the function that names it."""
     if plan.has_requests:
-        request, response = plan.sizes
-        yield units.bytes_(request) if request == response else f"{units.bytes_(request)}:{units.bytes_(response)}"
-    if plan.files is not None:
-        yield f"{plan.files} transactions"
-    if plan.rate is not None:
-        yield f"{plan.rate} requests/s"
-    if plan.omit:
-        yield f"omit {plan.omit} s"
-    if plan.bitrate is not None:
-        yield f"rate {units.bits_per_second(plan.bitrate)}" + (" per stream" if plan.streams > 1 else "")
-    for name, size in (("block", plan.length), ("window", plan.window)):
-        if size is not None:
-            yield f"{name} {units.bytes_(size)}"
-    if plan.mss is not None:
-        yield f"MSS {plan.mss}"
-    if plan.congestion is not None:
-        yield clean(plan.congestion)
-    if plan.dscp is not None:
-        yield f"DSCP {plan.dscp}"
-    for side, cpu in (("client", plan.client_cpu), ("server", plan.server_cpu)):
-        if cpu is not None:
-            yield f"{side} on CPU {cpu}"
-    if plan.zerocopy:
-        yield "zerocopy"
+        yield plan.sizes, _sizes_text
+    yield plan.files, "{} transactions".format
+    yield plan.rate, "{} requests/s".format
+    yield plan.omit or None, "omit {} s".format
+    yield plan.bitrate, partial(_bitrate_text, plan.streams)
+    yield plan.length, partial(_bytes_text, "block")
+    yield plan.window, partial(_bytes_text, "window")
+    yield plan.mss, "MSS {}".format
+    yield plan.congestion, clean
+    yield plan.dscp, "DSCP {}".format
+    yield plan.client_cpu, "client on CPU {}".format
+    yield plan.server_cpu, "server on CPU {}".format
+    yield plan.zerocopy or None, lambda _: "zerocopy"
+
+
+def _sizes_text(sizes: tuple[int, int]) -> str:
+    """``1 B``, or of request and response: ``64 B:16 KiB``"""
+    request, response = map(units.bytes_, sizes)
+    return request if sizes[0] == sizes[1] else f"{request}:{response}"
+
+
+def _bitrate_text(streams: int, bitrate: float) -> str:
+    rate = f"rate {units.bits_per_second(bitrate)}"
+    if streams > 1:
+        rate += " per stream"
+    return rate
+
+
+def _bytes_text(name: str, size: float) -> str:
+    return f"{name} {units.bytes_(size)}"
 
 
 def generator_text(plan: RunPlan) -> str:
@@ -134,16 +189,19 @@ def generator_text(plan: RunPlan) -> str:
 
 def host_role_text(role: str, host: str) -> str:
     """``server vm2``; ``server`` if the host has that name."""
-    return clean(role if host == role else f"{role} {host}")
+    if host == role:
+        return clean(role)
+    return clean(f"{role} {host}")
 
 
 def endpoint_text(endpoint: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
-    return " ".join(clean(part) for part in (endpoint.host, nic, endpoint.address) if part)
+    return " ".join(map(clean, filter(None, (endpoint.host, nic, endpoint.address))))
 
 
 def endpoints_text(result: Result) -> str:
-    """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: the sender first; the port is that of the server."""
+    """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: the sender first; the port is that of the
+    server."""
     plan = result.plan
     client = endpoint_text(plan.client, result.facts.get("client nic"))
     server = f"{endpoint_text(plan.server, result.facts.get('server nic'))} port {plan.port}"
@@ -157,18 +215,32 @@ def hosts_text(plan: RunPlan) -> str:
     return f"{clean(first.host)} {arrow} {clean(second.host)}"
 
 
-# ------------------------------------------------------------------------------------------------- the sentences
+# ------------------------------------------------------------------------------------ the sentences
 
 
 def _failure(result: Result) -> Iterator[ResultSentence]:
-    if result.failure is None:
+    failure = result.failure
+    if failure is None:
         return
-    yield ResultSentence("failed", clean(result.failure.sentence))
-    if result.failure.commands:
-        which = "one of these commands" if len(result.failure.commands) > 1 else "this command"
-        closes = "; it also closes the port again" if result.failure.opens else ""
-        yield ResultSentence("failed", f"run {which} on {clean(result.failure.host)}{closes}")
-        yield from (ResultSentence("type", clean(command)) for command in result.failure.commands)
+    yield ResultSentence("failed", clean(failure.sentence))
+    if failure.commands:
+        yield ResultSentence("failed", _commands_text(failure))
+        yield from _text_sentences("type", *failure.commands)
+
+
+def _commands_text(failure: Failure) -> str:
+    """What the commands are for: not all of them change something."""
+    commands, host = failure.commands, clean(failure.host)
+    these, it = ("these commands", "they") if len(commands) > 1 else ("this command", "it")
+    if all(SHOWING_WORDS.intersection(line.split()) for line in commands):
+        return f"more about it on {host}: {these}"
+    if not failure.opens:
+        return f"run {these} on {host}"
+    firewalls = [name for name in FIREWALLS if any(f"{name} " in line for line in commands)]
+    if len(firewalls) > 1:
+        these = "the commands of its firewall"
+    plural = "" if it == "they" else "s"
+    return f"run {these} on {host}; {it} also close{plural} the port again"
 
 
 def _goodput(result: Result) -> Iterator[ResultSentence]:
@@ -182,25 +254,40 @@ def _goodput(result: Result) -> Iterator[ResultSentence]:
 
 
 def _transactions(result: Result) -> Iterator[ResultSentence]:
-    figures, plan = result.transactions, result.plan
-    if figures is None:
+    figures = result.transactions
+    if figures is None or result.plan.test == "loaded":  # both phases of that are sentences
         return
-    rate, count = units.quantity(figures.rate, ""), units.count(figures.latency.count)
-    name = "connections" if plan.test == "crr" else "transactions"
-    text = f"{rate} {name}/s ({count} in {units.duration(figures.seconds)}){_of_requested(result)}"
-    if plan.files is not None:
-        text = f"{count} transactions in {units.duration(figures.seconds)} ({rate}/s)"
-    if figures.lost or plan.protocol == "udp":
-        sent = figures.latency.count + figures.lost
-        text += f"; {units.count(figures.lost)} of {count_noun(sent, 'request')} lost"
-        text += f" ({units.percentage(figures.lost_share)})" if figures.lost else ""
-    if figures.ended_early:
-        text += f"; ended early: {clean(figures.ended_early)}"
+    text = "; ".join(_transaction_texts(result, figures))
     yield ResultSentence("transactions", after_caveat(text, caveat_of(result)))
     if figures.latency.count:
         yield ResultSentence("latency", latency_text(figures.latency.summary()))
     if figures.connect is not None and figures.connect.count:
         yield ResultSentence("connect", latency_text(figures.connect.summary()))
+
+
+def _transaction_texts(result: Result, figures: TransactionFigures) -> Iterator[str]:
+    """Their rate, how many were lost, and why they ended early."""
+    plan = result.plan
+    rate, count = units.quantity(figures.rate, ""), units.count(figures.latency.count)
+    seconds = units.duration(figures.seconds)
+    name = "connections" if plan.test == "crr" else "transactions"
+    if plan.files is None:
+        yield f"{rate} {name}/s ({count} in {seconds}){_of_requested(result)}"
+    else:
+        yield f"{count} transactions in {seconds} ({rate}/s)"
+    if figures.lost or plan.protocol == "udp":
+        sent = count_noun(figures.latency.count + figures.lost, "request")
+        yield lost_text(figures.lost, sent, figures.lost_share)
+    if figures.ended_early:
+        yield f"ended early: {clean(figures.ended_early)}"
+
+
+def lost_text(lost: int, of_sent: str, share: float) -> str:
+    """``3 of 1000 datagrams lost (0.3 %)``"""
+    text = f"{units.count(lost)} of {of_sent} lost"
+    if lost:
+        text += f" ({units.percentage(share)})"
+    return text
 
 
 def _under_load(result: Result) -> Iterator[ResultSentence]:
@@ -216,61 +303,95 @@ def _under_load(result: Result) -> Iterator[ResultSentence]:
 
 
 def under_load_text(result: Result) -> str:
-    """``p50 310 µs idle, 48.2 ms loaded (155×: 47.9 ms more for each round trip) at 94.1 Mb/s: packets wait in a queue
-    (bufferbloat, about 564 kB); p99 1.20 ms idle, 61.0 ms loaded``; "" if a median is not known."""
+    """``p50 310 µs idle, 48.2 ms loaded (155×: 47.9 ms more for each round trip) at 94.1 Mb/s:
+    packets wait in a queue (bufferbloat, about 564 kB); p99 1.20 ms idle, 61.0 ms loaded``; "" if a
+    median is not known."""
     figures, medians = result.transactions, added_latency(result)
     if figures is None or figures.idle is None or medians is None:
         return ""
     idle, loaded = medians
-    factor = units.significant(loaded / idle) if loaded / idle < 999.5 else units.quantity(loaded / idle, "")
-    change = f"{units.duration(abs(loaded - idle))} {'more' if loaded >= idle else 'less'} for each round trip"
-    text = f"p50 {units.duration(idle)} idle, {units.duration(loaded)} loaded ({factor}×: {change})"
-    text += f" at {units.bits_per_second(result.goodput)}"
-    text += f": {figures.delay}" if figures.delay else ""
+    text = f"p50 {units.duration(idle)} idle, {units.duration(loaded)} loaded"
+    text += f" ({_change_text(idle, loaded)}) at {units.bits_per_second(result.goodput)}"
+    if figures.delay:
+        text += f": {figures.delay}"
     ends = figures.idle.latency.summary().p99, figures.latency.summary().p99
     if None not in ends:
         text += f"; p99 {units.duration(ends[0])} idle, {units.duration(ends[1])} loaded"
-    if figures.floor is not None and idle <= NEAR_FLOOR * figures.floor:
-        text += f"; idle is limited by the generator ({units.duration(figures.floor)} over loopback)"
+    floor = figures.floor
+    if floor is not None and idle <= NEAR_FLOOR * floor:
+        text += f"; idle is limited by the generator ({units.duration(floor)} over loopback)"
     return text
+
+
+def _change_text(idle: float, loaded: float) -> str:
+    """``155×: 47.9 ms more for each round trip``"""
+    direction = "more" if loaded >= idle else "less"
+    change = units.duration(abs(loaded - idle))
+    return f"{factor_text(loaded / idle)}×: {change} {direction} for each round trip"
+
+
+def factor_text(factor: float) -> str:
+    """Three digits, of large ones with an SI prefix."""
+    if factor < MAX_SIGNIFICANT:
+        return units.significant(factor)
+    return units.quantity(factor, "")
 
 
 def _phase_text(phase: IdlePhase | TransactionFigures) -> str:
     sent = phase.latency.count + phase.lost
-    text = latency_text(phase.latency.summary()) if phase.latency.count else "no request was answered"
+    text = "no request was answered"
+    if phase.latency.count:
+        text = latency_text(phase.latency.summary())
     text += f"; {count_noun(sent, 'request')} in {units.duration(phase.seconds)}"
-    return f"{text}, {phase.lost} lost ({units.percentage(phase.lost_share)})" if phase.lost else text
+    if phase.lost:
+        text += f", {phase.lost} lost ({units.percentage(phase.lost_share)})"
+    return text
 
 
 def latency_text(summary: LatencySummary) -> str:
-    """``p50 78.1 µs, p90 90.3 µs, p99 120 µs, p99.9 too few samples (10000 needed), min …, mean …, max 3.20 ms``"""
-    parts = []
-    for name, value in zip(QUANTILES, (summary.p50, summary.p90, summary.p99, summary.p999), strict=True):
-        few = f"too few samples ({samples_needed(name)} needed)"
-        parts.append(f"{name} {units.duration(value) if value is not None else few}")
+    """``p50 78.1 µs, p90 90.3 µs, p99 120 µs, p99.9 too few samples (10000 needed), min …, mean …,
+    max 3.20 ms``"""
+    percentiles = (summary.p50, summary.p90, summary.p99, summary.p999)
+    parts = [
+        f"{name} {_percentile_text(name, value)}"
+        for name, value in zip(QUANTILES, percentiles, strict=True)
+    ]
     for name, value in (("min", summary.minimum), ("mean", summary.mean), ("max", summary.maximum)):
         parts.append(f"{name} {units.duration(value)}")
     return ", ".join(parts)
 
 
+def _percentile_text(name: str, value: float | None) -> str:
+    if value is None:
+        return f"too few samples ({samples_needed(name)} needed)"
+    return units.duration(value)
+
+
 def _floors(result: Result) -> Iterator[ResultSentence]:
-    """The generator alone, and the round trips that TCP measured."""
-    figures = result.transactions
-    if figures is None:
+    """The generator alone."""
+    if result.transactions is None:
         return
-    for one in figures.floors:
-        where = clean(one.host)
-        if one.latency is None:
-            yield ResultSentence("floor", f"{where}: not measured over loopback ({clean(one.problem)})")
-            continue
-        connect = f", connect {units.duration(one.connect.p50)}" if one.connect is not None else ""
-        text = f"{where}: over loopback p50 {units.duration(one.latency.p50)}{connect}"
-        yield ResultSentence("floor", f"{text}, {units.per_second(one.rate)}")
+    for floor in result.transactions.floors:
+        yield ResultSentence("floor", f"{clean(floor.host)}: {_floor_text(floor)}")
+
+
+def _floor_text(floor: Floor) -> str:
+    if floor.latency is None:
+        return f"not measured over loopback ({clean(floor.problem)})"
+    text = f"over loopback p50 {units.duration(floor.latency.p50)}"
+    if floor.connect is not None:
+        text += f", connect {units.duration(floor.connect.p50)}"
+    return f"{text}, {units.per_second(floor.rate)}"
+
+
+def _round_trips_of_tcp(result: Result) -> Iterator[ResultSentence]:
+    """Beside those of the requests."""
+    if result.transactions is None or result.plan.has_bulk:
+        return
     for sockets in result.sockets:
-        if sockets.rtt is not None and not result.plan.has_bulk:
-            yield ResultSentence(
-                "rtt", f"{units.duration(sockets.rtt / 1e6)}, smoothed by TCP of {clean(sockets.host)}"
-            )
+        if sockets.rtt is not None:
+            rtt = units.duration(sockets.rtt / 1e6)
+            yield ResultSentence("rtt", f"{rtt}, smoothed by TCP of {clean(sockets.host)}")
 
 
 def _limits(result: Result) -> Iterator[ResultSentence]:
@@ -284,45 +405,65 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
-    text += _of_requested(result) if flow is result.flows[0] else ""
+    if flow is result.flows[0]:
+        text += _of_requested(result)
     share = result.of_ceiling
-    if share is not None and flow.goodput == max(one.goodput or 0.0 for one in result.flows):
+    if share is not None and flow.goodput == highest_goodput(result):
         text += f", {units.percentage(share)} of line rate"
     received = flow.received
     if received is not None and received.packets:
-        lost = received.lost or 0
-        text += f"; {units.count(lost)} of {count_noun(received.packets, 'datagram')} lost"
-        text += f" ({units.percentage(lost / received.packets)})" if lost else ""
-        text += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
+        lost, sent = received.lost or 0, count_noun(received.packets, "datagram")
+        text += f"; {lost_text(lost, sent, lost / received.packets)}"
+        if received.jitter is not None:
+            text += f", jitter {units.duration(received.jitter / 1e3)}"
     return text
 
 
+def highest_goodput(result: Result) -> float:
+    """That of the faster direction; 0: of none is known."""
+    return max(flow.goodput or 0.0 for flow in result.flows)
+
+
 def _of_requested(result: Result) -> str:
-    """``, 81 % of the requested 1.00 Gb/s``; "" if the requested load was reached, or there is none."""
+    """``, 81 % of the requested 1.00 Gb/s``; "" if the requested load was reached, or there is
+    none."""
     requested, reached = result.plan.requested_load, result.load
     if not requested or reached is None or result.reached_load:
         return ""
-    text = units.bits_per_second(requested) if result.plan.test == "bulk" else units.per_second(requested)
-    return f", {units.percentage(reached / requested)} of the requested {text}"
+    load_text = units.bits_per_second if result.plan.test == "bulk" else units.per_second
+    return f", {units.percentage(reached / requested)} of the requested {load_text(requested)}"
 
 
 def _sent_text(result: Result, flow: Flow) -> str:
     assert flow.sent is not None
-    parts = [f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"]
-    received = flow.received
-    if received is not None and abs(flow.sent.seconds - received.seconds) > MAX_SECONDS_APART * received.seconds:
-        parts[0] += f" in {units.duration(flow.sent.seconds)} (received in {units.duration(received.seconds)})"
+    rate = f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"
+    parts = [rate + _seconds_apart_text(flow.sent, flow.received)]
     if flow.retransmits is not None:
-        each = flow.retransmits_per_gigabyte
-        more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
-        parts.append(f"{count_noun(flow.retransmits, 'retransmit')}{more}")
-    figures = next((one for one in result.sockets if one.host == flow.sender), None)
-    return ", ".join((*parts, *_socket_texts(figures)))
+        parts.append(count_noun(flow.retransmits, "retransmit") + _per_gigabyte_text(flow))
+    for sockets in result.sockets:
+        if sockets.host == flow.sender:
+            return ", ".join((*parts, *_socket_texts(sockets)))
+    return ", ".join(parts)
 
 
-def _socket_texts(figures: SocketFigures | None) -> Iterator[str]:
-    if figures is None:
-        return
+def _seconds_apart_text(sent: Total, received: Total | None) -> str:
+    """That both ends counted for different times, so that their rates cannot be compared."""
+    if received is None:
+        return ""
+    if abs(sent.seconds - received.seconds) <= MAX_SECONDS_APART * received.seconds:
+        return ""
+    return f" in {units.duration(sent.seconds)} (received in {units.duration(received.seconds)})"
+
+
+def _per_gigabyte_text(flow: Flow) -> str:
+    """Of the retransmits; "": there are none, or too few bytes for a rate."""
+    each = flow.retransmits_per_gigabyte
+    if not flow.retransmits or each is None or each >= MAX_SIGNIFICANT:
+        return ""
+    return f" ({units.significant(each)} per GB)"
+
+
+def _socket_texts(figures: SocketFigures) -> Iterator[str]:
     if figures.rtt is not None:
         yield f"rtt {units.duration(figures.rtt / 1e6)}"
     if figures.congestion_window is not None:
@@ -338,18 +479,25 @@ def _path(result: Result) -> Iterator[ResultSentence]:
         return
     verdict = PATH_VERDICTS[result.proof.verdict]
     yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
-    ends = "; ".join(dict.fromkeys(one.sentence for one in result.proof.hosts))
+    ends = "; ".join(dict.fromkeys(host.sentence for host in result.proof.hosts))
     if ends and ends != result.proof.sentence:
         yield ResultSentence("path", clean(ends))
-    for one in result.proof.observed:
-        size = units.bytes_(max(one.received or 0.0, one.sent or 0.0))
-        yield ResultSentence("seen by", f"{clean(one.end.host)}: {clean(one.name)} carried {size}")
+    for observed in result.proof.observed:
+        size = units.bytes_(max(observed.received or 0.0, observed.sent or 0.0))
+        where = f"{clean(observed.end.host)}: {clean(observed.text)}"
+        yield ResultSentence("seen by", f"{where} carried {size}")
+
+
+def _path_test(result: Result) -> Iterator[ResultSentence]:
+    if result.path_test is not None:
+        yield from path_test_sentences(result.path_test.report)
 
 
 def path_test_sentences(report: PathReport) -> Iterator[ResultSentence]:
     """What the path test before the run found, then what it measured in each direction."""
     for finding in report.findings:
-        yield ResultSentence("path finding", f"{finding.severity}: {clean(headline(finding, several_hosts=True))}")
+        title = clean(headline(finding, several_hosts=True))
+        yield ResultSentence("path finding", f"{finding.severity}: {title}")
     for direction in report.result.directions:
         ends = f"{clean(direction.sender.host)} → {clean(direction.receiver.host)}"
         yield ResultSentence("path test", f"{ends}: {_direction_text(direction)}")
@@ -360,36 +508,68 @@ def _direction_text(direction: PathDirection) -> str:
     test = direction.test
     if test is None:
         return f"not tested: {clean(direction.failure)}"
-    times = next(filter(None, map(round_trips, test.replies)), None)
-    parts = [f"RTT median {units.duration(times.median)}"] if times else []
-    size = best_size(test)
-    if size is not None:
-        at_least = "" if size.complete else " or more"
-        parts.append(f"largest packet {size.largest}{at_least} of {size.limit} bytes")
+    parts = [*_round_trip_texts(test), *_largest_texts(test)]
     return "; ".join(parts) or "no answer"
 
 
+def _round_trip_texts(test: PathTest) -> Iterator[str]:
+    """Of the first protocol that was answered."""
+    for replies in test.replies:
+        times = round_trips(replies)
+        if times is not None:
+            yield f"RTT median {units.duration(times.median)}"
+            return
+
+
+def _largest_texts(test: PathTest) -> Iterator[str]:
+    size = best_size(test)
+    if size is not None:
+        largest = f"{size.largest}" if size.complete else f"{size.largest} or more"
+        yield f"largest packet {largest} of {size.limit} bytes"
+
+
+def _costs(result: Result) -> Iterator[ResultSentence]:
+    """The CPU cost of each host whose CPUs were measured."""
+    for load in result.hosts:
+        if load.busy is not None:
+            yield ResultSentence(load.role, cost_text(load))
+
+
 def cost_text(load: HostLoad) -> str:
-    """``b: 0.60 of 4 cores busy on average, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2: average 50 %``"""
-    busy = load.busy
+    """``b: 0.60 of 4 cores busy on average, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2:
+    average 50 %``"""
+    host, busy = clean(load.host), load.busy
     if busy is None:
-        return f"{clean(load.host)}: CPU not measured"
-    text = f"{clean(load.host)}: {units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy on average"
-    if load.per_gigabit is not None:
-        text += f", {per_gigabit_text(load.per_gigabit)} core per Gb/s"
+        return f"{host}: CPU not measured"
+    total, cores = units.significant(busy.total), count_noun(busy.cores, "core")
+    text = f"{host}: {total} of {cores} busy on average"
+    if load.cost_per_gigabit is not None:
+        text += f", {factor_text(load.cost_per_gigabit)} core per Gb/s"
     if load.per_transaction is not None:
         text += f", {units.duration(load.per_transaction)} CPU per transaction"
-    parts = (
-        ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
-        ("steal", busy.steal), ("guest", busy.guest),
-    )  # fmt: skip
-    split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.MIN_TWO_DECIMALS)
-    text += f" ({split})" if split else ""
-    text += f"; hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
-    text += f", {softirq}" if (softirq := hottest_softirq_text(load)) else ""
-    text += "".join(f"; {one}" for one in machine_texts(load))
-    text += f"; {drops}" if (drops := ring_drops_text(load)) else ""
-    return text
+    parts = ", ".join(_busy_parts(busy))
+    if parts:
+        text += f" ({parts})"
+    return "; ".join((text, *_further_costs(load, busy)))
+
+
+def _busy_parts(busy: Busy) -> Iterator[str]:
+    """``user 0.10``, of the kinds of CPU time that are worth naming."""
+    for kind in BUSY_KINDS:
+        cores = getattr(busy, kind)
+        if cores >= units.MIN_TWO_DECIMALS:
+            yield f"{kind} {units.significant(cores)}"
+
+
+def _further_costs(load: HostLoad, busy: Busy) -> Iterator[str]:
+    """The hottest CPU, the VMs of an ESXi host, and what the NIC dropped."""
+    hottest = f"hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
+    softirq = hottest_softirq_text(load)
+    yield ", ".join(filter(None, (hottest, softirq)))
+    yield from machine_texts(load)
+    drops = ring_drops_text(load)
+    if drops:
+        yield drops
 
 
 def hottest_softirq_text(load: HostLoad) -> str:
@@ -402,36 +582,43 @@ def hottest_softirq_text(load: HostLoad) -> str:
 
 def ring_drops_text(load: HostLoad) -> str:
     """``12 packets dropped by the NIC``; "": none."""
-    return f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC" if load.ring_drops else ""
+    if not load.ring_drops:
+        return ""
+    return f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC"
 
 
 def machine_texts(load: HostLoad) -> Iterator[str]:
-    """``VM web1 (server): 1.10 cores, CPU ready 0.5 %, co-stop 0 %``: of the VMs of an ESXi host the ends of the run,
-    and the busiest."""
+    """``VM web1 (server): 1.10 cores, CPU ready 0.5 %, co-stop 0 %``: of the VMs of an ESXi host
+    the ends of the run, and the busiest."""
     for machine in load.machines:
-        if machine.ready is not None and (machine.end or machine is load.machines[0]):
-            name = f"VM {clean(machine.name)}" + (f" ({clean(machine.end)})" if machine.end else "")
-            costop = f", co-stop {units.percentage(machine.costop)}" if machine.costop is not None else ""
-            used = f"{units.significant(machine.cores)} cores"
-            yield f"{name}: {used}, CPU ready {units.percentage(machine.ready)}{costop}"
+        is_busiest = machine is load.machines[0]
+        if machine.ready is not None and (machine.end or is_busiest):
+            yield _machine_text(machine, machine.ready)
 
 
-def per_gigabit_text(cores: float) -> str:
-    """CPU cores per Gb/s; may be large for slow runs."""
-    return units.significant(cores) if cores < 999.5 else units.quantity(cores, "")
+def _machine_text(machine: Machine, ready: float) -> str:
+    name = f"VM {clean(machine.name)}"
+    if machine.end:
+        name += f" ({clean(machine.end)})"
+    text = f"{name}: {units.significant(machine.cores)} cores"
+    text += f", CPU ready {units.percentage(ready)}"
+    if machine.costop is not None:
+        text += f", co-stop {units.percentage(machine.costop)}"
+    return text
 
 
 def cost_value_text(cost: float, unit: CostUnit) -> str:
     """CPU cost: cores per Gb/s, or seconds of CPU time per transaction."""
-    return per_gigabit_text(cost) if unit == "Gb/s" else units.duration(cost)
+    if unit == "Gb/s":
+        return factor_text(cost)
+    return units.duration(cost)
 
 
 def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:
-    """The reasons, without the sentence about the path, which is listed already. Failed runs need no reason."""
+    """The reasons, without the sentence about the path, which is listed already. Failed runs need
+    no reason."""
     if result.failure is not None:
         return
-    path_sentence = result.proof.sentence if result.proof is not None else ""
+    about_path = f": {result.proof.sentence}" if result.proof is not None else ""
     for reason in result.why_not_ranked:
-        yield ResultSentence(
-            "not ranked", clean(reason.removesuffix(f": {path_sentence}") if path_sentence else reason)
-        )
+        yield ResultSentence("not ranked", clean(reason.removesuffix(about_path)))

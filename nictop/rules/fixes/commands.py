@@ -1,7 +1,8 @@
 """The lines of a fix as data, and their words in shell syntax.
 
-What one program does is a `Command`, which `nictop.changes.actions` judges by its argv. What only a shell or a person
-can do is a `ManualStep`. Text is made where a line is shown: ``str(step)``, `nictop.rules.wording.command_lines`.
+What one program does is a `Command`, which `nictop.changes.actions` judges by its argv. What only a
+shell or a person can do is a `ManualStep`. Text is made where a line is shown: ``str(step)``,
+`nictop.rules.wording.command_lines`.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Step(ABC):
 
 @dataclass(frozen=True)
 class Command(Step):
-    """One program with its arguments. What the user must fill in is a `PLACEHOLDER`, which is printed in quotation
-    marks: bare, a shell would take ``<`` and ``>`` for redirections."""
+    """One program with its arguments. What the user must fill in is a `PLACEHOLDER`, which is
+    printed in quotation marks: bare, a shell would take ``<`` and ``>`` for redirections."""
 
     argv: tuple[str, ...]
     write_to: str | None = None
@@ -42,13 +43,14 @@ class Command(Step):
 
     @property
     def words(self) -> Sequence[str]:
-        words = [shell_quote(one) for one in self.argv]
+        words = [shell_quote(word) for word in self.argv]
         return words if self.write_to is None else [*words, ">", shell_quote(self.write_to)]
 
 
 @dataclass(frozen=True)
 class ManualStep(Step):
-    """A line that only a shell or a person can carry out: a pipeline, PowerShell. Printed as it is."""
+    """A line that only a shell or a person can carry out: a pipeline, PowerShell. Printed as it
+    is."""
 
     parts: tuple[str, ...]
     """See `words`."""
@@ -79,20 +81,20 @@ def print_lines(lines: Iterable[str], file: str) -> Command:
 
 def joined(operator: str, *commands: Command) -> ManualStep:
     """Commands between which a shell operator stands: ``|``, ``||``."""
-    words = [word for one in commands for word in (operator, *one.words)]
+    words = [word for step in commands for word in (operator, *step.words)]
     return ManualStep(tuple(words[1:]))
 
 
 def stored_line(text: str) -> ManualStep:
-    """A line that was stored as text, in the audit log or with a run; it may be broken at its blanks unless some of
-    them can be quoted."""
+    """A line that was stored as text, in the audit log or with a run; it may be broken at its
+    blanks unless some of them can be quoted."""
     return ManualStep((text,) if QUOTING.intersection(text) else tuple(text.split(" ")))
 
 
 def shell_quote(text: str) -> str:
-    """`text` as one word of a POSIX shell: as it is, or in single quotes. A name with characters that a terminal
-    interprets or that are not visible becomes ``$'…'`` (bash, zsh, ksh, busybox ash): the command stays on one line,
-    and what is copied is what a screen shows of it."""
+    """`text` as one word of a POSIX shell: as it is, or in single quotes. A name with characters
+    that a terminal interprets or that are not visible becomes ``$'…'`` (bash, zsh, ksh, busybox
+    ash): the command stays on one line, and what is copied is what a screen shows of it."""
     if is_clean(text):
         return quote(text)
     return "$'" + "".join(_escaped(character) for character in text) + "'"

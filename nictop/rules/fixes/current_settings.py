@@ -26,7 +26,8 @@ Settings = dict[str, "str | None"]
 
 
 def current_settings(link: Link, option: str) -> dict[str, str]:
-    """Parameter of ``ethtool OPTION`` → its value now; parameters whose value is not known are absent."""
+    """Parameter of ``ethtool OPTION`` → its value now; parameters whose value is not known are
+    absent."""
     read = SETTINGS_OF.get(option)
     if read is None:
         return {}
@@ -104,7 +105,11 @@ def _link_settings(ethtool: Ethtool) -> Settings:
     now = ethtool.settings
     if now is None:
         return {}
-    return {"speed": _number(now.speed), "duplex": now.duplex, "autoneg": _switch(now.autonegotiation)}
+    return {
+        "speed": _number(now.speed),
+        "duplex": now.duplex,
+        "autoneg": _switch(now.autonegotiation),
+    }
 
 
 SETTINGS_OF: Mapping[str, Callable[[Ethtool], Settings]] = {

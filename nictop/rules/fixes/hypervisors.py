@@ -1,14 +1,16 @@
 """Where commands for the hypervisor of a guest are run: the product that manages it.
 
-Reads nothing. `Platform.environment` names the product; where it is not known, every product of that hypervisor is
-listed.
+Reads nothing. `Platform.environment` names the product; where it is not known, every product of
+that hypervisor is listed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nictop.model.devices.subnets import CLOUD_PROVIDERS
 from nictop.probe.records import Platform
-from nictop.rules.finding import WhereToType
+from nictop.rules.finding import Fix, WhereToType
 
 PRODUCT_PLACES: dict[str, WhereToType] = {
     "esxi": "esxi",
@@ -41,6 +43,12 @@ def hypervisor_places(platform: Platform) -> tuple[WhereToType, ...]:
     return ("hypervisor",) if platform.hypervisor in LINUX_HYPERVISORS else ()
 
 
+def fixes_of_places(platform: Platform, fixes: Mapping[WhereToType, Fix]) -> tuple[Fix, ...]:
+    """Those for the hypervisor of this guest, where there are any."""
+    return tuple(fixes[place] for place in hypervisor_places(platform) if place in fixes)
+
+
 def has_linux_hypervisor(platform: Platform) -> bool:
-    """The hypervisor of this guest is a Linux host with a shell: ``ip link set … vf …`` works there."""
+    """The hypervisor of this guest is a Linux host with a shell: ``ip link set … vf …`` works
+    there."""
     return any(place in LINUX_PRODUCTS for place in hypervisor_places(platform))

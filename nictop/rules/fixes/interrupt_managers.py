@@ -1,19 +1,24 @@
 """Who assigns the interrupts of a NIC to CPUs, and the fixes that fit. Pure.
 
-A daemon moves an interrupt again that was assigned by hand, and the kernel rejects it for one that it manages.
+A daemon moves an interrupt again that was assigned by hand, and the kernel rejects it for one that
+it manages.
 
     manager                 known by                                      source
-    kernel                  smp_affinity_list is read-only                kernel/irq/proc.c: register_irq_proc
-    google                  GCE, its guest agent, `GOOGLE_DRIVERS`        guest-agent: instance_setup.go, agentInit
+    kernel                  smp_affinity_list is read-only                kernel/irq/proc.c:
+    register_irq_proc
+    google                  GCE, its guest agent, `GOOGLE_DRIVERS`        guest-agent:
+    instance_setup.go, agentInit
     google and irqbalance   both                                          compute-image-packages#375
-    irqbalance              its process                                   Irqbalance#275, #122, irqbalance(1)
+    irqbalance              its process                                   Irqbalance#275, #122,
+    irqbalance(1)
     unknown                 processes could not be read
     nobody                  none of them
 
-google: the agent runs google_set_multiqueue at each start; irqbalance is off on purpose (compute-image-packages#882),
-as it overwrites what the script sets (#375). irqbalance: a restart cured #275; in #122 CPUs were isolated, and the
-version was old. Not managers: Azure's and Amazon's agents, which set no affinity (azure-vm-utils, WALinuxAgent,
-amazon-ec2-net-utils). Not recognizable, as they run once and end: mlnx_affinity and set_irq_affinity.sh (mlnx-tools).
+google: the agent runs google_set_multiqueue at each start; irqbalance is off on purpose
+(compute-image-packages#882), as it overwrites what the script sets (#375). irqbalance: a restart
+cured #275; in #122 CPUs were isolated, and the version was old. Not managers: Azure's and Amazon's
+agents, which set no affinity (azure-vm-utils, WALinuxAgent, amazon-ec2-net-utils). Not
+recognizable, as they run once and end: mlnx_affinity and set_irq_affinity.sh (mlnx-tools).
 """
 
 from __future__ import annotations
@@ -44,27 +49,38 @@ GOOGLE_SCRIPT = "/usr/bin/google_set_multiqueue"
 GOOGLE_DRIVERS = ("virtio_net", "gve", "idpf")
 """Drivers whose interrupts the script assigns; it leaves others (mlx5) to the driver."""
 SYSCONFIG_FAMILIES = ("rhel", "fedora", "centos", "suse", "sles")
-"""Distributions whose irqbalance reads /etc/sysconfig/irqbalance; Debian, Ubuntu and upstream: /etc/default."""
+"""Distributions whose irqbalance reads /etc/sysconfig/irqbalance; Debian, Ubuntu and upstream:
+/etc/default."""
 UNIT_FOLDER = "/etc/systemd/system"
 SAFE_ACTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*")
 """Names of handlers without special characters for systemd units and shells."""
 
 READ_ONLY_NOTE = (
-    "smp_affinity_list of these interrupts is read-only: the kernel manages their affinity, or the interrupt "
+    "smp_affinity_list of these interrupts is read-only: the kernel manages their affinity, or "
+    "the interrupt "
     "controller cannot change it. Neither commands nor irqbalance can move them."
 )
-STEERING_NOTE = "RPS can still move the packets: a CPU mask in /sys/class/net/NAME/queues/rx-*/rps_cpus (scaling.rst)."
-FLOWS_NOTE = "If one CPU has all the load, all packets are in one queue: a single connection, or RSS (ethtool -x)."
+STEERING_NOTE = (
+    "RPS can still move the packets: a CPU mask in "
+    "/sys/class/net/NAME/queues/rx-*/rps_cpus (scaling.rst)."
+)
+FLOWS_NOTE = (
+    "If one CPU has all the load, all packets are in one queue: a single connection, or "
+    "RSS (ethtool -x)."
+)
 GOOGLE_NOTE = (
-    "The guest agent runs it at each boot, unless /etc/default/instance_configs.cfg has set_multiqueue = false. "
+    "The guest agent runs it at each boot, unless /etc/default/instance_configs.cfg has "
+    "set_multiqueue = false. "
     "irqbalance is off on purpose: it would overwrite this assignment."
 )
 RESTART_NOTE = (
-    "It examines the NICs again and moves the interrupts after 10 s. If they stay on one CPU, check which CPUs it "
+    "It examines the NICs again and moves the interrupts after 10 s. If they stay on one CPU, "
+    "check which CPUs it "
     "leaves out: IRQBALANCE_BANNED_CPULIST, isolcpus, nohz_full; and update old versions."
 )
 BAN_NOTE = (
-    "irqbalance does not move them any more. If the file has no such line, add it. IRQ numbers may change when "
+    "irqbalance does not move them any more. If the file has no such line, add it. IRQ numbers "
+    "may change when "
     "hardware or drivers change."
 )
 REJECTED_NOTE = "Interrupts managed by the kernel reject this."
@@ -91,7 +107,10 @@ def _is_assigned_by_google(host: HostFacts, link: Link) -> bool:
 def manager_evidence(host: HostFacts, link: Link) -> Evidence:
     """Who assigns the interrupts, with the process."""
     services = host.inventory.services
-    google, irqbalance = f"google guest agent (pid {services.google_guest_agent})", f"pid {services.irqbalance}"
+    google, irqbalance = (
+        f"google guest agent (pid {services.google_guest_agent})",
+        f"pid {services.irqbalance}",
+    )
     values: dict[Manager, tuple[str, str]] = {
         "kernel": ("the kernel, they cannot be moved", "/proc/irq/*/smp_affinity_list: read-only"),
         "google": (google, "/proc/*/comm"),
@@ -105,32 +124,48 @@ def manager_evidence(host: HostFacts, link: Link) -> Evidence:
 
 
 def affinity_fixes(
-    host: HostFacts, link: Link, cpus: tuple[int, ...], title: str, without_manager: tuple[Fix, ...] = ()
+    host: HostFacts,
+    link: Link,
+    cpus: tuple[int, ...],
+    title: str,
+    without_manager: tuple[Fix, ...] = (),
 ) -> tuple[Fix, ...]:
     """The fixes that bring the interrupts of a NIC to these CPUs, that of their manager first.
 
-    `title`: of the fix with one command per interrupt. `without_manager`: fixes before that one if no daemon runs.
+    `title`: of the fix with one command per interrupt. `without_manager`: fixes before that one if
+    no daemon runs.
     """
     manager = interrupt_manager(host, link)
     if manager == "kernel":
         return _kernel_fixes(host, link)
     if manager == "irqbalance":
-        restart = Fix("here", "Restart irqbalance", (_irqbalance_restart(),), False, (), RESTART_NOTE)
+        restart = Fix(
+            "here", "Restart irqbalance", (_irqbalance_restart(),), False, (), RESTART_NOTE
+        )
         return restart, *exclusion_fixes(host, link, cpus, title)
     places = interrupt_cpus(host, link, cpus)
     by_hand = (assignment_fix(host, link, places, title),) if places else ()
-    first = {"google": _google_fixes, "google and irqbalance": _google_and_irqbalance_fixes}.get(manager)
+    first = {"google": _google_fixes, "google and irqbalance": _google_and_irqbalance_fixes}.get(
+        manager
+    )
     if first is not None:
         return *first(host, link, places), *by_hand
     return *(without_manager if manager == "nobody" else ()), *by_hand
 
 
-def exclusion_fixes(host: HostFacts, link: Link, cpus: tuple[int, ...], title: str) -> tuple[Fix, ...]:
-    """The interrupts of one NIC without irqbalance: excluded from it, assigned now, and at every boot."""
+def exclusion_fixes(
+    host: HostFacts, link: Link, cpus: tuple[int, ...], title: str
+) -> tuple[Fix, ...]:
+    """The interrupts of one NIC without irqbalance: excluded from it, assigned now, and at every
+    boot."""
     places = interrupt_cpus(host, link, cpus)
     if not places:
         return ()
-    return exclusion_fix(host, places), assignment_fix(host, link, places, title), boot_fix(host, link, places)
+    return (
+        exclusion_fix(host, places),
+        assignment_fix(host, link, places, title),
+        boot_fix(host, link, places),
+    )
 
 
 def assignment_fix(host: HostFacts, link: Link, places: Mapping[int, int], title: str) -> Fix:
@@ -140,7 +175,14 @@ def assignment_fix(host: HostFacts, link: Link, places: Mapping[int, int], title
         notes.append(REJECTED_NOTE)
     if host.inventory.services.tuned is not None:
         notes.append(TUNED_NOTE)
-    return Fix("here", title, affinity_commands(places), False, affinity_undo(host, link, places), " ".join(notes))
+    return Fix(
+        "here",
+        title,
+        affinity_commands(places),
+        False,
+        affinity_undo(host, link, places),
+        " ".join(notes),
+    )
 
 
 ASSIGNMENT_NOTES: dict[Manager, str] = {
@@ -152,22 +194,43 @@ ASSIGNMENT_NOTES: dict[Manager, str] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------- per manager
+# -------------------------------------------------------------------------------------- per manager
 
 
 def _kernel_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """More queues, where the kernel gives each its own CPUs; else only what else can be done."""
     if not is_spread_by_kernel(host, link):
-        return (Fix("here", "Distribute the packets in software", (), None, (), f"{READ_ONLY_NOTE} {STEERING_NOTE}"),)
+        return (
+            Fix(
+                "here",
+                "Distribute the packets in software",
+                (),
+                None,
+                (),
+                f"{READ_ONLY_NOTE} {STEERING_NOTE}",
+            ),
+        )
     wanted = _queue_for_each_cpu(host, link)
     if wanted is None:
-        return (Fix("here", "Leave the affinity to the kernel", (), None, (), f"{READ_ONLY_NOTE} {FLOWS_NOTE}"),)
+        return (
+            Fix(
+                "here",
+                "Leave the affinity to the kernel",
+                (),
+                None,
+                (),
+                f"{READ_ONLY_NOTE} {FLOWS_NOTE}",
+            ),
+        )
     now, lasting = ethtool_fixes(host, link, ["-L", "combined", str(wanted)], note=READ_ONLY_NOTE)
-    return replace(now, title="Use more queues, whose interrupts the kernel gives other CPUs"), lasting
+    return replace(
+        now, title="Use more queues, whose interrupts the kernel gives other CPUs"
+    ), lasting
 
 
 def _queue_for_each_cpu(host: HostFacts, link: Link) -> int | None:
-    """The number of combined queues that gives each CPU one, if the driver can have more than now."""
+    """The number of combined queues that gives each CPU one, if the driver can have more than
+    now."""
     channels = link.ethtool.channels
     if channels is None or not channels.combined or not channels.max_combined:
         return None
@@ -177,27 +240,42 @@ def _queue_for_each_cpu(host: HostFacts, link: Link) -> int | None:
 
 def _google_fixes(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Fix, ...]:
     undo = affinity_undo(host, link, places)
-    return (Fix("here", "Run Google's affinity script again", (command(GOOGLE_SCRIPT),), True, undo, GOOGLE_NOTE),)
+    return (
+        Fix(
+            "here",
+            "Run Google's affinity script again",
+            (command(GOOGLE_SCRIPT),),
+            True,
+            undo,
+            GOOGLE_NOTE,
+        ),
+    )
 
 
-def _google_and_irqbalance_fixes(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Fix, ...]:
+def _google_and_irqbalance_fixes(
+    host: HostFacts, link: Link, places: Mapping[int, int]
+) -> tuple[Fix, ...]:
     return (
         Fix(
             "here",
             "Disable irqbalance and run Google's affinity script again",
             (command("systemctl", "disable", "--now", "irqbalance"), command(GOOGLE_SCRIPT)),
             True,
-            (*affinity_undo(host, link, places), command("systemctl", "enable", "--now", "irqbalance")),
+            (
+                *affinity_undo(host, link, places),
+                command("systemctl", "enable", "--now", "irqbalance"),
+            ),
             GOOGLE_NOTE,
         ),
     )
 
 
-# ------------------------------------------------------------------------------------------------------- persistent
+# --------------------------------------------------------------------------------------- persistent
 
 
 def exclusion_fix(host: HostFacts, places: Mapping[int, int]) -> Fix:
-    """Ban the interrupts from irqbalance: ``--banirq`` in IRQBALANCE_ARGS, which its unit passes on; irqbalance(1)."""
+    """Ban the interrupts from irqbalance: ``--banirq`` in IRQBALANCE_ARGS, which its unit passes
+    on; irqbalance(1)."""
     file = _irqbalance_file(host)
     options = " ".join(f"--banirq={number}" for number in places)
     change = rf's/^#\?IRQBALANCE_ARGS="\?\([^"]*\)"\?$/IRQBALANCE_ARGS="\1 {options}"/'
@@ -212,14 +290,16 @@ def exclusion_fix(host: HostFacts, places: Mapping[int, int]) -> Fix:
 
 
 def boot_fix(host: HostFacts, link: Link, places: Mapping[int, int]) -> Fix:
-    """A systemd unit that assigns the interrupts at every boot, by the names of their handlers where these are unique:
-    numbers may differ after a reboot."""
+    """A systemd unit that assigns the interrupts at every boot, by the names of their handlers
+    where these are unique: numbers may differ after a reboot."""
     if SAFE_NAME.fullmatch(link.name) is None:
         return Fix("here", "Assign them at every boot", (), True, (), UNSAFE_NAME_NOTE)
     name = f"irq-affinity-{link.name}.service"
     file = f"{UNIT_FOLDER}/{name}"
     paths = _affinity_paths(host, places)
-    lines = [f"ExecStart=/bin/sh -c 'echo {cpu} | tee {paths[number]}'" for number, cpu in places.items()]
+    lines = [
+        f"ExecStart=/bin/sh -c 'echo {cpu} | tee {paths[number]}'" for number, cpu in places.items()
+    ]
     unit = (
         "[Unit]",
         f"Description=IRQ affinity of {link.name}",
@@ -242,9 +322,14 @@ def boot_fix(host: HostFacts, link: Link, places: Mapping[int, int]) -> Fix:
 
 
 def _affinity_paths(host: HostFacts, places: Mapping[int, int]) -> dict[int, str]:
-    """Number of an interrupt → its smp_affinity_list, below the directory of its handler (/proc/irq/N/HANDLER)."""
-    handlers = [action for one in host.inventory.interrupts for action in one.actions]
-    return {one.number: _affinity_path(one, handlers) for one in host.inventory.interrupts if one.number in places}
+    """Number of an interrupt → its smp_affinity_list, below the directory of its handler
+    (/proc/irq/N/HANDLER)."""
+    handlers = [action for interrupt in host.inventory.interrupts for action in interrupt.actions]
+    return {
+        interrupt.number: _affinity_path(interrupt, handlers)
+        for interrupt in host.inventory.interrupts
+        if interrupt.number in places
+    }
 
 
 def _affinity_path(interrupt: Interrupt, handlers: list[str]) -> str:
@@ -256,9 +341,8 @@ def _affinity_path(interrupt: Interrupt, handlers: list[str]) -> str:
 
 def _irqbalance_file(host: HostFacts) -> str:
     """The environment file of irqbalance.service."""
-    platform = host.inventory.platform
-    family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
-    folder = "default" if family.isdisjoint(SYSCONFIG_FAMILIES) else "sysconfig"
+    is_default = host.distribution_family.isdisjoint(SYSCONFIG_FAMILIES)
+    folder = "default" if is_default else "sysconfig"
     return f"/etc/{folder}/irqbalance"
 
 

@@ -1,8 +1,9 @@
-"""Names of interfaces that a program would take for an option, for ``help``, or for a part of its own syntax.
+"""Names of interfaces that a program would take for an option, for ``help``, or for a part of its
+own syntax.
 
-No command has one at such a place. Reads nothing. The kernel forbids slashes, colons and white space only
-(net/core/dev.c, dev_valid_name); ``--help`` and ``e,firewall=0`` are names. nmcli, ip and others take abbreviations:
-``nmcli device disconnect h`` prints its help.
+No command has one at such a place. Reads nothing. The kernel forbids slashes, colons and white
+space only (net/core/dev.c, dev_valid_name); ``--help`` and ``e,firewall=0`` are names. nmcli, ip
+and others take abbreviations: ``nmcli device disconnect h`` prints its help.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from nictop.rules.host import HostFacts, once_per_host
 HELP = "help"
 NAME_FOLLOWS = frozenset(
     (
-        *("dev", "master", "link", "ifname", "con-name", "id", "connection.id", "connection.interface-name"),
+        *(
+            "dev",
+            "master",
+            "link",
+            "ifname",
+            "con-name",
+            "id",
+            "connection.id",
+            "connection.interface-name",
+        ),
         *("-i", "-I", "-eni", "--grep"),
     )
 )
@@ -27,7 +37,8 @@ NAMES_WITH_SYNTAX = ("ifup", "ifdown", "networkctl")
 """Programs that read more than a name in one: ``eth0=home``, ``eth*``."""
 KERNEL_FILES = ("/sys/", "/proc/")
 ODD_NAME_NOTE = (
-    "No command: the program would not take the name of the interface for a name, but for an option or a part of its "
+    "No command: the program would not take the name of the interface for a name, but for an "
+    "option or a part of its "
     "syntax. Do it by hand, or give the interface another name first."
 )
 

@@ -1,8 +1,8 @@
 """The commands that change a setting of a link now, and those that make it survive a reboot.
 
-Reads nothing. Who configures the link decides the persistent form: a NetworkManager profile, a drop-in of a .link file
-(systemd-networkd, netplan), a line in an ifupdown stanza, else a udev rule. Sources: nm-settings-nmcli(5), ethtool(8),
-systemd.link(5), interfaces(5), udev(7), sysctl.d(5).
+Reads nothing. Who configures the link decides the persistent form: a NetworkManager profile, a
+drop-in of a .link file (systemd-networkd, netplan), a line in an ifupdown stanza, else a udev rule.
+Sources: nm-settings-nmcli(5), ethtool(8), systemd.link(5), interfaces(5), udev(7), sysctl.d(5).
 """
 
 from __future__ import annotations
@@ -13,11 +13,19 @@ from dataclasses import replace
 
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import ManualStep, Step, command, echo, joined, print_lines
+from nictop.rules.fixes.commands import (
+    Command,
+    ManualStep,
+    Step,
+    command,
+    echo,
+    joined,
+    print_lines,
+)
 from nictop.rules.fixes.current_settings import current_settings
 from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_settings
 from nictop.rules.fixes.stored_settings import other_places
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts, lasting_address, link_driver
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names without special characters for sed, udev rules and file names."""
@@ -36,16 +44,20 @@ SETTING_NAMES = {
 PER_LINK_FOLDERS = ("conf", "neigh")
 """Below net.ipv4 and net.ipv6: one folder for each link, ``all`` and ``default``."""
 UNSAFE_NAME_NOTE = (
-    "No command: the interface name has characters that are not safe in configuration files. Edit the file manually."
+    "No command: the interface name has characters that are not safe in "
+    "configuration files. Edit the file manually."
 )
-NEXT_ACTIVATION_NOTE = "Takes effect at the next activation of the profile; the command above applies it now."
+NEXT_ACTIVATION_NOTE = "Takes effect at the next activation of the profile."
 
 
-def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
-    """``ethtool OPTION LINK …`` now, with what undoes it, and the persistent form of whoever configures the link.
+def ethtool_fixes(
+    host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = ""
+) -> tuple[Fix, ...]:
+    """``ethtool OPTION LINK …`` now, with what undoes it, and the persistent form of whoever
+    configures the link.
 
-    `arguments`: option and values, ``["-L", "combined", "4"]``. `note`: of the command that acts at once. The
-    caller has checked that the driver accepts these values.
+    `arguments`: option and values, ``["-L", "combined", "4"]``. `note`: of the command that acts at
+    once. The caller has checked that the driver accepts these values.
     """
     option, *values = arguments
     now = Fix(
@@ -56,11 +68,14 @@ def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note
         undo=_undo(link, option, values),
         note=note,
     )
-    return now, _with_other_places(_persistent(host, link, option, values), other_places(host, link, option, values))
+    return now, _with_other_places(
+        _persistent(host, link, option, values), other_places(host, link, option, values)
+    )
 
 
 def _with_other_places(fix: Fix, places: Sequence[str]) -> Fix:
-    """`places`: file and line that store another value. Both run, and which one is last is not known."""
+    """`places`: file and line that store another value. Both run, and which one is last is not
+    known."""
     commands = " ".join(map(str, fix.commands))
     kept = [place for place in places if f"> {place.rpartition(':')[0]}" not in commands]
     if not kept:
@@ -73,59 +88,81 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if option == "-X":
         return (command("ethtool", "-X", link.name, "default"),)
     before = current_settings(link, option)
-    pairs = [(name, before.get(name)) for name in values[::2]]
-    if not pairs or any(value is None for _, value in pairs):
+    old: list[str] = []
+    for name in values[::2]:
+        value = before.get(name)
+        if value is None:
+            return ()
+        old += [name, str(value)]
+    if not old or old == list(values):
         return ()
-    old = [part for name, value in pairs for part in (name, str(value))]
-    return () if old == list(values) else (command("ethtool", option, link.name, *old),)
+    return (command("ethtool", option, link.name, *old),)
 
 
 def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> Fix:
     profile = active_profile(host, link)
-    words = networkmanager_settings(host, option, values) if profile is not None else None
-    if profile is not None and words is not None:
-        return Fix(
-            where="here",
-            title="Store in the NetworkManager profile",
-            commands=(command("nmcli", "con", "mod", "uuid", profile, *words),),
-            persistent=True,
-            undo=(command("nmcli", "con", "mod", "uuid", profile, *_cleared(words)),),
-            note=NEXT_ACTIVATION_NOTE,
-        )
+    if profile is not None:
+        words = networkmanager_settings(host, option, values)
+        if words is not None:
+            return _in_the_profile(profile, words, _cleared(words))
     if SAFE_NAME.fullmatch(link.name) is None:
         return Fix("here", "Make persistent", (), persistent=True, note=UNSAFE_NAME_NOTE)
-    stanza = ifupdown_stanza(host, link) if profile is None else None
-    if stanza is not None:
-        return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
-    lines = link_file_lines(option, values) if is_run_by_networkd(host, link) else None
-    if lines is not None:
-        return _drop_in(host, link, _setting_name(option, values), lines)
-    return udev_fix(link, _setting_name(option, values), f'RUN+="{ETHTOOL_PATH} {option} $name {" ".join(values)}"')
+    stanza = ifupdown_stanza(host, link)
+    if stanza is not None and profile is None:
+        change = command("ethtool", option, link.name, *values)
+        return stanza_fix(link, stanza, f"up {change} || true")
+    name = _setting_name(option, values)
+    if is_run_by_networkd(host, link):
+        lines = link_file_lines(option, values)
+        if lines is not None:
+            return _drop_in(host, link, name, lines)
+    return udev_fix(link, name, f'RUN+="{ETHTOOL_PATH} {option} $name {" ".join(values)}"')
+
+
+def _in_the_profile(profile: str, words: Sequence[str], before: Sequence[str]) -> Fix:
+    """`profile`: UUID."""
+    modify = ("nmcli", "con", "mod", "uuid", profile)
+    return Fix(
+        where="here",
+        title="Store in the NetworkManager profile",
+        commands=(command(*modify, *words),),
+        persistent=True,
+        undo=(command(*modify, *before),),
+        note=NEXT_ACTIVATION_NOTE,
+    )
 
 
 def _setting_name(option: str, values: Sequence[str]) -> str:
-    """Part of a file name. Several findings may advise offloads of one link: none replaces the file of another."""
+    """Part of a file name. Several findings may advise offloads of one link: none replaces the file
+    of another."""
     name = SETTING_NAMES.get(option, "ethtool")
     return "-".join([name, *values[::2]]) if option == "-K" else name
 
 
 def _cleared(words: Sequence[str]) -> list[str]:
     """The same properties with NetworkManager's defaults."""
-    return [part for name in words[::2] for part in (name, "")]
+    found = []
+    for name in words[::2]:
+        found += [name, ""]
+    return found
 
 
-# ------------------------------------------------------------------------------------------------- who configures it
+# -------------------------------------------------------------------------------- who configures it
 
 
 def active_profile(host: HostFacts, link: Link) -> str | None:
-    """UUID of the NetworkManager profile that is active on the link; None: NetworkManager does not manage the link, or
-    the profile only describes an external configuration."""
+    """UUID of the NetworkManager profile that is active on the link; None: NetworkManager does not
+    manage the link, or the profile only describes an external configuration."""
     manager = host.inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
-    if manager is None or device is None or not device.managed or not device.active_profile:
+    if manager is None or link.ifindex not in manager.devices:
         return None
-    profile = next((one for one in manager.profiles if one.uuid == device.active_profile), None)
-    return None if profile is not None and profile.external else device.active_profile
+    device = manager.devices[link.ifindex]
+    if not device.managed or not device.active_profile:
+        return None
+    for profile in manager.profiles:
+        if profile.uuid == device.active_profile and profile.external:
+            return None
+    return device.active_profile
 
 
 def is_run_by_networkd(host: HostFacts, link: Link) -> bool:
@@ -133,27 +170,59 @@ def is_run_by_networkd(host: HostFacts, link: Link) -> bool:
     return found is not None and found.setup_state not in ("unmanaged", "")
 
 
+def network_file(host: HostFacts, link: Link) -> str | None:
+    """The .network file of a link that systemd-networkd configures."""
+    found = host.inventory.networkd.get(link.ifindex)
+    if found is None or not is_run_by_networkd(host, link):
+        return None
+    return found.network_file or None
+
+
+def drop_in_folder(file: str) -> str:
+    """Of a .network or .link file: ``/etc/systemd/network/10-lan.network.d``."""
+    return f"/etc/systemd/network/{file.rpartition('/')[2]}.d"
+
+
+def is_in_netplan(host: HostFacts, link: Link) -> bool:
+    for entry in host.inventory.configuration:
+        if entry.owner == "netplan" and link.name in entry.names:
+            return True
+    return False
+
+
+def netplan_key(section: str, link: Link, setting: str) -> str:
+    """``bonds.bond0.parameters.primary``: dots of a name are escaped."""
+    name = link.name.replace(".", r"\.")
+    return f"{section}.{name}.{setting}"
+
+
 def ifupdown_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
     """The ``iface`` stanza of the link, where no other manager has it."""
     if is_run_by_networkd(host, link):
         return None
-    return next(
-        (one for one in host.inventory.configuration if one.owner == "ifupdown" and link.name in one.names), None
-    )
-
-
-def _link_file(host: HostFacts, link: Link) -> str | None:
-    """The .link file that matches this link, so that another one would not be read; None: there is none."""
-    addresses = {link.permanent_address, link.address} - {None}
-    for one in host.inventory.configuration:
-        if one.owner != "link":
-            continue
-        if one.new_name == link.name or link.name in one.names or addresses.intersection(one.addresses):
-            return one.file
+    for entry in host.inventory.configuration:
+        if entry.owner == "ifupdown" and link.name in entry.names:
+            return entry
     return None
 
 
-# ------------------------------------------------------------------------------------------------ where it is written
+def _link_file(host: HostFacts, link: Link) -> str | None:
+    """The .link file that matches this link, so that another one would not be read; None: there is
+    none."""
+    for entry in host.inventory.configuration:
+        if entry.owner == "link" and _is_about(entry, link):
+            return entry.file
+    return None
+
+
+def _is_about(link_file: ConfigurationEntry, link: Link) -> bool:
+    if link_file.new_name == link.name or link.name in link_file.names:
+        return True
+    addresses = {link.permanent_address, link.address} - {None}
+    return not addresses.isdisjoint(link_file.addresses)
+
+
+# ------------------------------------------------------------------------------ where it is written
 
 
 def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
@@ -166,7 +235,7 @@ def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
         commands=(command("sed", "-i", "-e", insert, "-e", "}", stanza.file),),
         persistent=True,
         undo=(command("sed", "-i", f"/^ *{escaped_pattern(line)}$/d", stanza.file),),
-        note="Takes effect at the next ifup; the command above applies it now.",
+        note="Takes effect at the next ifup.",
     )
 
 
@@ -176,9 +245,9 @@ def escaped_pattern(text: str) -> str:
 
 
 def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
-    """A rule that acts whenever the NIC appears; it matches the MAC address, which renaming does not change. That of a
-    virtual link may change, or be random: its name does not."""
-    address = link.permanent_address or link.address
+    """A rule that acts whenever the NIC appears; it matches the MAC address, which renaming does
+    not change. That of a virtual link may change, or be random: its name does not."""
+    address = lasting_address(link)
     is_made_by_software = link.bus is None and link.kind is not None
     has_address = address is not None and not is_made_by_software
     match = f'ATTR{{address}}=="{address}"' if has_address else f'KERNEL=="{link.name}"'
@@ -193,15 +262,17 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
         commands=(echo(", ".join([*parts, assignment]), file),),
         persistent=True,
         undo=(command("rm", file),),
-        note="Takes effect at the next boot; the command above applies it now.",
+        note="Takes effect at the next boot.",
     )
 
 
 def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fix:
     existing = _link_file(host, link)
-    name = existing.rpartition("/")[2] if existing is not None else f"50-{link.name}.link"
-    folder = f"/etc/systemd/network/{name}.d"
-    commands: list[Step] = [] if existing is not None else [_new_link_file(link, f"/etc/systemd/network/{name}")]
+    file = existing or f"/etc/systemd/network/50-{link.name}.link"
+    folder = drop_in_folder(file)
+    commands: list[Step] = []
+    if existing is None:
+        commands.append(_new_link_file(link, file))
     commands.append(command("mkdir", "-p", folder))
     commands.append(print_lines(["[Link]", *lines], f"{folder}/{kind}.conf"))
     return Fix(
@@ -210,13 +281,14 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
         commands=tuple(commands),
         persistent=True,
         undo=(command("rm", f"{folder}/{kind}.conf"),),
-        note="udev reads it at the next boot; the command above applies it now.",
+        note="udev reads it at the next boot.",
     )
 
 
 def _new_link_file(link: Link, file: str) -> ManualStep:
-    """A .link file that changes nothing: only the first matching one is read, so it repeats 99-default.link."""
-    match = [f"MACAddress={link.permanent_address or link.address}"]
+    """A .link file that changes nothing: only the first matching one is read, so it repeats
+    99-default.link."""
+    match = [f"MACAddress={lasting_address(link)}"]
     driver = link_driver(link)
     if driver is not None and SAFE_NAME.fullmatch(driver):
         match.append(f"Driver={driver}")
@@ -225,101 +297,148 @@ def _new_link_file(link: Link, file: str) -> ManualStep:
         "AlternativeNamesPolicy=database onboard slot path",
         "MACAddressPolicy=persistent",
     ]
-    return joined("||", command("test", "-e", file), print_lines(["[Match]", *match, "[Link]", *default], file))
-
-
-# --------------------------------------------------------------------------------------------------------- others
-
-
-def sysctl_fixes(host: HostFacts, name: str, value: int, *, old: int | None = None) -> tuple[Fix, Fix]:
-    """A kernel setting now, with its undo, and persistently. `old`: its value, if it is not in `Settings.sysctl`."""
-    old = host.inventory.settings.sysctl.get(name, old)
-    file = f"/etc/sysctl.d/90-{sysctl_file_part(name)}.conf"
-    return (
-        Fix(
-            where="here",
-            title="Set now",
-            commands=(command("sysctl", "-w", f"{name}={value}"),),
-            persistent=False,
-            undo=(command("sysctl", "-w", f"{name}={old}"),) if old is not None else (),
-        ),
-        Fix(
-            where="here",
-            title="Store in /etc/sysctl.d",
-            commands=(echo(f"{name} = {value}", file),),
-            persistent=True,
-            undo=(command("rm", file),),
-            note="Read at the next boot; the command above applies it now.",
-        ),
+    return joined(
+        "||",
+        command("test", "-e", file),
+        print_lines(["[Match]", *match, "[Link]", *default], file),
     )
 
 
+# ------------------------------------------------------------------------------------------- others
+
+
+def one_fix(title: str, fixes: Sequence[Fix], note: str) -> Fix:
+    """Several that act at once as one, whose undo is that of the last one first."""
+    commands: list[Step] = []
+    undo: list[Step] = []
+    for fix in fixes:
+        commands += fix.commands
+        undo = [*fix.undo, *undo]
+    return Fix("here", title, tuple(commands), False, tuple(undo), note)
+
+
+def sysctl_fixes(
+    host: HostFacts, name: str, value: int, *, old: int | None = None
+) -> tuple[Fix, Fix]:
+    """A kernel setting now, with its undo, and persistently. `old`: its value, if it is not in
+    `Settings.sysctl`."""
+    old = host.inventory.settings.sysctl.get(name, old)
+    undo = () if old is None else (command("sysctl", "-w", f"{name}={old}"),)
+    now = Fix(
+        where="here",
+        title="Set now",
+        commands=(command("sysctl", "-w", f"{name}={value}"),),
+        persistent=False,
+        undo=undo,
+    )
+    file = f"/etc/sysctl.d/90-{sysctl_file_part(name)}.conf"
+    stored = Fix(
+        where="here",
+        title="Store in /etc/sysctl.d",
+        commands=(echo(f"{name} = {value}", file),),
+        persistent=True,
+        undo=(command("rm", file),),
+        note="Read at the next boot.",
+    )
+    return now, stored
+
+
 def sysctl_file_part(name: str) -> str:
-    """Part of a file name that no other setting has: ``net.ipv4.conf.ens224.rp_filter`` → ``ens224-rp-filter``."""
-    _, family, *_, setting = name.split(".")
-    scope = name.split(".")[3:-1] if name.split(".")[2] in PER_LINK_FOLDERS else []
-    parts = [*(["ipv6"] if family == "ipv6" else []), *(one for one in scope if one != "all"), setting]
-    return "-".join(parts).replace("_", "-").replace("/", "-")
+    """Part of a file name that no other setting has: ``net.ipv4.conf.ens224.rp_filter`` →
+    ``ens224-rp-filter``."""
+    _, family, *place, setting = name.split(".")
+    parts = ["ipv6"] if family == "ipv6" else []
+    if place and place[0] in PER_LINK_FOLDERS:
+        parts += [word for word in place[1:] if word != "all"]
+    return "-".join([*parts, setting]).replace("_", "-").replace("/", "-")
 
 
 MIN_IPV4_MTU, MIN_IPV6_MTU = 576, 1280
-"""RFC 791: each host takes packets of 576 bytes; RFC 8200: on a link with a smaller MTU than 1280 there is no IPv6."""
-PROFILE_MTUS = {"wireguard": "wireguard.mtu", "ip-tunnel": "ip-tunnel.mtu", "infiniband": "infiniband.mtu"}
+"""RFC 791: each host takes packets of 576 bytes; RFC 8200: on a link with a smaller MTU than 1280
+there is no IPv6."""
+PROFILE_MTUS = {
+    "wireguard": "wireguard.mtu",
+    "ip-tunnel": "ip-tunnel.mtu",
+    "infiniband": "infiniband.mtu",
+}
 """Type of a NetworkManager profile → property with the MTU; 802-3-ethernet.mtu in all others."""
-NETPLAN_SECTIONS = {"bridge": "bridges", "bond": "bonds", "vlan": "vlans", "vxlan": "tunnels", "wireguard": "tunnels"}
+NETPLAN_SECTIONS = {
+    "bridge": "bridges",
+    "bond": "bonds",
+    "vlan": "vlans",
+    "vxlan": "tunnels",
+    "wireguard": "tunnels",
+}
 """Kind of link → section of netplan; ``ethernets`` for a NIC."""
 
 
 def smallest_mtu(*, is_ipv6: bool) -> int:
-    """Bytes below which no MTU is ever proposed: a path that passes less has a filter or a broken offload."""
+    """Bytes below which no MTU is ever proposed: a path that passes less has a filter or a broken
+    offload."""
     return MIN_IPV6_MTU if is_ipv6 else MIN_IPV4_MTU
 
 
 def can_have_mtu(link: Link, mtu: int) -> bool:
     """The link accepts it, and what uses the link works with it."""
-    is_ipv6 = any(one.family == "ipv6" for one in link.addresses)
+    is_ipv6 = any(address.family == "ipv6" for address in link.addresses)
     return smallest_mtu(is_ipv6=is_ipv6) <= mtu and not (link.max_mtu and mtu > link.max_mtu)
 
 
 def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
-    """Another MTU now, with its undo, and persistently; none if the link cannot have it (`can_have_mtu`)."""
+    """Another MTU now, with its undo, and persistently; none if the link cannot have it
+    (`can_have_mtu`)."""
     if not can_have_mtu(link, mtu):
         return ()
     now = Fix(
         where="here",
         title="Set now",
-        commands=(command("ip", "link", "set", "dev", link.name, "mtu", str(mtu)),),
+        commands=(_set_mtu(link, mtu),),
         persistent=False,
-        undo=(command("ip", "link", "set", "dev", link.name, "mtu", str(link.mtu)),),
+        undo=(_set_mtu(link, link.mtu),),
     )
+    return now, _stored_mtu(host, link, mtu)
+
+
+def _set_mtu(link: Link, mtu: int) -> Command:
+    return command("ip", "link", "set", "dev", link.name, "mtu", str(mtu))
+
+
+def _stored_mtu(host: HostFacts, link: Link, mtu: int) -> Fix:
     profile = active_profile(host, link)
     if profile is not None:
         kind, old = _profile_mtu(host, profile)
         name = PROFILE_MTUS.get(kind, "802-3-ethernet.mtu")
-        change = command("nmcli", "con", "mod", "uuid", profile, name, str(mtu))
-        undo = command("nmcli", "con", "mod", "uuid", profile, name, str(old))
-        title = "Store in the NetworkManager profile"
-        return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=NEXT_ACTIVATION_NOTE)
+        return _in_the_profile(profile, [name, str(mtu)], [name, str(old)])
     if SAFE_NAME.fullmatch(link.name) is None:
-        return now, Fix("here", "Make persistent", (), persistent=True, note=UNSAFE_NAME_NOTE)
+        return Fix("here", "Make persistent", (), persistent=True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link)
     if stanza is not None:
-        line = f"up {command('ip', 'link', 'set', 'dev', link.name, 'mtu', str(mtu))} || true"
-        return now, stanza_fix(link, stanza, line)
-    netplan = any(one.owner == "netplan" and link.name in one.names for one in host.inventory.configuration)
-    if netplan and is_run_by_networkd(host, link):
+        return stanza_fix(link, stanza, f"up {_set_mtu(link, mtu)} || true")
+    if not is_run_by_networkd(host, link):
+        return udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')
+    if is_in_netplan(host, link):
         section = NETPLAN_SECTIONS.get(link.kind or "", "ethernets")
-        key = f"{section}.{link.name.replace('.', chr(92) + '.')}.mtu"
-        change, undo = command("netplan", "set", f"{key}={mtu}"), command("netplan", "set", f"{key}=null")
-        note = "Takes effect with netplan apply or at the next boot; the command above applies it now."
-        return now, Fix("here", "Store in netplan", (change,), persistent=True, undo=(undo,), note=note)
-    if is_run_by_networkd(host, link):
-        return now, _drop_in(host, link, "mtu", [f"MTUBytes={mtu}"])
-    return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')
+        return netplan_fix(netplan_key(section, link, "mtu"), str(mtu), "")
+    return _drop_in(host, link, "mtu", [f"MTUBytes={mtu}"])
+
+
+def netplan_fix(key: str, value: str, old: str) -> Fix:
+    """`old`: "": it is not set."""
+    return Fix(
+        where="here",
+        title="Store in netplan",
+        commands=(command("netplan", "set", f"{key}={value}"),),
+        persistent=True,
+        undo=(command("netplan", "set", f"{key}={old or 'null'}"),),
+        note="Takes effect with netplan apply or at the next boot.",
+    )
 
 
 def _profile_mtu(host: HostFacts, uuid: str) -> tuple[str, int]:
     """(type, MTU) of a profile; 0: automatic."""
     manager = host.inventory.networkmanager
     profiles = manager.profiles if manager is not None else ()
-    return next(((one.type, one.mtu or 0) for one in profiles if one.uuid == uuid), ("", 0))
+    for profile in profiles:
+        if profile.uuid == uuid:
+            return profile.type, profile.mtu or 0
+    return "", 0

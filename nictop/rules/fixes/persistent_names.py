@@ -1,6 +1,7 @@
 """Names of ethtool's parameters in a NetworkManager profile and in a .link file.
 
-Reads nothing. nm-settings-nmcli(5) and libnm's NMSettingEthtool ("Since" of each option), systemd.link(5).
+Reads nothing. nm-settings-nmcli(5) and libnm's NMSettingEthtool ("Since" of each option),
+systemd.link(5).
 """
 
 from __future__ import annotations
@@ -18,12 +19,18 @@ PROFILE_OPTIONS = {
     "-A": ("pause", (1, 32)),
     "--set-eee": ("eee", (1, 46)),
 }
-"""Option of ethtool → prefix of NetworkManager's property names, and the first version that has them."""
+"""Option of ethtool → prefix of NetworkManager's property names, and the first version that has
+them."""
 PROFILE_NAMES = {"eee": "enabled"}
 """Parameter of ethtool → its name in a profile, where that is another one."""
 
 LINK_FILE_KEYS: dict[str, dict[str, str]] = {
-    "-L": {"rx": "RxChannels", "tx": "TxChannels", "other": "OtherChannels", "combined": "CombinedChannels"},
+    "-L": {
+        "rx": "RxChannels",
+        "tx": "TxChannels",
+        "other": "OtherChannels",
+        "combined": "CombinedChannels",
+    },
     "-G": {
         "rx": "RxBufferSize",
         "rx-mini": "RxMiniBufferSize",
@@ -52,8 +59,11 @@ LINK_FILE_KEYS: dict[str, dict[str, str]] = {
 LINK_FILE_SWITCHES = {"on": "yes", "off": "no"}
 
 
-def networkmanager_settings(host: HostFacts, option: str, values: Sequence[str]) -> list[str] | None:
-    """Property, value, property, value … for ``nmcli con mod``; None: this NetworkManager has no property for it."""
+def networkmanager_settings(
+    host: HostFacts, option: str, values: Sequence[str]
+) -> list[str] | None:
+    """Property, value, property, value … for ``nmcli con mod``; None: this NetworkManager has no
+    property for it."""
     manager = host.inventory.networkmanager
     if manager is None:
         return None
@@ -77,7 +87,14 @@ def networkmanager_settings(host: HostFacts, option: str, values: Sequence[str])
 
 def _speed(values: dict[str, str]) -> list[str] | None:
     if values.get("autoneg") == "on":
-        return ["802-3-ethernet.auto-negotiate", "yes", "802-3-ethernet.speed", "0", "802-3-ethernet.duplex", ""]
+        return [
+            "802-3-ethernet.auto-negotiate",
+            "yes",
+            "802-3-ethernet.speed",
+            "0",
+            "802-3-ethernet.duplex",
+            "",
+        ]
     speed, duplex = values.get("speed"), values.get("duplex")
     if speed is None or duplex is None:
         return None

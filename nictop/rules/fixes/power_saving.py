@@ -1,7 +1,7 @@
 """Power saving of a NIC and of its PCIe link: how to turn it off.
 
-Reads nothing. Documentation/ABI/testing/sysfs-bus-pci (link/l1_aspm), admin-guide/kernel-parameters.txt (pcie_aspm),
-ethtool(8) (--set-eee).
+Reads nothing. Documentation/ABI/testing/sysfs-bus-pci (link/l1_aspm),
+admin-guide/kernel-parameters.txt (pcie_aspm), ethtool(8) (--set-eee).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from nictop.rules.vf.facts import PCI_DEVICES
 ASPM_STATES = ("l1_aspm", "l0s_aspm")
 """Substates of L1 are off when L1 is."""
 ASPM_NOTE = (
-    "The device and the port above it then no longer sleep, which costs some tenths of a watt. The kernel parameter "
+    "The device and the port above it then no longer sleep, which costs some tenths of a watt. "
+    "The kernel parameter "
     "pcie_aspm=off does not do this: it leaves what the firmware has enabled."
 )
 NOT_CONTROLLED_NOTE = (
-    "This kernel does not control ASPM here (no link/l1_aspm in sysfs). In the BIOS setup: ASPM or PCIe power "
+    "This kernel does not control ASPM here (no link/l1_aspm in sysfs). In the BIOS setup: ASPM "
+    "or PCIe power "
     "management; in a guest: in that of the hypervisor."
 )
 
@@ -35,7 +37,13 @@ def aspm_evidence(function: PciFunction | None) -> tuple[Evidence, ...]:
     if function is None or not function.aspm:
         return ()
     states = [name.partition("_")[0].upper().replace("S", "s") for name in aspm_on(function)]
-    return (Evidence("ASPM", f"{', '.join(states)} on" if states else "off", f"{PCI_DEVICES}/{function.address}/link"),)
+    return (
+        Evidence(
+            "ASPM",
+            f"{', '.join(states)} on" if states else "off",
+            f"{PCI_DEVICES}/{function.address}/link",
+        ),
+    )
 
 
 def aspm_fixes(link: Link | None, function: PciFunction | None) -> tuple[Fix, ...]:
@@ -43,7 +51,15 @@ def aspm_fixes(link: Link | None, function: PciFunction | None) -> tuple[Fix, ..
     if function is None:
         return ()
     if not function.aspm:
-        return (Fix("firmware", "Turn off PCIe power management (ASPM)", (), True, note=NOT_CONTROLLED_NOTE),)
+        return (
+            Fix(
+                "firmware",
+                "Turn off PCIe power management (ASPM)",
+                (),
+                True,
+                note=NOT_CONTROLLED_NOTE,
+            ),
+        )
     states = aspm_on(function)
     if not states:
         return ()

@@ -1,9 +1,9 @@
-"""What to know before a NetworkManager profile is modified: it may be active on several NICs, made by netplan, or in
-memory only.
+"""What to know before a NetworkManager profile is modified: it may be active on several NICs, made
+by netplan, or in memory only.
 
 Reads nothing. nmcli(1): connection modify saves to disk without --temporary; nm-settings-nmcli(5):
-connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan"; lxc-android-config!128:
-NetworkManager of Ubuntu 24.04 stores profiles in /etc/netplan.
+connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan";
+lxc-android-config!128: NetworkManager of Ubuntu 24.04 stores profiles in /etc/netplan.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from nictop.model.managers.profile_match import NETPLAN_PROFILES, is_in_memory
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts, once_per_host
+from nictop.rules.subjects import names_text
 
 MAX_NAMES = 4
-NETPLAN_NOTE = "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it there too."
-MEMORY_NOTE = "The profile is in memory only: this saves it to disk, and the undo commands leave it there."
+NETPLAN_NOTE = (
+    "netplan made the profile: if /etc/netplan does not have the new value afterwards, "
+    "set it there too."
+)
+MEMORY_NOTE = (
+    "The profile is in memory only: this saves it to disk, and the undo commands leave it there."
+)
 
 
 def with_profile_notes(host: HostFacts, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
@@ -45,15 +51,18 @@ def _notes(host: HostFacts) -> dict[str, str]:
 
 
 def _shared_note(names: tuple[str, ...]) -> str:
-    shown = ", ".join(names[:MAX_NAMES])
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return f"The profile is active on {shown}{more}: this changes all of them."
+    shown = names_text(names, MAX_NAMES)
+    return f"The profile is active on {shown}: this changes all of them."
 
 
 def _noted(host: HostFacts, fix: Fix, notes: dict[str, str]) -> Fix:
-    uuids = [_modified(host, step.argv) for step in fix.commands if isinstance(step, Command)]
-    note = next((notes[uuid] for uuid in uuids if uuid in notes), None)
-    return fix if note is None else replace(fix, note=f"{note} {fix.note}".rstrip())
+    for step in fix.commands:
+        if not isinstance(step, Command):
+            continue
+        note = notes.get(_modified(host, step.argv) or "")
+        if note is not None:
+            return replace(fix, note=f"{note} {fix.note}".rstrip())
+    return fix
 
 
 def _modified(host: HostFacts, argv: tuple[str, ...]) -> str | None:
@@ -62,4 +71,7 @@ def _modified(host: HostFacts, argv: tuple[str, ...]) -> str | None:
         return None
     if argv[3] == "uuid":
         return argv[4]
-    return next((one.uuid for one in host.profiles.profiles if one.id == argv[4]), None)
+    for profile in host.profiles.profiles:
+        if profile.id == argv[4]:
+            return profile.uuid
+    return None

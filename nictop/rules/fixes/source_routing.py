@@ -1,24 +1,33 @@
-"""Source-based routing, so that packets with a NIC's address as source leave by that NIC: a routing table and a rule.
+"""Source-based routing, so that packets with a NIC's address as source leave by that NIC: a routing
+table and a rule.
 
-Pure. The form depends on what configures the NIC: its NetworkManager profile (effective at once and persistent), else
-ip-route(8) and ip-rule(8) now, and a persistent form. Sources: ip-rule(8), nm-settings-nmcli(5) ipv4.routes and
-ipv4.routing-rules, systemd.network(5) [RoutingPolicyRule], interfaces(5), kernel
-Documentation/networking/ip-sysctl.rst arp_filter ("you must use source based routing for this to work").
+Pure. The form depends on what configures the NIC: its NetworkManager profile (effective at once and
+persistent), else ip-route(8) and ip-rule(8) now, and a persistent form. Sources: ip-rule(8),
+nm-settings-nmcli(5) ipv4.routes and ipv4.routing-rules, systemd.network(5) [RoutingPolicyRule],
+interfaces(5), kernel Documentation/networking/ip-sysctl.rst arp_filter ("you must use source based
+routing for this to work").
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nictop.model.text.ip_addresses import Network, parse_ip_address, parse_network
-from nictop.probe.records import Address, Link
+from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import Command, command, print_lines
-from nictop.rules.fixes.persistence import SAFE_NAME, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
+from nictop.rules.fixes.commands import Command, Step, command, print_lines
+from nictop.rules.fixes.persistence import (
+    SAFE_NAME,
+    drop_in_folder,
+    ifupdown_stanza,
+    network_file,
+    stanza_fix,
+    sysctl_fixes,
+)
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
-from nictop.rules.routing.facts import tables
+from nictop.rules.routes.facts import tables
 
 ARP_FILTER = "net.ipv4.conf.all.arp_filter"
 RT_TABLE_MAIN = 254
@@ -28,7 +37,9 @@ TABLE_STEP = 1000
 MAX_ROUTED_ADDRESSES = 8
 """Addresses of one NIC for which rules are printed."""
 SOURCE_ROUTING_TITLE = "Add source-based routing for this NIC"
-STATIC_ADDRESS_NOTE = "The rules contain the address, so it must not change (static, or reserved in DHCP)."
+STATIC_ADDRESS_NOTE = (
+    "The rules contain the address, so it must not change (static, or reserved in DHCP)."
+)
 
 
 @dataclass(frozen=True)
@@ -51,33 +62,65 @@ class Route:
     gateway: str | None
 
 
-def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
+def source_routing_fixes(
+    host: HostFacts, link: Link, addresses: Iterable[Address]
+) -> tuple[Fix, ...]:
     """Fixes for those addresses of the link whose packets leave by another NIC."""
-    own = tuple(one for one in addresses if _network(one) is not None)[:MAX_ROUTED_ADDRESSES]
+    own = tuple(address for address in addresses if _network(address) is not None)[
+        :MAX_ROUTED_ADDRESSES
+    ]
     table = Table(str(free_table(host, link)), tuple(dict.fromkeys(_routes(host, link, own))), own)
-    arp: tuple[Fix, ...] = ()
-    if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
-        arp = sysctl_fixes(host, ARP_FILTER, 1)
-    profile = host.profiles.active(link)
-    if profile is not None and not profile.external:
-        add, remove = ((modify(host, profile, *_profile_settings(sign, table)), _reapply(link)) for sign in "+-")
-        commands = (*add, *(line for fix in arp for line in fix.commands))
-        undo = (*remove, *(line for fix in arp for line in fix.undo))
-        return (Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, STATIC_ADDRESS_NOTE),)
-    commands = (*_ip_lines(link, table), *(line for fix in arp[:1] for line in fix.commands))
-    undo = (*_ip_undo(link, table), *(line for fix in arp[:1] for line in fix.undo))
-    return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE), _persistent(
-        host, link, table, arp[1:]
-    )
+    arp = _arp_fixes(host, own)
+    profile = host.own_profile(link)
+    if profile is not None:
+        return (_in_the_profile(host, link, profile, table, arp),)
+    return _now(link, table, arp[:1]), _persistent(host, link, table, arp[1:])
+
+
+def _arp_fixes(host: HostFacts, addresses: Iterable[Address]) -> tuple[Fix, ...]:
+    """Only the NIC that has an address answers for it, now and persistently; (): it is so already,
+    or there is no IPv4 address."""
+    if host.inventory.settings.sysctl.get(ARP_FILTER):
+        return ()
+    if not any(address.family == "ipv4" for address in addresses):
+        return ()
+    return sysctl_fixes(host, ARP_FILTER, 1)
+
+
+def _commands(fixes: Iterable[Fix]) -> Iterator[Step]:
+    for fix in fixes:
+        yield from fix.commands
+
+
+def _undo(fixes: Iterable[Fix]) -> Iterator[Step]:
+    for fix in fixes:
+        yield from fix.undo
+
+
+def _in_the_profile(
+    host: HostFacts, link: Link, profile: Profile, table: Table, arp: tuple[Fix, ...]
+) -> Fix:
+    add = modify(host, profile, *_profile_settings("+", table))
+    remove = modify(host, profile, *_profile_settings("-", table))
+    commands = (add, _reapply(link), *_commands(arp))
+    undo = (remove, _reapply(link), *_undo(arp))
+    return Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, STATIC_ADDRESS_NOTE)
+
+
+def _now(link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
+    commands = (*_ip_lines(link, table), *_commands(arp))
+    undo = (*_ip_undo(link, table), *_undo(arp))
+    return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE)
 
 
 def free_table(host: HostFacts, link: Link) -> int:
-    """The number of a table without routes and rules, because the fix replaces routes and its undo removes them."""
+    """The number of a table without routes and rules, because the fix replaces routes and its undo
+    removes them."""
     known = tables(host)
     used: set[int | None] = set()
     if known is not None:
-        used.update(one.table for one in known.routes)
-        used.update(one.table for one in known.rules)
+        used.update(route.table for route in known.routes)
+        used.update(rule.table for rule in known.rules)
     number = FIRST_TABLE + link.ifindex
     while number in used:
         number += TABLE_STEP
@@ -86,17 +129,28 @@ def free_table(host: HostFacts, link: Link) -> int:
 
 def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
     """The subnets of the addresses, and a default route by a gateway that is in one of them."""
-    for one in addresses:
-        network = _network(one)
+    for address in addresses:
+        network = _network(address)
         if network is None:
             continue
-        yield Route(one.family, str(network), one.address if one.family == "ipv4" else None, None)
-        every = "0.0.0.0/0" if one.family == "ipv4" else "::/0"
-        for route in (route for known in (link, *host.links) for route in known.default_routes):
+        source = address.address if address.family == "ipv4" else None
+        yield Route(address.family, str(network), source, None)
+        gateway = _gateway_in(network, address.family, host, link)
+        if gateway is not None:
+            yield Route(address.family, EVERYTHING[address.family], None, gateway)
+
+
+EVERYTHING = {"ipv4": "0.0.0.0/0", "ipv6": "::/0"}
+
+
+def _gateway_in(network: Network, family: str, host: HostFacts, link: Link) -> str | None:
+    """That of a default route, of this link or else of another one."""
+    for known in (link, *host.links):
+        for route in known.default_routes:
             gateway = parse_ip_address(route.gateway or "")
-            if route.family == one.family and gateway is not None and gateway in network:
-                yield Route(one.family, every, None, route.gateway)
-                break
+            if route.family == family and gateway is not None and gateway in network:
+                return route.gateway
+    return None
 
 
 def _network(address: Address) -> Network | None:
@@ -108,10 +162,15 @@ def _ip(family: str) -> tuple[str, ...]:
 
 
 def _ip_route(change: str, route: Route, link: Link, table: str) -> Command:
-    destination = "default" if route.gateway else route.destination
-    via = ("via", route.gateway) if route.gateway else ()
-    source = ("src", route.source) if route.source else ()
-    return command(*_ip(route.family), "route", change, destination, *via, "dev", link.name, *source, "table", table)
+    words = [*_ip(route.family), "route", change]
+    if route.gateway:
+        words += ["default", "via", route.gateway]
+    else:
+        words.append(route.destination)
+    words += ["dev", link.name]
+    if route.source:
+        words += ["src", route.source]
+    return command(*words, "table", table)
 
 
 def _ip_rule(change: str, address: Address, table: str) -> Command:
@@ -121,13 +180,13 @@ def _ip_rule(change: str, address: Address, table: str) -> Command:
 def _ip_lines(link: Link, table: Table) -> Iterator[Command]:
     for route in table.routes:
         yield _ip_route("replace", route, link, table.number)
-    for one in table.addresses:
-        yield _ip_rule("add", one, table.number)
+    for address in table.addresses:
+        yield _ip_rule("add", address, table.number)
 
 
 def _ip_undo(link: Link, table: Table) -> Iterator[Command]:
-    for one in table.addresses:
-        yield _ip_rule("del", one, table.number)
+    for address in table.addresses:
+        yield _ip_rule("del", address, table.number)
     for route in reversed(table.routes):
         yield _ip_route("del", route, link, table.number)
 
@@ -138,36 +197,50 @@ def _reapply(link: Link) -> Command:
 
 def _profile_settings(sign: str, table: Table) -> Iterator[str]:
     for route in table.routes:
-        gateway = f" {route.gateway}" if route.gateway else ""
-        source = f" src={route.source}" if route.source else ""
+        text = route.destination
+        if route.gateway:
+            text += f" {route.gateway}"
+        if route.source:
+            text += f" src={route.source}"
         yield f"{sign}{route.family}.routes"
-        yield f"{route.destination}{gateway}{source} table={table.number}"
-    for one in table.addresses:
-        yield f"{sign}{one.family}.routing-rules"
-        yield f"priority {table.number} from {one.address} table {table.number}"
+        yield f"{text} table={table.number}"
+    for address in table.addresses:
+        yield f"{sign}{address.family}.routing-rules"
+        yield f"priority {table.number} from {address.address} table {table.number}"
 
 
-# ----------------------------------------------------------------------------------------------- persistent forms
+# --------------------------------------------------------------------------------- persistent forms
 
 
 def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
-    more = tuple(line for fix in arp for line in fix.commands)
-    back = tuple(line for fix in arp for line in fix.undo)
-    networkd = host.inventory.networkd.get(link.ifindex)
+    file = network_file(host, link)
+    if file is not None:
+        return _in_a_drop_in(link, table, drop_in_folder(file), arp)
     stanza = ifupdown_stanza(host, link)
-    if networkd is not None and networkd.network_file is not None and is_run_by_networkd(host, link):
-        folder = f"/etc/systemd/network/{networkd.network_file.rpartition('/')[2]}.d"
-        file = f"{folder}/source-routing.conf"
-        again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
-        written = print_lines(_networkd_lines(table), file)
-        commands = (command("mkdir", "-p", folder), written, *again, *more)
-        title = "Store in a drop-in of the .network file"
-        return Fix("here", title, commands, True, (command("rm", file), *again, *back), STATIC_ADDRESS_NOTE)
+    more, back = tuple(_commands(arp)), tuple(_undo(arp))
     if stanza is not None and SAFE_NAME.fullmatch(link.name):
-        stored = stanza_fix(link, stanza, f"up {' && '.join(map(str, _ip_lines(link, table)))} || true")
-        return Fix("here", stored.title, (*stored.commands, *more), True, (*stored.undo, *back), stored.note)
-    note = "Let the tool that configures this NIC run the ip commands above after it has set the address."
+        lines = " && ".join(map(str, _ip_lines(link, table)))
+        stored = stanza_fix(link, stanza, f"up {lines} || true")
+        return replace(stored, commands=stored.commands + more, undo=stored.undo + back)
+    note = (
+        "Let the tool that configures this NIC run the ip commands above after it has set the "
+        "address."
+    )
     return Fix("here", "Make persistent", more, True, back, note)
+
+
+def _in_a_drop_in(link: Link, table: Table, folder: str, arp: tuple[Fix, ...]) -> Fix:
+    file = f"{folder}/source-routing.conf"
+    again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
+    written = print_lines(_networkd_lines(table), file)
+    return Fix(
+        "here",
+        "Store in a drop-in of the .network file",
+        (command("mkdir", "-p", folder), written, *again, *_commands(arp)),
+        True,
+        (command("rm", file), *again, *_undo(arp)),
+        STATIC_ADDRESS_NOTE,
+    )
 
 
 def _networkd_lines(table: Table) -> Iterator[str]:
@@ -177,5 +250,10 @@ def _networkd_lines(table: Table) -> Iterator[str]:
             yield f"Gateway={route.gateway}"
         elif route.family == "ipv4":
             yield from ("Scope=link", f"PreferredSource={route.source}")
-    for one in table.addresses:
-        yield from ("[RoutingPolicyRule]", f"From={one.address}", f"Table={table.number}", f"Priority={table.number}")
+    for address in table.addresses:
+        yield from (
+            "[RoutingPolicyRule]",
+            f"From={address.address}",
+            f"Table={table.number}",
+            f"Priority={table.number}",
+        )

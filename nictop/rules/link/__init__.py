@@ -1,1 +1,2 @@
-"""Rules about the link and the path to other hosts: carrier, speed, MTU, offloads, kernel messages."""
+"""Rules about the link and the path to other hosts: carrier, speed, MTU, offloads, kernel
+messages."""

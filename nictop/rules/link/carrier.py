@@ -1,34 +1,43 @@
 """Carrier of links, and addresses that another host also uses.
 
-Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst, if_link.h.
+Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst,
+if_link.h.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nictop.model.text import units
-from nictop.model.text.words import IFF_UP
 from nictop.probe.inventory.machine.message_table import TABLE
-from nictop.probe.records import Link
-from nictop.rules.bond.port_links import ports_of_unknown_speed
+from nictop.probe.records import Address, Link
+from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.kernel_messages import HOUR_SECONDS, RECENT_SECONDS, link_messages, message_evidence
+from nictop.rules.kernel_messages import (
+    HOUR_SECONDS,
+    RECENT_SECONDS,
+    link_messages,
+    message_evidence,
+    newest_evidence,
+)
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding, used_links
+from nictop.rules.subjects import address_text, is_up, link_finding, used_links
 
 MIN_LOSSES_PER_HOUR = 3
 """Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
 MIN_LOSSES_PER_DAY = 10
 """Logged in 24 hours, or as a mean since the netdev was created."""
+MIN_LOSSES_IN_ALL = MIN_LOSSES_PER_HOUR + 2
+"""Since the netdev was created: fewer have no mean."""
 MIN_MEAN_HOURS = 1.0
 """Losses soon after the boot are no mean of a day."""
 PCI_CLASS_NETWORK_OTHER = 0x0280
@@ -39,7 +48,9 @@ EEE_SPEEDS = (2500,)
 """Mb/s at which igc loses its link with Energy Efficient Ethernet; vyos/vyos-build#366."""
 
 
-DRIVERS_THAT_LOG_LOSSES = frozenset(one.driver for one in TABLE if one.meaning == "link_lost") - {"any"}
+DRIVERS_THAT_LOG_LOSSES = frozenset(
+    message.driver for message in TABLE if message.meaning == "link_lost"
+) - {"any"}
 """All but those whose texts are of a library."""
 CREATION_SECONDS = 60.0
 """Until a netdev is renamed, which the kernel logs, after it was made."""
@@ -55,9 +66,12 @@ class Losses:
     """``in the last hour``"""
     source: str
 
+    @property
+    def number_text(self) -> str:
+        return f"{self.number} or more" if self.or_more else str(self.number)
+
 
 @host_rule(
-    "link and path",
     "warning",
     yields_to=(
         "driver_has_detached_the_nic",
@@ -72,73 +86,80 @@ class Losses:
 def carrier_flaps(host: HostFacts) -> Outcomes:
     """The link went down and up repeatedly (link flapping).
 
-    nictop counts losses of the carrier in the last hour (messages of the driver such as "NIC Link is Down", and
-    carrier_changes while the host is watched): three or more; in the last 24 hours: ten or more in the log; and as a
-    mean since the netdev was created: ten a day or more. carrier_changes counts each loss and each return.
+    nictop counts losses of the carrier in the last hour (messages of the driver such as "NIC Link
+    is Down", and carrier_changes while the host is watched): three or more; in the last 24 hours:
+    ten or more in the log; and as a mean since the netdev was created: ten a day or more.
+    carrier_changes counts each loss and each return.
 
-    If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with it at 2.5 Gb/s, and
-    for other NICs it is the quickest test.
+    If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with
+    it at 2.5 Gb/s, and for other NICs it is the quickest test.
 
-    Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if 8021q is loaded), as
-    who sets a link down takes its carrier; changes of the carrier since boot of which a driver that logs each loss has
-    logged none, for the same reason; a port that a bond keeps down for another reason. Of a port the mean is at
-    most what the bond has counted: adding a port to a bond sets it down and up.
+    Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if
+    8021q is loaded), as who sets a link down takes its carrier; changes of the carrier since boot
+    of which a driver that logs each loss has logged none, for the same reason; a port that a bond
+    keeps down for another reason. Of a port the mean is at most what the bond has counted: adding a
+    port to a bond sets it down and up.
 
-    Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes; Intel's advice on I225
-    and I226 in vyos/vyos-build#366.
+    Sources: kernel Documentation/ABI/testing/sysfs-class-net; rezolus, network_carrier_changes;
+    Intel's advice on I225 and I226 in vyos/vyos-build#366.
     """
     kept_down = {port.ifindex for ports in ports_of_unknown_speed(host).values() for port in ports}
     for link in used_links(host):
         losses = _losses(host, link)
-        if losses is None or _is_wireless(host, link) or link.ifindex in kept_down:
+        if losses is None or link.ifindex in kept_down or _is_wireless(host, link):
             continue
-        number = f"{losses.number}{' or more' if losses.or_more else ''}"
-        evidence = [Evidence("carrier losses", f"{number} {losses.period}", losses.source)]
-        logged = link_messages(host, link, "link_lost")
-        if logged is not None:
-            evidence += message_evidence(logged)
-        state = link.ethtool.state
-        if state is not None and state.down_events:
-            evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
         saving = _saving_cause(link)
-        if saving is not None:
-            evidence += [*eee_evidence(link), *aspm_evidence(host.functions.get(link.pci_address or ""))]
         yield link_finding(
             "warning",
             host,
             link,
-            f"link flapped {number} times {losses.period}",
-            evidence=tuple(evidence),
+            f"link flapped {losses.number_text} times {losses.period}",
+            evidence=tuple(_flap_evidence(host, link, losses, saving)),
             why=f"{CAUSES[nic_kind(host, link)].flaps} {saving or ''}".rstrip(),
             fixes=_flap_fixes(host, link, saving=saving is not None),
         )
 
 
-KNOWN_CAUSE = "Likely cause: Energy Efficient Ethernet, with which this NIC loses its link at 2.5 Gb/s; not the cable."
+def _flap_evidence(
+    host: HostFacts, link: Link, losses: Losses, saving: str | None
+) -> Iterator[Evidence]:
+    value = f"{losses.number_text} {losses.period}"
+    yield Evidence("carrier losses", value, losses.source)
+    logged = link_messages(host, link, "link_lost")
+    if logged is not None:
+        yield from message_evidence(logged)
+    state = link.ethtool.state
+    if state is not None and state.down_events:
+        yield Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}")
+    if saving is not None:
+        yield from eee_evidence(link)
+        yield from aspm_evidence(host.function_of(link))
+
+
+KNOWN_CAUSE = (
+    "Likely cause: Energy Efficient Ethernet, with which this NIC loses its link at 2.5 "
+    "Gb/s; not the cable."
+)
 POSSIBLE_CAUSE = (
-    "Possible causes: Energy Efficient Ethernet, which is in use and does not work with every switch; cable or port."
+    "Possible causes: Energy Efficient Ethernet, which is in use and does not work "
+    "with every switch; cable or port."
 )
 
 
 def _is_wireless(host: HostFacts, link: Link) -> bool:
     """Wi-Fi and mobile NICs lose their carrier whenever they change the access point."""
-    function = host.functions.get(link.pci_address or "")
-    other_network = function is not None and function.class_code >> 8 == PCI_CLASS_NETWORK_OTHER
-    return other_network or link.name.startswith(WIRELESS_PREFIXES)
+    if link.name.startswith(WIRELESS_PREFIXES):
+        return True
+    function = host.function_of(link)
+    return function is not None and function.class_code >> 8 == PCI_CLASS_NETWORK_OTHER
 
 
 def _losses(host: HostFacts, link: Link) -> Losses | None:
-    """The first that is frequent of: the last hour, the last 24 hours, the mean since the netdev was created."""
-    logged = link_messages(host, link, "link_lost")
+    """The first that is frequent of: the last hour, the last 24 hours, the mean since the netdev
+    was created."""
+    logged = _logged_losses(host, link)
     if logged is not None:
-        for seconds, enough, period in (
-            (HOUR_SECONDS, MIN_LOSSES_PER_HOUR, "in the last hour"),
-            (RECENT_SECONDS, MIN_LOSSES_PER_DAY, "in 24 h"),
-        ):
-            count = logged.count(seconds)
-            number = count.number - _set_up_again(host, link, logged.first_time, seconds)
-            if number >= enough:
-                return Losses(number, count.or_more, period, "/dev/kmsg")
+        return logged
     history = host.snapshot.histories.get(link.device or "")
     if history is not None and history.new_carrier_changes // 2 >= MIN_LOSSES_PER_HOUR:
         period = f"in {units.duration(history.watched)} of watching"
@@ -146,31 +167,51 @@ def _losses(host: HostFacts, link: Link) -> Losses | None:
     return _mean_losses(host, link)
 
 
+def _logged_losses(host: HostFacts, link: Link) -> Losses | None:
+    logged = link_messages(host, link, "link_lost")
+    if logged is None:
+        return None
+    for seconds, enough, period in (
+        (HOUR_SECONDS, MIN_LOSSES_PER_HOUR, "in the last hour"),
+        (RECENT_SECONDS, MIN_LOSSES_PER_DAY, "in 24 h"),
+    ):
+        count = logged.count(seconds)
+        number = count.number - _set_up_again(host, link, logged.first_time, seconds)
+        if number >= enough:
+            return Losses(number, count.or_more, period, "/dev/kmsg")
+    return None
+
+
 def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> int:
     """How often the link was set up after a loss: who sets it down takes its carrier."""
     opened = link_messages(host, link, "link_opened", within=within)
-    return sum(one.time > since for one in opened.entries) if opened is not None else 0
+    if opened is None:
+        return 0
+    return sum(entry.time > since for entry in opened.entries)
 
 
 def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
-    changes = link.carrier_changes or 0
-    if changes // 2 < MIN_LOSSES_PER_HOUR + 2 or _log_has_no_loss(host, link):
+    changed = (link.carrier_changes or 0) // 2
+    if changed < MIN_LOSSES_IN_ALL or _log_has_no_loss(host, link):
         return None
+    losses = changed - _set_up_again(host, link, 0.0, math.inf)
+    if link.bond_port is not None and link.bond_port.link_failures is not None:
+        # the bond sets its ports down and up when it takes them
+        losses = min(losses, link.bond_port.link_failures)
     age = host.inventory.time - (link.created or 0.0)
     hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
-    losses = changes // 2 - _set_up_again(host, link, 0.0, math.inf)
-    if link.bond_port is not None and link.bond_port.link_failures is not None:
-        losses = min(losses, link.bond_port.link_failures)  # the bond sets its ports down and up when it takes them
-    if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_PER_HOUR + 2:
+    if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_IN_ALL:
         return None
     text = units.duration(age)
-    period = f"in {text} of uptime" if link.created is None else f"in the {text} since it was created"
+    period = f"in the {text} since it was created"
+    if link.created is None:
+        period = f"in {text} of uptime"
     return Losses(losses, False, period, "carrier_changes")
 
 
 def _log_has_no_loss(host: HostFacts, link: Link) -> bool:
-    """The driver logs each loss of the carrier of a link that is up, and the log, which reaches back to the creation of
-    the netdev, has none: somebody has set the link down and up."""
+    """The driver logs each loss of the carrier of a link that is up, and the log, which reaches
+    back to the creation of the netdev, has none: somebody has set the link down and up."""
     log = host.snapshot.kernel_log
     if link_driver(link) not in DRIVERS_THAT_LOG_LOSSES or not log.entries:
         return False
@@ -180,79 +221,84 @@ def _log_has_no_loss(host: HostFacts, link: Link) -> bool:
 
 def _saving_cause(link: Link) -> str | None:
     """What to say about Energy Efficient Ethernet; None: it is off, or not known."""
-    settings, eee = link.ethtool.settings, link.ethtool.eee
+    eee = link.ethtool.eee
     if eee is None or not (eee.active or eee.enabled):
         return None
-    at_its_speed = settings is None or settings.speed is None or settings.speed in EEE_SPEEDS
-    if link_driver(link) == "igc" and at_its_speed:
+    if link_driver(link) == "igc" and _may_have_speed(link, EEE_SPEEDS):
         return KNOWN_CAUSE
     return POSSIBLE_CAUSE if eee.active else None
 
 
+def _may_have_speed(link: Link, speeds: tuple[int, ...]) -> bool:
+    """It has one of the speeds, or its speed is not known."""
+    settings = link.ethtool.settings
+    if settings is None or settings.speed is None:
+        return True
+    return settings.speed in speeds
+
+
 def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]:
-    show = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
+    show = joined(
+        "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
+    )
     log = Fix("here", "Show link messages of the kernel", (show,))
-    if saving:
-        function = host.functions.get(link.pci_address or "")
-        aspm = aspm_fixes(link, function) if link_driver(link) == "igc" else ()
-        return (*eee_fixes(host, link), *aspm, log, Fix("switch", "Then check cable and switch port", ()))
-    return (log, *flap_fixes(host, link))
+    if not saving:
+        return log, *flap_fixes(host, link)
+    fixes = [*eee_fixes(host, link)]
+    if link_driver(link) == "igc":
+        fixes += aspm_fixes(link, host.function_of(link))
+    return *fixes, log, Fix("switch", "Then check cable and switch port", ())
 
 
-@host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
+@host_rule("critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
 def address_is_a_duplicate(host: HostFacts) -> Outcomes:
     """An IPv6 address of this host is also used by another host; the kernel does not use it.
 
-    nictop reads the address flag dadfailed: duplicate address detection received an answer (RFC 4862). Critical for a
-    configured address, warning for a link-local address. A network loop, or a clone with the same MAC address, has the
-    same effect.
+    nictop reads the address flag dadfailed: duplicate address detection received an answer (RFC
+    4862). Critical for a configured address, warning for a link-local address. A network loop, or a
+    clone with the same MAC address, has the same effect.
 
     Source: kernel net/ipv6/addrconf.c addrconf_dad_failure.
     """
     for link in host.links:
-        failed = [one for one in link.addresses if "dadfailed" in one.flags]
-        if not failed or not link.flags & IFF_UP:
+        failed = [address for address in link.addresses if "dadfailed" in address.flags]
+        if not failed or not is_up(link):
             continue
-        first = failed[0]
-        configured = any(one.scope == "global" for one in failed)
-        address = f"{first.address}/{first.prefix_length}"
+        is_configured = any(address.scope == "global" for address in failed)
+        messages = link_messages(host, link, "duplicate_address")
         yield link_finding(
-            "critical" if configured else "warning",
+            "critical" if is_configured else "warning",
             host,
             link,
-            f"duplicate IPv6 address: {first.address}",
-            evidence=tuple(
-                Evidence(
-                    "address",
-                    f"{one.address}/{one.prefix_length} {' '.join(one.flags)}",
-                    "RTM_GETADDR: IFA_F_DADFAILED",
-                )
-                for one in failed
-            )
-            + _other_user(host, link),
-            why="The kernel does not use the address until it is removed and added again.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Add the address again after solving the conflict",
-                    (
-                        command("ip", "addr", "del", address, "dev", link.name),
-                        command("ip", "addr", "add", address, "dev", link.name),
-                    ),
-                    persistent=False,
-                ),
+            f"duplicate IPv6 address: {failed[0].address}",
+            evidence=(
+                *(_failed_address_evidence(address) for address in failed),
+                *newest_evidence(messages),  # who answered, since Linux 4.20
             ),
+            why="The kernel does not use the address until it is removed and added again.",
+            fixes=(_add_again_fix(link, failed[0]),),
         )
 
 
-def _other_user(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
-    """Who answered, by the kernel's message (since Linux 4.20)."""
-    messages = link_messages(host, link, "duplicate_address")
-    return (Evidence("kernel message", messages.newest.text, "/dev/kmsg"),) if messages is not None else ()
+def _failed_address_evidence(address: Address) -> Evidence:
+    flags = " ".join(address.flags)
+    return Evidence("address", f"{address_text(address)} {flags}", "RTM_GETADDR: IFA_F_DADFAILED")
+
+
+def _add_again_fix(link: Link, address: Address) -> Fix:
+    text = address_text(address)
+    return Fix(
+        "here",
+        "Add the address again after solving the conflict",
+        (
+            command("ip", "addr", "del", text, "dev", link.name),
+            command("ip", "addr", "add", text, "dev", link.name),
+        ),
+        persistent=False,
+    )
 
 
 @host_rule(
-    "link and path",
     "warning",
     yields_to=(
         "vf_has_no_carrier",
@@ -266,23 +312,23 @@ def _other_user(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
     uses=("configuration", "addresses", "routes"),
 )
 def configured_link_is_down(host: HostFacts) -> Outcomes:
-    """A link that has addresses in the configuration of this host is administratively down, or has no carrier.
+    """A link that has addresses in the configuration of this host is administratively down, or has
+    no carrier.
 
-    Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that have an address or
-    a default route, unless a NetworkManager profile is active on them (other rules check those). Not checked: ports of
-    bridges and bonds, and links without configuration.
+    Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that
+    have an address or a default route, unless a NetworkManager profile is active on them (other
+    rules check those). Not checked: ports of bridges and bonds, and links without configuration.
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
     sources = _configured_names(host)
     for link in host.links:
-        if link.bus is None or link.master is not None or link.carrier or _networkmanager_decides(host, link):
+        if link.bus is None or link.master is not None or link.carrier:
             continue
-        is_off = not link.flags & IFF_UP
         source = sources.get(link.name)
-        has_configuration = source is not None or has_address(link) or link.default_routes
-        if not has_configuration or (is_off and source is None):
+        if not _is_wanted(link, source) or _networkmanager_decides(host, link):
             continue
+        is_off = not is_up(link)
         state = "administratively down" if is_off else "no carrier"
         evidence = [Evidence("state", state + _extended_state(link, is_off=is_off), "RTM_GETLINK")]
         if source is not None:
@@ -300,6 +346,15 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
         )
 
 
+def _is_wanted(link: Link, source: str | None) -> bool:
+    """Configured in a file; or up, with an address or a default route."""
+    if source is not None:
+        return True
+    if not is_up(link):
+        return False
+    return has_address(link) or bool(link.default_routes)
+
+
 def _extended_state(link: Link, *, is_off: bool) -> str:
     """``, no cable``: why there is no carrier, as the driver says."""
     state = link.ethtool.state
@@ -312,27 +367,36 @@ def _networkmanager_decides(host: HostFacts, link: Link) -> bool:
     """A profile of NetworkManager is active on the link, or it manages the link and has none."""
     if active_profile(host, link) is not None:
         return True
-    manager = host.inventory.networkmanager
-    device = manager.devices.get(link.ifindex) if manager is not None else None
-    return device is not None and device.managed and not _configured_outside_networkmanager(host, link)
+    device = host.profiles.device(link)
+    if device is None or not device.managed:
+        return False
+    return not _configured_outside_networkmanager(host, link)
 
 
 def _configured_outside_networkmanager(host: HostFacts, link: Link) -> bool:
-    """NetworkManager only describes the link: its addresses are not from a NetworkManager profile."""
+    """NetworkManager only describes the link: its addresses are not from a NetworkManager
+    profile."""
     active = host.profiles.active(link)
-    return active.external if active is not None else has_address(link)
+    if active is None:
+        return has_address(link)
+    return active.external
 
 
 def _configured_names(host: HostFacts) -> dict[str, str]:
     """Name of a link → file and line that gives it addresses."""
     found: dict[str, str] = {}
-    for one in host.configuration.stanzas:
-        if one.owner in ("netplan", "ifupdown", "networkd", "ifcfg") and not one.ignores:
-            if not set(one.methods) & {"dhcp4", "dhcp6", "static", "auto"}:
-                continue
-            for name in one.names:
-                found.setdefault(name, f"{one.file}:{one.line}")
+    for stanza in host.configuration.stanzas:
+        if stanza.owner not in FILE_OWNERS or stanza.ignores:
+            continue
+        if ADDRESS_METHODS.isdisjoint(stanza.methods):
+            continue
+        for name in stanza.names:
+            found.setdefault(name, f"{stanza.file}:{stanza.line}")
     return found
+
+
+FILE_OWNERS = ("netplan", "ifupdown", "networkd", "ifcfg")
+ADDRESS_METHODS = frozenset(("dhcp4", "dhcp6", "static", "auto"))
 
 
 def _bring_up(host: HostFacts, link: Link, *, off: bool) -> tuple[Fix, ...]:

@@ -1,7 +1,8 @@
 """Why a NIC has no carrier, or loses it, and what helps: only a port of a physical NIC has a cable.
 
-Reads nothing. A VF has the link of its port (kernel Documentation/networking/representors.rst; ip-link(8), vf … state),
-a paravirtual or emulated NIC the one that its hypervisor sets (QEMU's set_link, ESXi's "Connected").
+Reads nothing. A VF has the link of its port (kernel Documentation/networking/representors.rst;
+ip-link(8), vf … state), a paravirtual or emulated NIC the one that its hypervisor sets (QEMU's
+set_link, ESXi's "Connected").
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.paravirtual.virtio import is_emulated
 from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, mac_or_placeholder
+from nictop.rules.virtio.virtio_net import is_emulated
 
 Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
 
@@ -49,27 +50,34 @@ class Causes(NamedTuple):
 CAUSES: dict[Kind, Causes] = {
     "port": Causes(
         down="No cable is connected, or the remote port is down.",
-        flaps="Packets in flight are lost each time, and the switch may block the port for 30 s (spanning tree).",
+        flaps="Packets in flight are lost each time, and the switch may block the port for 30 s "
+        "(spanning tree).",
     ),
     "virtual function": Causes(
-        down="A VF has the link of its port: that has no carrier, or the link state of the VF is disable.",
-        flaps="Packets in flight are lost each time. A VF has the link of its port: that loses it, is reset, or the "
+        down="A VF has the link of its port: that has no carrier, or the link state of the VF is "
+        "disable.",
+        flaps="Packets in flight are lost each time. A VF has the link of its port: that loses "
+        "it, is reset, or the "
         "link state of the VF is changed.",
     ),
     "virtual NIC": Causes(
         down="The hypervisor has disconnected the virtual NIC.",
-        flaps="Packets in flight are lost each time. The hypervisor sets the link of a virtual NIC: something "
+        flaps="Packets in flight are lost each time. The hypervisor sets the link of a virtual "
+        "NIC: something "
         "disconnects it there.",
     ),
     "cloud NIC": Causes(
-        down="The cloud reports no link for this NIC: it is being reset, or its network interface is detached.",
-        flaps="Packets in flight are lost each time. The driver resets the NIC, or the machine of the cloud does.",
+        down="The cloud reports no link for this NIC: it is being reset, or its network interface "
+        "is detached.",
+        flaps="Packets in flight are lost each time. The driver resets the NIC, or the machine of "
+        "the cloud does.",
     ),
 }
 
 
 def nic_kind(host: HostFacts, link: Link) -> Kind:
-    """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a port."""
+    """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a
+    port."""
     driver = link_driver(link)
     if driver in CLOUD_DRIVERS or hypervisor_places(host.inventory.platform) in CLOUD_PLACES:
         return "cloud NIC"
@@ -116,13 +124,15 @@ def _connect_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
 
 def _port_fix(host: HostFacts, link: Link) -> Fix:
     """The port of the VF: on this host, or on the one below."""
-    function = host.functions.get(link.pci_address or "")
+    function = host.function_of(link)
     physical = function.physical_function if function is not None else None
     port = next(iter(host.links_of_function.get(physical or "", ())), None)
     if port is None:
         return Fix("hypervisor", "Check the port of this VF, and the link state of the VF", ())
     return Fix(
-        "here", "Show the port and the link states of its VFs", (command("ip", "link", "show", "dev", port.name),)
+        "here",
+        "Show the port and the link states of its VFs",
+        (command("ip", "link", "show", "dev", port.name),),
     )
 
 

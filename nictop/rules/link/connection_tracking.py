@@ -1,4 +1,5 @@
-"""The connection tracking table (nf_conntrack) of a host before it is full, and how its limit is raised.
+"""The connection tracking table (nf_conntrack) of a host before it is full, and how its limit is
+raised.
 
 Kernel: Documentation/networking/nf_conntrack-sysctl.rst, net/netfilter/nf_conntrack_core.c.
 """
@@ -29,12 +30,17 @@ CONNECTIONS_BY_SOURCE = joined(
 )
 
 
-@host_rule("link and path", "warning", yields_to=("connection_table_overflows",), uses=("settings", "counters.stack"))
+@host_rule(
+    "warning",
+    yields_to=("connection_table_overflows",),
+    uses=("settings", "counters.stack"),
+)
 def connection_table_is_nearly_full(host: HostFacts) -> Outcomes:
-    """The connection tracking table (nf_conntrack) is nearly full: then packets of new connections are dropped.
+    """The connection tracking table (nf_conntrack) is nearly full: then packets of new connections
+    are dropped.
 
-    nictop compares nf_conntrack_count, once a second, with nf_conntrack_max: 90 % or more. A full table has a rule of
-    its own, which needs the kernel messages.
+    nictop compares nf_conntrack_count, once a second, with nf_conntrack_max: 90 % or more. A full
+    table has a rule of its own, which needs the kernel messages.
 
     Not reported: hosts without connection tracking, and a limit of 0, which is none.
 
@@ -49,7 +55,8 @@ def connection_table_is_nearly_full(host: HostFacts) -> Outcomes:
         "",
         f"conntrack table {units.percentage(entries / most)} full",
         evidence=(Evidence("entries in use", f"{entries} of {most}", SOURCE),),
-        why="When it is full, existing connections continue and new ones fail at random, which is easily mistaken for "
+        why="When it is full, existing connections continue and new ones fail at random, which is "
+        "easily mistaken for "
         "packet loss.",
         fixes=connection_limit_fixes(host),
     )
@@ -59,12 +66,14 @@ def connections(host: HostFacts) -> tuple[int, int]:
     """Entries of the table now, and their maximum; (0, 0): not known."""
     entries, most = host.inventory.settings.tables.get("connections", (0, 0))
     counters = host.snapshot.counters
-    return (counters.stack.get("nf_conntrack_count", entries) if counters is not None else entries), most
+    return (
+        counters.stack.get("nf_conntrack_count", entries) if counters is not None else entries
+    ), most
 
 
 def connection_limit_fixes(host: HostFacts) -> tuple[Fix, ...]:
-    """Twice the present limit, now and persistently, and which hosts have the connections. The module is loaded before
-    systemd-sysctl sets the limit at boot, which is not there otherwise."""
+    """Twice the present limit, now and persistently, and which hosts have the connections. The
+    module is loaded before systemd-sysctl sets the limit at boot, which is not there otherwise."""
     _, most = connections(host)
     by_source = Fix("here", "Count connections by source address", (CONNECTIONS_BY_SOURCE,))
     if not most:
@@ -77,7 +86,8 @@ def connection_limit_fixes(host: HostFacts) -> tuple[Fix, ...]:
             ),
             persistent=False,
             undo=(command("sysctl", "-w", f"{LIMIT}=<OLD_NUMBER>"),),
-            note=f"Persistent: set it in /etc/sysctl.d. An entry needs about {ENTRY_BYTES} bytes of kernel memory.",
+            note=f"Persistent: set it in /etc/sysctl.d. An entry needs about {ENTRY_BYTES} bytes "
+            f"of kernel memory.",
         )
         return raised, by_source
     now, stored = sysctl_fixes(host, LIMIT, 2 * most, old=most)

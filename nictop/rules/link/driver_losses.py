@@ -16,16 +16,22 @@ from nictop.rules.subjects import MIN_WINDOW_PACKETS, link_finding, mac_or_place
 MIN_FAILURES_PER_SECOND = 1.0
 MIN_MISSED_SHARE = 0.01
 """Of the received packets."""
-SOURCES = ("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters")
+SOURCES = (
+    "counters.driver",
+    "ethtool.driver",
+    "ethtool.driver_counter_names",
+    "ethtool.driver_counters",
+)
 
 
-@host_rule("link and path", "warning", uses=SOURCES)
+@host_rule("warning", uses=SOURCES)
 def driver_finds_no_memory(host: HostFacts) -> Outcomes:
     """The driver cannot allocate memory for receive buffers, and its rings run empty.
 
-    nictop reads the counters of failed allocations of the driver while the link is watched (ena page_alloc_fail, gve
-    rx_buf_alloc_fail, mlx5 rx_buff_alloc_err, ice and i40e rx_alloc_fail, ixgbe alloc_rx_page_failed): one per second
-    or more over the window. The kernel had too little free memory for an allocation in an interrupt, which cannot wait.
+    nictop reads the counters of failed allocations of the driver while the link is watched (ena
+    page_alloc_fail, gve rx_buf_alloc_fail, mlx5 rx_buff_alloc_err, ice and i40e rx_alloc_fail,
+    ixgbe alloc_rx_page_failed): one per second or more over the window. The kernel had too little
+    free memory for an allocation in an interrupt, which cannot wait.
 
     Not reported: vmxnet3, which has a rule of its own.
 
@@ -41,25 +47,30 @@ def driver_finds_no_memory(host: HostFacts) -> Outcomes:
             link,
             "no memory for receive buffers",
             evidence=(_evidence(link, counter),),
-            why="Without buffers packets are dropped. Too little memory is free for allocations in interrupts.",
+            why="Without buffers packets are dropped. Too little memory is free for allocations "
+            "in interrupts.",
             fixes=(
                 Fix(
                     "here",
                     "Show memory usage",
-                    (command("free", "-m"), command("cat", "/proc/pressure/memory", "/proc/sys/vm/min_free_kbytes")),
+                    (
+                        command("free", "-m"),
+                        command("cat", "/proc/pressure/memory", "/proc/sys/vm/min_free_kbytes"),
+                    ),
                     note="A larger vm.min_free_kbytes keeps more memory free for interrupts.",
                 ),
             ),
         )
 
 
-@host_rule("link and path", "info", uses=("counters.links", *SOURCES))
+@host_rule("info", uses=("counters.links", *SOURCES))
 def flow_table_drops_packets(host: HostFacts) -> Outcomes:
     """The NIC drops received packets that no rule of its flow table selects.
 
-    nictop reads rx_steer_missed_packets of mlx5 while the link is watched: 1 % of the received packets or more over the
-    window, with at least 10 000 received. Usual cause: frames for other MAC addresses or VLANs that a switch floods,
-    which is harmless. Packets for VLANs, multicast groups or guests of this host must not be among them.
+    nictop reads rx_steer_missed_packets of mlx5 while the link is watched: 1 % of the received
+    packets or more over the window, with at least 10 000 received. Usual cause: frames for other
+    MAC addresses or VLANs that a switch floods, which is harmless. Packets for VLANs, multicast
+    groups or guests of this host must not be among them.
 
     Source: kernel Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
     """
@@ -67,8 +78,11 @@ def flow_table_drops_packets(host: HostFacts) -> Outcomes:
         counter = host.driver_losses(link, "steering")
         if counter is None or not counter.rate:
             continue
-        received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
-        if received * host.elapsed < MIN_WINDOW_PACKETS or counter.rate < MIN_MISSED_SHARE * received:
+        received = host.known_link_rate(link, lambda rates: rates.rx_packets)
+        if (
+            received * host.elapsed < MIN_WINDOW_PACKETS
+            or counter.rate < MIN_MISSED_SHARE * received
+        ):
             continue
         others = ("not", "ether", "host", mac_or_placeholder(link), "and", "not", "broadcast")
         yield link_finding(
@@ -94,4 +108,6 @@ def flow_table_drops_packets(host: HostFacts) -> Outcomes:
 
 def _evidence(link: Link, counter: DriverCounter) -> Evidence:
     now = f", {units.per_second(counter.rate)}" if counter.rate else ""
-    return Evidence(counter.name, f"{units.count(counter.total)} in total{now}", f"ethtool -S {link.name}")
+    return Evidence(
+        counter.name, f"{units.count(counter.total)} in total{now}", f"ethtool -S {link.name}"
+    )

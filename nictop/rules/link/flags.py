@@ -8,49 +8,58 @@ from __future__ import annotations
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
-from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
+from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, with_undo
-from nictop.rules.fixes.persistence import sysctl_fixes
-from nictop.rules.fixes.profiles import global_addresses, has_address
+from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
+from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.profiles.nics import address_evidence, set_up_otherwise
-from nictop.rules.profiles.outward import is_outward
+from nictop.rules.profiles.nics import address_evidence, is_set_up
+from nictop.rules.profiles.outward import has_neighbours_outside
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import is_up, link_finding
 
-DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
+DRIVERS_WITHOUT_ARP = (
+    "qeth",
+    "qeth_l3",
+    "cdc_mbim",
+    "cdc_ncm",
+    "huawei_cdc_ncm",
+    "qmi_wwan",
+    "sierra_net",
+)
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
 NEVER_ANSWER = 8
 """arp_ignore: do not reply for any local address."""
 AFTER_REBOOT_NOTE = (
-    "If it is off again after a reboot, check ARP= and Multicast= in [Link] of the .network file, and boot scripts."
+    "If it is off again after a reboot, check ARP= and Multicast= in [Link] of "
+    "the .network file, and boot scripts."
 )
 
 
 @host_rule(
-    "link and path",
     "critical",
     needs=("ethtool.driver",),
     uses=("addresses", "networkmanager", "networkd", "configuration"),
 )
 def arp_is_off(host: HostFacts) -> Outcomes:
-    """ARP is off on an Ethernet link that has addresses: MAC addresses are neither requested nor answered.
+    """ARP is off on an Ethernet link that has addresses: MAC addresses are neither requested nor
+    answered.
 
-    nictop reads the link flag NOARP. IPv6 neighbour discovery is off as well. Traffic stops in both directions as soon
-    as the known neighbour entries have expired.
+    nictop reads the link flag NOARP. IPv6 neighbour discovery is off as well. Traffic stops in both
+    directions as soon as the known neighbour entries have expired.
 
-    Reported for links that are up and have an address, or a profile or stanza that configures one. Not reported: kinds
-    of links and drivers that never use ARP (dummy, ipvlan, VRF, modems), ports of bridges and bonds, and links without
-    addresses, which are often used for packet capture.
+    Reported for links that are up and have an address, or a profile or stanza that configures one.
+    Not reported: kinds of links and drivers that never use ARP (dummy, ipvlan, VRF, modems), ports
+    of bridges and bonds, and links without addresses, which are often used for packet capture.
 
     Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
     """
     for link in host.links:
-        if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
+        if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP:
             continue
-        if not _is_addressed(host, link):
+        if link_driver(link) in DRIVERS_WITHOUT_ARP or not _is_addressed(host, link):
             continue
         yield link_finding(
             "critical",
@@ -58,33 +67,38 @@ def arp_is_off(host: HostFacts) -> Outcomes:
             link,
             "ARP is off (NOARP): neighbours are not resolved",
             evidence=(Evidence("flags", "NOARP", _show_command(link)), address_evidence(link)),
-            why="Hosts in its subnet, including gateways, cannot be reached and cannot reach this host.",
+            why="Hosts in its subnet, including gateways, cannot be reached and cannot reach this "
+            "host.",
             fixes=(_turn_on_fix(link, "arp"),),
         )
 
 
-@host_rule("link and path", "critical", yields_to=("arp_is_off",), needs=("settings.sysctl",), uses=("addresses",))
+@host_rule(
+    "critical",
+    yields_to=("arp_is_off",),
+    needs=("settings.sysctl",),
+    uses=("addresses",),
+)
 def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
     """A link with an IPv4 address does not answer ARP requests: arp_ignore is 8.
 
-    nictop reads net.ipv4.conf.all.arp_ignore and that of the link; the larger value applies. 8 means no answer for any
-    local address: other hosts reach this one only as long as they know its MAC address from its own requests.
+    nictop reads net.ipv4.conf.all.arp_ignore and that of the link; the larger value applies. 8
+    means no answer for any local address: other hosts reach this one only as long as they know its
+    MAC address from its own requests.
 
-    Not reported: links that are down, ports of bridges and bonds, and links without an IPv4 address.
+    Not reported: links that are down, ports of bridges and bonds, and links without an IPv4
+    address.
 
     Source: kernel Documentation/networking/ip-sysctl.rst arp_ignore.
     """
-    sysctl = host.inventory.settings.sysctl
-    if not any(value == NEVER_ANSWER and name.endswith(".arp_ignore") for name, value in sysctl.items()):
-        return
-    for link in host.links:
-        if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER or not global_addresses(link):
+    for link in host.links if _never_answers_somewhere(host) else ():
+        if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER:
             continue
-        if not _is_addressed(host, link):
+        if not global_addresses(link) or not _is_addressed(host, link):
             continue
-        places = [one for one in ("all", link.name) if sysctl.get(f"net.ipv4.conf.{one}.arp_ignore") == NEVER_ANSWER]
-        names = [f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore" for place in places]
+        names = _settings_that_say_so(host, link)
         fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
+        note = "Remove it also from /etc/sysctl.d, or from what sets it."
         yield link_finding(
             "critical",
             host,
@@ -92,55 +106,78 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
             "does not answer ARP requests (arp_ignore 8)",
             evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
             why="Hosts in its subnet, including gateways, cannot resolve its address.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Answer ARP requests",
-                    tuple(line for fix in fixes for line in fix.commands),
-                    False,
-                    tuple(line for fix in reversed(fixes) for line in fix.undo),
-                    "Remove it also from /etc/sysctl.d, or from what sets it.",
-                ),
-            ),
+            fixes=(one_fix("Answer ARP requests", fixes, note),),
         )
 
 
-@host_rule("link and path", "warning", uses=("addresses", "networkmanager", "networkd", "configuration"))
+def _never_answers_somewhere(host: HostFacts) -> bool:
+    for name, value in host.inventory.settings.sysctl.items():
+        if value == NEVER_ANSWER and name.endswith(".arp_ignore"):
+            return True
+    return False
+
+
+def _settings_that_say_so(host: HostFacts, link: Link) -> list[str]:
+    """Names of the settings of arp_ignore for the link that are 8; a dot in the name of a link is a
+    slash for sysctl(8)."""
+    sysctl = host.inventory.settings.sysctl
+    found = []
+    for place in ("all", link.name):
+        if sysctl.get(f"net.ipv4.conf.{place}.arp_ignore") == NEVER_ANSWER:
+            found.append(f"net.ipv4.conf.{place.replace('.', '/')}.arp_ignore")
+    return found
+
+
+@host_rule("warning", uses=("addresses", "networkmanager", "networkd", "configuration"))
 def multicast_is_off(host: HostFacts) -> Outcomes:
     """Multicast is off on an Ethernet link that has addresses.
 
-    nictop reads that the link flag MULTICAST is not set. Programs check this flag: routing daemons (OSPF), VRRP,
-    cluster software, mDNS and LLMNR do not use such links, mostly without a message.
+    nictop reads that the link flag MULTICAST is not set. Programs check this flag: routing daemons
+    (OSPF), VRRP, cluster software, mDNS and LLMNR do not use such links, mostly without a message.
 
-    Reported for links that are up and have an address, or a profile or stanza that configures one. Not reported: ports
-    of bridges and bonds, and links without addresses, which are often used for packet capture.
+    Reported for links that are up and have an address, or a profile or stanza that configures one.
+    Not reported: ports of bridges and bonds, and links without addresses, which are often used for
+    packet capture.
 
     Sources: ip-link(8) multicast; systemd.network(5) Multicast=; netdevice(7) IFF_MULTICAST.
     """
     for link in host.links:
-        if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP or not _is_addressed(host, link):
+        if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP:
+            continue
+        if not _is_addressed(host, link):
             continue
         yield link_finding(
             "warning",
             host,
             link,
             "multicast is off",
-            evidence=(Evidence("flags", "MULTICAST not set", _show_command(link)), address_evidence(link)),
-            why="Services that need multicast (OSPF, VRRP, mDNS, cluster software) do not use this link.",
+            evidence=(
+                Evidence("flags", "MULTICAST not set", _show_command(link)),
+                address_evidence(link),
+            ),
+            why="Services that need multicast (OSPF, VRRP, mDNS, cluster software) do not use "
+            "this link.",
             fixes=(_turn_on_fix(link, "multicast"),),
         )
 
 
 def _is_addressed(host: HostFacts, link: Link) -> bool:
     """An Ethernet link that is up and has addresses, or is configured with addresses."""
-    into_namespace = link.kind == "veth" and link.lower_namespace is not None
-    if link.type != ARPHRD_ETHER or not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
+    if link.type != ARPHRD_ETHER or not is_up(link):
         return False
-    master = host.snapshot.links.get(link.master) if link.master is not None else None
-    if link.master is not None and (master is None or master.kind != "vrf"):
+    if not has_neighbours_outside(host, link) or _is_port(host, link):
         return False
-    profile = host.profiles.active(link)
-    return has_address(link) or set_up_otherwise(host, link) or (profile is not None and not profile.external)
+    if is_set_up(host, link):
+        return True
+    return host.own_profile(link) is not None
+
+
+def _is_port(host: HostFacts, link: Link) -> bool:
+    """Of another link than a VRF, whose ports keep their addresses."""
+    if link.master is None:
+        return False
+    master = host.master_of(link)
+    return master is None or master.kind != "vrf"
 
 
 def _show_command(link: Link) -> str:

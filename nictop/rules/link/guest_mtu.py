@@ -1,16 +1,16 @@
 """Taps and veths whose two ends have different MTUs.
 
-Reads nothing. Kernel: net/core/dev.c and include/linux/netdevice.h (____dev_forward_skb: a veth drops frames larger
-than its MTU that its other end sent, and counts them in rx_dropped; the other end counts tx_dropped),
-drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c (br_dev_queue_push_xmit: a bridge drops frames larger than the
-MTU of the port that they leave by, and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
+Reads nothing. Kernel: net/core/dev.c and include/linux/netdevice.h (____dev_forward_skb: a veth
+drops frames larger than its MTU that its other end sent, and counts them in rx_dropped; the other
+end counts tx_dropped), drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c
+(br_dev_queue_push_xmit: a bridge drops frames larger than the MTU of the port that they leave by,
+and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -18,80 +18,113 @@ from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below, overhead, underlay
 from nictop.model.text import units
-from nictop.model.text.ip_addresses import parse_network
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import mtu_of
 from nictop.probe.records import LINK_COUNTERS, Link
-from nictop.rules.bridge.attachments import Attachment
-from nictop.rules.bridge.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.bridges.attachments import Attachment
+from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
-from nictop.rules.subjects import link_finding, mac_or_placeholder
-from nictop.rules.vf.facts import is_up
+from nictop.rules.subjects import is_up, link_finding, mac_or_placeholder
 
 RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
 MIN_DROPS_PER_SECOND = 0.5
 """Mean over the window."""
 LAYER_2_TUNNELS = ("vxlan", "geneve", "gretap", "ip6gretap")
 TAPS = ("tun", "macvtap")
+MAX_SHOWN = 3
+"""Guests and containers of one finding."""
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 
 
-@pair_rule("link and path", "warning", uses=("addresses", "forwarding", "threads"))
+@pair_rule("warning", uses=("addresses", "forwarding", "threads"))
 def guest_mtu_exceeds_its_tap(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest has a larger MTU than the tap that its hypervisor gave it: large packets to it are dropped.
+    """A guest has a larger MTU than the tap that its hypervisor gave it: large packets to it are
+    dropped.
 
-    nictop joins the tap of a watched hypervisor with the NIC of a watched guest and compares their MTUs. The bridge
-    drops what is larger than the MTU of the tap, and counts it nowhere.
+    nictop joins the tap of a watched hypervisor with the NIC of a watched guest and compares their
+    MTUs. The bridge drops what is larger than the MTU of the tap, and counts it nowhere.
 
-    Both must be watched and up. Not reported: a guest with the smaller MTU, which is usual in overlays; and if the NIC
-    of the bridge has the smaller MTU as well, which another check reports.
+    Both must be watched and up. Not reported: a guest with the smaller MTU, which is usual in
+    overlays; and if the NIC of the bridge has the smaller MTU as well, which another check reports.
 
     Sources: canonical/lxd#18006, ipspace/netlab#1985; net/bridge/br_forward.c.
     """
     if not _may_differ(hosts):
         return
     for at in _taps(hosts):
-        tap, nic = at.tap, at.nic
-        if not is_up(tap) or not is_up(nic) or nic.mtu <= tap.mtu:
+        if not is_up(at.tap) or not is_up(at.nic) or at.nic.mtu <= at.tap.mtu:
             continue
-        smallest = min((one.mtu for one in _uplinks(at.owner, tap)), default=nic.mtu)
-        if smallest < nic.mtu and tap.kind != "macvtap":
-            continue  # see bridge_uplink_has_a_smaller_mtu, and mtu_differs_in_one_subnet
-        yield link_finding(
-            "warning",
-            at.owner,
-            tap,
-            f"MTU {tap.mtu}, but {at.machine or at.guest.name} sends and expects {nic.mtu}",
-            evidence=(
-                Evidence("MTU of the tap", str(tap.mtu), f"ip link show dev {tap.name}"),
-                Evidence(f"MTU of {at.guest.name} {nic.name}", str(nic.mtu), f"ip link show dev {nic.name}"),
-            ),
-            why=f"Packets to the guest above {tap.mtu} bytes are dropped without a counter. Small packets pass: ping "
-            f"and SSH work, large transfers hang. {GSO_NOTE}",
-            fixes=tuple(_raised(at)) if smallest >= nic.mtu else tuple(_lowered(at, max(smallest, tap.mtu))),
-        )
+        uplink_mtus = [link.mtu for link in _uplinks(at.owner, at.tap)]
+        way_out = min(uplink_mtus, default=at.nic.mtu)
+        if way_out >= at.nic.mtu:
+            yield _tap_finding(at, tuple(_raised(at)))
+        elif at.tap.kind == "macvtap":
+            yield _tap_finding(at, tuple(_lowered(at, max(way_out, at.tap.mtu))))
+
+
+def _tap_finding(at: Attachment, fixes: tuple[Fix, ...]) -> Finding:
+    tap, nic = at.tap, at.nic
+    return link_finding(
+        "warning",
+        at.owner,
+        tap,
+        f"MTU {tap.mtu}, but {at.machine or at.guest.name} sends and expects {nic.mtu}",
+        evidence=(
+            _mtu_evidence("MTU of the tap", tap),
+            _mtu_evidence(f"MTU of {at.guest.name} {nic.name}", nic),
+        ),
+        why=f"Packets to the guest above {tap.mtu} bytes are dropped without a counter. Small "
+        f"packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
+        fixes=fixes,
+    )
+
+
+def _mtu_evidence(what: str, link: Link) -> Evidence:
+    return Evidence(what, str(link.mtu), f"ip link show dev {link.name}")
+
+
+def _set_mtu_fix(link: Link, size: int, title: str, note: str = "") -> Fix:
+    change, undo = with_undo(
+        ("ip", "link", "set", "dev", link.name, "mtu"), str(size), str(link.mtu)
+    )
+    return Fix("here", title, (change,), False, (undo,), note)
+
+
+def _fixes_in_the_guest(at: Attachment, size: int) -> Iterator[Fix]:
+    for fix in mtu_fixes(at.guest, at.nic, size):
+        title = f"On {at.guest.name}: {fix.title}"
+        yield replace(fix, where="peer", title=title, peer=at.guest.name)
+        # else see bridge_uplink_has_a_smaller_mtu, and mtu_differs_in_one_subnet
 
 
 def _may_differ(hosts: Sequence[HostFacts]) -> bool:
     """A tap has a smaller MTU than a NIC of another host."""
     if len(hosts) < 2:
         return False
-    taps = (one for host in hosts for kind in TAPS for one in host.links_by_kind.get(kind, ()))
-    smallest = min((one.mtu for one in taps), default=None)
-    if smallest is None:
+    mtus_of_taps = [tap.mtu for tap in _links_of_taps(hosts)]
+    if not mtus_of_taps:
         return False
-    return any(one.mtu > smallest for host in hosts for one in host.links if one.bus is not None)
+    mtus_of_nics = [nic.mtu for host in hosts for nic in host.links if nic.bus is not None]
+    return max(mtus_of_nics, default=0) > min(mtus_of_taps)
+
+
+def _links_of_taps(hosts: Sequence[HostFacts]) -> Iterator[Link]:
+    for host in hosts:
+        for kind in TAPS:
+            yield from host.links_by_kind.get(kind, ())
 
 
 def _taps(hosts: Sequence[HostFacts]) -> tuple[Attachment, ...]:
-    """Taps with their watched guests, also on a switch that is no bridge of the kernel, as Open vSwitch."""
+    """Taps with their watched guests, also on a switch that is no bridge of the kernel, as Open
+    vSwitch."""
     return _found_taps(tuple(hosts))
 
 
-@lru_cache(maxsize=1)
+@once_per_diagnosis
 def _found_taps(hosts: tuple[HostFacts, ...]) -> tuple[Attachment, ...]:
     """Computed once for both rules of a diagnosis: hosts are compared by identity."""
     found = []
@@ -105,55 +138,87 @@ def _found_taps(hosts: tuple[HostFacts, ...]) -> tuple[Attachment, ...]:
 
 
 def _share_a_subnet(at: Attachment) -> bool:
-    """The bridge of the tap has an address in the subnet of the guest's NIC, and the smaller MTU."""
+    """The bridge of the tap has an address in the subnet of the guest's NIC, and the smaller
+    MTU."""
     found = outer_port(at.tap, at.owner.snapshot.links)
-    if found is None or found[1].mtu >= at.nic.mtu:
+    if found is None:
         return False
-    ours, theirs = (
-        {parse_network(f"{one.address}/{one.prefix_length}") for one in link.addresses} for link in (found[1], at.nic)
-    )
-    return bool((ours & theirs) - {None})
+    _, bridge = found
+    if bridge.mtu >= at.nic.mtu:
+        return False
+    return not _subnets(bridge).isdisjoint(_subnets(at.nic))
+
+
+def _subnets(link: Link) -> set[Network]:
+    found = set()
+    for address in link.addresses:
+        network = parse_network(f"{address.address}/{address.prefix_length}")
+        if network is not None:
+            found.add(network)
+    return found
 
 
 def _uplinks(host: HostFacts, tap: Link) -> Iterator[Link]:
     """NICs by which the frames of a tap leave the host."""
     found = outer_port(tap, host.snapshot.links)
     if found is not None:
-        yield from (one for one in devices_below(found[1], host.snapshot.links) if one.ifindex != tap.ifindex)
-    elif tap.kind == "macvtap" and tap.lower is not None and tap.lower in host.snapshot.links:
-        yield host.snapshot.links[tap.lower]
+        _, bridge = found
+        for link in devices_below(bridge, host.snapshot.links):
+            if link.ifindex != tap.ifindex:
+                yield link
+        return
+    lower = host.link_at(tap.lower)
+    if tap.kind == "macvtap" and lower is not None:
+        yield lower
 
 
 def _raised(at: Attachment) -> Iterator[Fix]:
-    """The tap, and what is between it and the bridge of its network, get the MTU of the guest: now, and where it is
-    created."""
-    tap, size = at.tap, at.nic.mtu
-    low = [one for one in _way_to_the_bridge(at.owner, tap) if one.mtu < size]
-    if not all(can_have_mtu(one, size) for one in low):
+    """The tap, and what is between it and the bridge of its network, get the MTU of the guest: now,
+    and where it is created."""
+    size = at.nic.mtu
+    low = [link for link in _way_to_the_bridge(at.owner, at.tap) if link.mtu < size]
+    if not all(can_have_mtu(link, size) for link in low):
         return
-    changes = [command("ip", "link", "set", "dev", one.name, "mtu", str(size)) for one in low]
-    undo = [command("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in low]
-    names = " and ".join(one.name for one in low)
-    note = "Until the guest is started again."
-    yield Fix("here", f"Set MTU {size} on {names}", tuple(changes), False, tuple(undo), note)
-    proxmox = PROXMOX_VM_TAP.fullmatch(tap.name)
-    if is_proxmox(at.owner) and proxmox is not None:
-        note = f"mtu=1 is that of the bridge: set that to {size} first. Repeat the other options of net{proxmox[2]}."
+    yield _raised_now(low, size)
+    proxmox = PROXMOX_VM_TAP.fullmatch(at.tap.name)
+    if proxmox is not None and is_proxmox(at.owner):
+        note = (
+            f"mtu=1 is that of the bridge: set that to {size} first. Repeat the other options "
+            f"of net{proxmox[2]}."
+        )
         show = command("qm", "config", proxmox[1])
         yield Fix("proxmox", "Store mtu=1 in the configuration of the VM", (show,), True, (), note)
     elif at.machine is not None:
-        note = f"In the <interface> with {mac_or_placeholder(at.nic)}: <mtu size='{size}'/>. Then restart the domain."
+        note = (
+            f"In the <interface> with {mac_or_placeholder(at.nic)}: <mtu size='{size}'/>. Then "
+            f"restart the domain."
+        )
         yield Fix("libvirt", "Store in the domain", (edit_domain(at.machine),), True, (), note)
 
 
+def _raised_now(links: Sequence[Link], size: int) -> Fix:
+    changes = []
+    undo = []
+    for link in links:
+        set_mtu = ("ip", "link", "set", "dev", link.name, "mtu")
+        changes.append(command(*set_mtu, str(size)))
+        undo.append(command(*set_mtu, str(link.mtu)))
+    title = f"Set MTU {size} on {' and '.join(link.name for link in links)}"
+    note = "Until the guest is started again."
+    return Fix("here", title, tuple(changes), False, tuple(undo), note)
+
+
 def _way_to_the_bridge(host: HostFacts, tap: Link) -> Iterator[Link]:
-    """The tap, and the veths of the inner bridges that Proxmox puts before the bridge of its network."""
+    """The tap, and the veths of the inner bridges that Proxmox puts before the bridge of its
+    network."""
     links = host.snapshot.links
-    outer = outer_port(tap, links)
     yield tap
+    outer = outer_port(tap, links)
+    if outer is None:
+        return
     bridge = bridge_of(tap, links)
-    while bridge is not None and outer is not None and bridge is not outer[1]:
-        inner = next(one for one in host.ports[bridge.ifindex] if veth_peer(one, links) is not None)
+    while bridge is not None and bridge is not outer[1]:
+        inner = next(port for port in host.ports_of(bridge) if veth_peer(port, links) is not None)
         peer = veth_peer(inner, links)
         if peer is None:
             return
@@ -163,16 +228,16 @@ def _way_to_the_bridge(host: HostFacts, tap: Link) -> Iterator[Link]:
 
 
 def _lowered(at: Attachment, size: int) -> Iterator[Fix]:
-    """The network behind the bridge has a smaller MTU than the guest: the guest gets it, and the tap if it is lower."""
+    """The network behind the bridge has a smaller MTU than the guest: the guest gets it, and the
+    tap if it is lower."""
     if at.tap.mtu < size:
-        change, undo = with_undo(("ip", "link", "set", "dev", at.tap.name, "mtu"), str(size), str(at.tap.mtu))
-        yield Fix("here", f"Set MTU {size} on {at.tap.name}", (change,), False, (undo,))
-    for fix in mtu_fixes(at.guest, at.nic, size):
+        yield _set_mtu_fix(at.tap, size, f"Set MTU {size} on {at.tap.name}")
+    for fix in _fixes_in_the_guest(at, size):
         note = f"The way out of the host has MTU {size}. {fix.note}".rstrip()
-        yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}", note=note, peer=at.guest.name)
+        yield replace(fix, note=note)
 
 
-# ---------------------------------------------------------------------------------------------------------- bridges
+# ------------------------------------------------------------------------------------------ bridges
 
 
 class Inner(NamedTuple):
@@ -183,52 +248,75 @@ class Inner(NamedTuple):
     at: Attachment | None
     """A watched guest."""
 
+    @property
+    def name(self) -> str:
+        if self.at is None:
+            return self.port.name
+        return self.at.guest.name
 
-@pair_rule("link and path", "warning", uses=("addresses", "forwarding", "threads"))
+
+@pair_rule("warning", uses=("addresses", "forwarding", "threads"))
 def bridge_uplink_has_a_smaller_mtu(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Guests or containers on a bridge use larger packets than the port by which the bridge leads out of the host.
+    """Guests or containers on a bridge use larger packets than the port by which the bridge leads
+    out of the host.
 
-    The bridge drops what is larger than the MTU of a port, does not report it and counts it nowhere. nictop compares
-    the MTU of containers (the other end of their veth) and of watched guests with that of NICs, VLANs, bonds and VXLAN
-    or gretap links that are ports of the same bridge.
+    The bridge drops what is larger than the MTU of a port, does not report it and counts it
+    nowhere. nictop compares the MTU of containers (the other end of their veth) and of watched
+    guests with that of NICs, VLANs, bonds and VXLAN or gretap links that are ports of the same
+    bridge.
 
-    Not reported: guests that are not watched, as their tap may have a larger MTU on purpose, and guests in a subnet of
-    the bridge, which another check compares.
+    Not reported: guests that are not watched, as their tap may have a larger MTU on purpose, and
+    guests in a subnet of the bridge, which another check compares.
 
     Sources: net/bridge/br_forward.c; ipspace/netlab#1985, canonical/lxd#18127 (review).
     """
-    guests = {(at.owner.name, at.tap.ifindex): at for at in _taps(hosts)} if _has_bridged_taps(hosts) else {}
+    guests: dict[tuple[str, int], Attachment] = {}
+    if _has_bridged_taps(hosts):
+        guests = {(at.owner.name, at.tap.ifindex): at for at in _taps(hosts)}
     for host in hosts:
         for bridge in host.links_by_kind.get("bridge", ()):
-            uplink = _smallest_uplink(host, bridge) if is_up(bridge) else None
+            if not is_up(bridge):
+                continue
+            uplink = _smallest_uplink(host, bridge)
             if uplink is None:
                 continue
-            large = [one for one in _inner_ends(host, bridge, guests) if one.mtu > uplink.mtu]
+            inner = _inner_ends(host, bridge, guests)
+            large = [end for end in inner if end.mtu > uplink.mtu]
             if large:
                 yield _uplink_finding(host, bridge, uplink, large)
 
 
 def _has_bridged_taps(hosts: Sequence[HostFacts]) -> bool:
-    taps = (one for host in hosts for kind in TAPS for one in host.links_by_kind.get(kind, ()))
-    return len(hosts) > 1 and any(one.master is not None for one in taps)
+    """With another host, which can be the guest."""
+    if len(hosts) < 2:
+        return False
+    return any(tap.master is not None for tap in _links_of_taps(hosts))
 
 
 def _smallest_uplink(host: HostFacts, bridge: Link) -> Link | None:
-    found = [one for one in host.ports.get(bridge.ifindex, ()) if is_up(one) and one.carrier is not False]
-    return min((one for one in found if _leads_out(host, one)), key=lambda one: one.mtu, default=None)
+    uplinks = []
+    for port in host.ports_of(bridge):
+        is_working = is_up(port) and port.carrier is not False
+        if is_working and _leads_out(host, port):
+            uplinks.append(port)
+    return min(uplinks, key=attrgetter("mtu"), default=None)
 
 
 def _leads_out(host: HostFacts, port: Link) -> bool:
-    is_nic = port.kind not in ("veth", *TAPS) and any(True for _ in devices_below(port, host.snapshot.links))
-    return is_nic or port.kind in LAYER_2_TUNNELS
+    if port.kind in LAYER_2_TUNNELS:
+        return True
+    if port.kind in ("veth", *TAPS):
+        return False
+    return next(iter(devices_below(port, host.snapshot.links)), None) is not None
 
 
-def _inner_ends(host: HostFacts, bridge: Link, guests: Mapping[tuple[str, int], Attachment]) -> Iterator[Inner]:
-    for port in host.ports.get(bridge.ifindex, ()):
-        other = veth_peer(port, host.snapshot.links)
-        at = guests.get((host.name, port.ifindex))
-        if not is_up(port) or (other is not None and other.master is not None):
+def _inner_ends(
+    host: HostFacts, bridge: Link, guests: Mapping[tuple[str, int], Attachment]
+) -> Iterator[Inner]:
+    for port in host.ports_of(bridge):
+        if not is_up(port) or _leads_to_a_bridge(host, port):
             continue
+        at = guests.get((host.name, port.ifindex))
         if at is not None:
             if is_up(at.nic) and not _share_a_subnet(at):
                 yield Inner(port, at.nic.mtu, at)
@@ -238,41 +326,56 @@ def _inner_ends(host: HostFacts, bridge: Link, guests: Mapping[tuple[str, int], 
                 yield Inner(port, mtu, None)
 
 
+def _leads_to_a_bridge(host: HostFacts, port: Link) -> bool:
+    """The other end of the veth is a port as well."""
+    other = veth_peer(port, host.snapshot.links)
+    return other is not None and other.master is not None
+
+
 def _uplink_finding(host: HostFacts, bridge: Link, uplink: Link, large: Sequence[Inner]) -> Finding:
-    size = max(one.mtu for one in large)
-    names = ", ".join(one.at.guest.name if one.at is not None else one.port.name for one in large[:3])
+    size = max(end.mtu for end in large)
+    shown = large[:MAX_SHOWN]
+    names = ", ".join(end.name for end in shown)
+    ends = (Evidence(f"MTU behind {end.port.name}", str(end.mtu), "RTM_GETLINK") for end in shown)
     return link_finding(
         "warning",
         host,
         bridge,
         f"{names} with MTU {size}, but {uplink.mtu} of its uplink {uplink.name}",
-        evidence=(
-            *(Evidence(f"MTU behind {one.port.name}", str(one.mtu), "RTM_GETLINK") for one in large[:3]),
-            Evidence(f"MTU of {uplink.name}", str(uplink.mtu), f"ip link show dev {uplink.name}"),
-        ),
-        why=f"The bridge drops packets above {uplink.mtu} bytes for the network behind {uplink.name}, and neither "
-        "reports nor counts them. Small packets pass: ping and SSH work, large transfers hang.",
+        evidence=(*ends, _mtu_evidence(f"MTU of {uplink.name}", uplink)),
+        why=f"The bridge drops packets above {uplink.mtu} bytes for the network behind "
+        f"{uplink.name}, and neither reports nor counts them. Small packets pass: ping and SSH "
+        "work, large transfers hang.",
         fixes=tuple(_uplink_fixes(host, uplink, large, size)),
     )
 
 
-def _uplink_fixes(host: HostFacts, uplink: Link, large: Sequence[Inner], size: int) -> Iterator[Fix]:
-    watched = [one.at for one in large if one.at is not None]
+def _uplink_fixes(
+    host: HostFacts, uplink: Link, large: Sequence[Inner], size: int
+) -> Iterator[Fix]:
+    watched = [end.at for end in large if end.at is not None]
     for at in watched:
-        for fix in mtu_fixes(at.guest, at.nic, uplink.mtu):
-            yield replace(fix, where="peer", title=f"On {at.guest.name}: {fix.title}", peer=at.guest.name)
-    if len(watched) < len(large) and uplink.mtu >= smallest_mtu(is_ipv6=False):
+        yield from _fixes_in_the_guest(at, uplink.mtu)
+    has_containers = len(watched) < len(large)
+    if has_containers and uplink.mtu >= smallest_mtu(is_ipv6=False):
         note = "In what makes them, which sets both ends of their veths. Then start them again."
         yield Fix("here", f"Set MTU {uplink.mtu} for the containers", (), True, note=note)
-    below = underlay(uplink, host.snapshot.links) if uplink.kind in LAYER_2_TUNNELS else None
-    fits = uplink.kind not in LAYER_2_TUNNELS or (below is not None and size + (overhead(uplink) or 0) <= below.mtu)
-    if fits and can_have_mtu(uplink, size):
-        change, undo = with_undo(("ip", "link", "set", "dev", uplink.name, "mtu"), str(size), str(uplink.mtu))
+    if _underlay_carries(host, uplink, size) and can_have_mtu(uplink, size):
         note = "Only if every switch, tunnel and host behind it passes such packets."
-        yield Fix("here", f"Or set MTU {size} on {uplink.name}", (change,), False, (undo,), note)
+        yield _set_mtu_fix(uplink, size, f"Or set MTU {size} on {uplink.name}", note)
 
 
-# ------------------------------------------------------------------------------------------------------------ veths
+def _underlay_carries(host: HostFacts, uplink: Link, size: int) -> bool:
+    """What a tunnel sends for packets of this size fits into the MTU below it."""
+    if uplink.kind not in LAYER_2_TUNNELS:
+        return True
+    below = underlay(uplink, host.snapshot.links)
+    if below is None:
+        return False
+    return size + (overhead(uplink) or 0) <= below.mtu
+
+
+# -------------------------------------------------------------------------------------------- veths
 
 
 class VethEnds(NamedTuple):
@@ -294,42 +397,59 @@ class VethEnds(NamedTuple):
         return max(self.link.mtu, self.mtu)
 
 
-@host_rule("link and path", "warning", uses=("counters.links",))
+@host_rule("warning", uses=("counters.links",))
 def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
-    """The two ends of a veth have different MTUs: the one with the smaller MTU drops larger frames of the other.
+    """The two ends of a veth have different MTUs: the one with the smaller MTU drops larger frames
+    of the other.
 
-    nictop reads the MTU of the other end, also in the network namespace of a container (root). Warning: frames have
-    been dropped between them (rx_dropped of the smaller end, tx_dropped of the larger one). Else info.
+    nictop reads the MTU of the other end, also in the network namespace of a container (root).
+    Warning: frames have been dropped between them (rx_dropped of the smaller end, tx_dropped of the
+    larger one). Else info.
 
-    Not reported: inside a container, links that are down, and a container with the smaller MTU as long as nothing is
-    dropped: LXD does that on purpose.
+    Not reported: inside a container, links that are down, and a container with the smaller MTU as
+    long as nothing is dropped: LXD does that on purpose.
 
-    Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985, canonical/lxd#11919 and #18127.
+    Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985, canonical/lxd#11919 and
+    #18127.
     """
-    if "container" in host.inventory.platform.roles:
+    if host.is_container:
         return
     for ends in _different_ends(host):
-        link = ends.link
-        position, counter = (RX_DROPPED, "rx_dropped") if ends.mtu > link.mtu else (TX_DROPPED, "tx_dropped")
-        dropped = _count(host, link, position)
-        if ends.mtu < link.mtu and (host.link_rate(link, attrgetter(counter)) or 0.0) < MIN_DROPS_PER_SECOND:
-            continue
-        place = "" if ends.other is not None else " in its container"
-        counted = (Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"),) if dropped else ()
-        yield link_finding(
-            "warning" if dropped else "info",
-            host,
-            link,
-            f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
-            evidence=(
-                Evidence("MTU", str(link.mtu), f"ip link show dev {link.name}"),
-                Evidence(f"MTU of {ends.name}", str(ends.mtu), "RTM_GETLINK, IFLA_TARGET_NETNSID"),
-                *counted,
-            ),
-            why=f"Frames above {ends.smaller} bytes from the larger end are dropped at the smaller one. Small packets "
-            f"pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
-            fixes=(_equal_ends(host, ends),),
-        )
+        position, counter = _drop_counter(ends)
+        rate = host.known_link_rate(ends.link, attrgetter(counter))
+        is_smaller_outside = ends.link.mtu < ends.mtu
+        if is_smaller_outside or rate >= MIN_DROPS_PER_SECOND:
+            yield _veth_finding(host, ends, counter, _count(host, ends.link, position))
+
+
+def _drop_counter(ends: VethEnds) -> tuple[int, str]:
+    """(position, name) of the counter of `link` that counts the large frames."""
+    if ends.mtu > ends.link.mtu:
+        return RX_DROPPED, "rx_dropped"
+    return TX_DROPPED, "tx_dropped"
+
+
+def _veth_finding(host: HostFacts, ends: VethEnds, counter: str, dropped: int) -> Finding:
+    link = ends.link
+    place = "" if ends.other is not None else " in its container"
+    evidence = [
+        _mtu_evidence("MTU", link),
+        Evidence(f"MTU of {ends.name}", str(ends.mtu), "RTM_GETLINK, IFLA_TARGET_NETNSID"),
+    ]
+    severity: Severity = "info"
+    if dropped:
+        severity = "warning"
+        evidence.append(Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"))
+    return link_finding(
+        severity,
+        host,
+        link,
+        f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
+        evidence=tuple(evidence),
+        why=f"Frames above {ends.smaller} bytes from the larger end are dropped at the "
+        f"smaller one. Small packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
+        fixes=(_equal_ends(host, ends),),
+    )
 
 
 def _different_ends(host: HostFacts) -> Iterator[VethEnds]:
@@ -346,35 +466,42 @@ def _different_ends(host: HostFacts) -> Iterator[VethEnds]:
 
 
 def _count(host: HostFacts, link: Link, position: int) -> int:
-    counters = host.snapshot.counters
-    totals = counters.links.get(link.ifindex) if counters is not None else link.counters
-    return totals[position] if totals is not None and len(totals) > position else 0
+    totals = host.totals(link) or ()
+    return totals[position] if len(totals) > position else 0
 
 
 def _equal_ends(host: HostFacts, ends: VethEnds) -> Fix:
-    """The smaller end is raised, if what is behind it passes such frames. Lowering one end alone would only move the
-    place where they are dropped."""
+    """The smaller end is raised, if what is behind it passes such frames. Lowering one end alone
+    would only move the place where they are dropped."""
     link, size = ends.link, ends.larger
-    if link.mtu < ends.mtu and can_have_mtu(link, size) and _passes(host, link, size):
-        change, undo = with_undo(("ip", "link", "set", "dev", link.name, "mtu"), str(size), str(link.mtu))
+    is_smaller = link.mtu < ends.mtu
+    if is_smaller and can_have_mtu(link, size) and _passes(host, link, size):
         note = "What makes the container sets the MTU of both ends: set it there, too."
-        return Fix("here", f"Set MTU {size} on {link.name}", (change,), False, (undo,), note)
+        return _set_mtu_fix(link, size, f"Set MTU {size} on {link.name}", note)
     place = "in the container" if ends.other is None else "on both ends"
-    text = f"Set MTU {ends.smaller} {place}" if link.mtu < ends.mtu else f"Set MTU {size} {place}"
-    note = "In the configuration of what makes the container: all links of a bridge need the same MTU."
-    return Fix("here", text, (), True, note=note)
+    wanted = ends.smaller if is_smaller else size
+    note = (
+        "In the configuration of what makes the container: all links of a bridge need the same MTU."
+    )
+    return Fix("here", f"Set MTU {wanted} {place}", (), True, note=note)
 
 
 def _passes(host: HostFacts, link: Link, size: int) -> bool:
-    """The other ports of its bridge have such an MTU, or their own other ends do and they can be raised as well."""
-    above = bridge_of(link, host.snapshot.links)
-    others = [one for one in host.ports.get(above.ifindex, ()) if one is not link] if above is not None else []
-    return all(max(one.mtu, _mtu_of_other_end(host, one)) >= size for one in others)
+    """The other ports of its bridge have such an MTU, or their own other ends do and they can be
+    raised as well."""
+    bridge = bridge_of(link, host.snapshot.links)
+    if bridge is None:
+        return True
+    for port in host.ports_of(bridge):
+        mtu = max(port.mtu, _mtu_of_other_end(host, port))
+        if port is not link and mtu < size:
+            return False
+    return True
 
 
 def _mtu_of_other_end(host: HostFacts, link: Link) -> int:
     """0: not a veth, or not known."""
-    other = veth_peer(link, host.snapshot.links)
-    if other is not None:
-        return other.mtu
-    return link.veth_peer.mtu if link.veth_peer is not None else 0
+    other = veth_peer(link, host.snapshot.links) or link.veth_peer
+    if other is None:
+        return 0
+    return other.mtu

@@ -13,15 +13,21 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.host import HostFacts
-from nictop.rules.kernel_messages import Messages, host_messages, links_with_messages, message_evidence, since
+from nictop.rules.kernel_messages import (
+    Messages,
+    host_messages,
+    links_with_messages,
+    message_evidence,
+    since,
+)
 from nictop.rules.link.connection_tracking import SOURCE as CONNECTION_COUNTS
 from nictop.rules.link.connection_tracking import connection_limit_fixes
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import host_finding, link_finding
-from nictop.rules.vf.facts import is_up
+from nictop.rules.subjects import host_finding, is_up, link_finding
 
 OWN_ADDRESS = re.compile(
-    r"(?P<bridge>\S{1,64}): received packet on (?P<link>\S{1,64}) with own address as source address"
+    r"(?P<bridge>\S{1,64}): received packet on (?P<link>\S{1,64}) with own address as source "
+    r"address"
     r"(?: \(addr:(?P<address>[0-9a-f:]{17}))?"
 )
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
@@ -32,9 +38,18 @@ FULL_TABLE_SHARE = 0.75
 
 
 def is_no_longer_full(host: HostFacts, *tables: str) -> bool:
-    """None of these tables (`Settings.tables`) is full now; False if the size of none of them is known."""
-    known = [host.inventory.settings.tables[one] for one in tables if one in host.inventory.settings.tables]
-    return bool(known) and all(entries < FULL_TABLE_SHARE * most for entries, most in known)
+    """None of these tables (`Settings.tables`) is full now; False if the size of none of them is
+    known."""
+    is_known = False
+    for table in tables:
+        usage = host.inventory.settings.tables.get(table)
+        if usage is None:
+            continue
+        entries, most = usage
+        if entries >= FULL_TABLE_SHARE * most:
+            return False
+        is_known = True
+    return is_known
 
 
 def table_usage(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
@@ -45,14 +60,15 @@ def table_usage(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...
     return (Evidence("entries in use", f"{entries} of {most}", source),)
 
 
-@host_rule("link and path", "critical", uses=("messages",))
+@host_rule("critical", uses=("messages",))
 def connection_table_overflows(host: HostFacts) -> Outcomes:
     """The connection tracking table (nf_conntrack) is full: packets of new connections are dropped.
 
-    nictop reads "nf_conntrack: table full, dropping packet" in the kernel messages of the last 24 hours. Critical when
-    the last one is younger than 15 minutes, else warning.
+    nictop reads "nf_conntrack: table full, dropping packet" in the kernel messages of the last 24
+    hours. Critical when the last one is younger than 15 minutes, else warning.
 
-    Not reported when less than 75 % of the table are in use now (nf_conntrack_count, nf_conntrack_max).
+    Not reported when less than 75 % of the table are in use now (nf_conntrack_count,
+    nf_conntrack_max).
 
     Sources: kernel net/netfilter/nf_conntrack_core.c, nf_conntrack-sysctl.rst.
     """
@@ -68,17 +84,19 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
             *message_evidence(messages),
             *table_usage(host, "connections", CONNECTION_COUNTS),
         ),
-        why="Existing connections continue, new ones fail at random. The symptom is easily mistaken for packet loss.",
+        why="Existing connections continue, new ones fail at random. The symptom is easily "
+        "mistaken for packet loss.",
         fixes=connection_limit_fixes(host),
     )
 
 
-@host_rule("link and path", "critical", uses=("messages",))
+@host_rule("critical", uses=("messages",))
 def neighbour_table_overflows(host: HostFacts) -> Outcomes:
-    """The neighbour table (ARP and IPv6 neighbour discovery) is full: some hosts of the subnet cannot be reached.
+    """The neighbour table (ARP and IPv6 neighbour discovery) is full: some hosts of the subnet
+    cannot be reached.
 
-    nictop reads "neighbour: arp_cache: neighbor table overflow!" in the kernel messages of the last 24 hours. Critical
-    when the last one is younger than 15 minutes, else warning.
+    nictop reads "neighbour: arp_cache: neighbor table overflow!" in the kernel messages of the last
+    24 hours. Critical when the last one is younger than 15 minutes, else warning.
 
     Not reported when less than 75 % of the table are in use now.
 
@@ -87,12 +105,16 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     overflows = host_messages(host, "neighbours_full")
     if overflows is None:
         return
-    still_full = [one for one in overflows.entries if not is_no_longer_full(host, *_families(one.text))]
+    still_full = [
+        entry for entry in overflows.entries if not is_no_longer_full(host, *_families(entry.text))
+    ]
     if not still_full:
         return
     messages = Messages(tuple(still_full), overflows.now)
     family = _families(messages.newest.text)[0]
-    number = joined("|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l"))
+    number = joined(
+        "|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l")
+    )
     yield host_finding(
         messages.severity,
         host,
@@ -102,10 +124,15 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
             *message_evidence(messages),
             *table_usage(host, family, f"{NEIGHBOUR_TABLES[family]}, gc_thresh3"),
         ),
-        why="The kernel stores at most gc_thresh3 neighbours, 1024 by default. Large flat subnets and hosts with many "
+        why="The kernel stores at most gc_thresh3 neighbours, 1024 by default. Large flat subnets "
+        "and hosts with many "
         "containers need more.",
         fixes=(
-            Fix("here", "Show the table usage", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
+            Fix(
+                "here",
+                "Show the table usage",
+                (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3")),
+            ),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
         ),
@@ -120,24 +147,25 @@ def _families(text: str) -> tuple[str, ...]:
 
 
 @host_rule(
-    "link and path",
     "warning",
     uses=("messages",),
     messages_if=lambda host: any(link.kind == "bridge" for link in host.links),
 )
 def own_frames_come_back(host: HostFacts) -> Outcomes:
-    """A bridge receives frames with its own address as source address: a network loop, or a duplicate MAC address.
+    """A bridge receives frames with its own address as source address: a network loop, or a
+    duplicate MAC address.
 
-    nictop reads "received packet on … with own address as source address" of the bridge driver in the kernel messages
-    of the last 24 hours. A port of a bond, or a NIC that reflects multicast frames, has the same effect.
+    nictop reads "received packet on … with own address as source address" of the bridge driver in
+    the kernel messages of the last 24 hours. A port of a bond, or a NIC that reflects multicast
+    frames, has the same effect.
 
-    Not reported when the link is no longer a port of that bridge, is down, or was created after the message, and when
-    the bridge and its ports no longer have the address in the message.
+    Not reported when the link is no longer a port of that bridge, is down, or was created after the
+    message, and when the bridge and its ports no longer have the address in the message.
 
     Source: kernel net/bridge/br_fdb.c.
     """
     for link, logged in links_with_messages(host, "own_address"):
-        returning = [one for one in logged.entries if _may_still_come_back(host, one)]
+        returning = [entry for entry in logged.entries if _may_still_come_back(host, entry)]
         if not returning:
             continue
         yield link_finding(
@@ -146,13 +174,20 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             link,
             "receives its own frames (loop or duplicate MAC)",
             evidence=message_evidence(Messages(tuple(returning), logged.now)),
-            why="Causes: a network loop, another machine with the same MAC address (a clone), or a switch port that "
+            why="Causes: a network loop, another machine with the same MAC address (a clone), or "
+            "a switch port that "
             "mirrors frames back.",
             fixes=(
                 Fix(
                     "here",
                     "Show the address in the kernel messages",
-                    (joined("|", command("dmesg"), command("grep", "-F", f"received packet on {link.name}")),),
+                    (
+                        joined(
+                            "|",
+                            command("dmesg"),
+                            command("grep", "-F", f"received packet on {link.name}"),
+                        ),
+                    ),
                 ),
                 Fix(
                     "switch",
@@ -179,4 +214,4 @@ def _may_still_come_back(host: HostFacts, message: Logged) -> bool:
 
 def _own_addresses(host: HostFacts, bridge: Link) -> set[str | None]:
     """Source addresses of frames that a bridge or one of its ports sends."""
-    return {bridge.address, *(one.address for one in host.links if one.master == bridge.ifindex)}
+    return {bridge.address, *(link.address for link in host.links if link.master == bridge.ifindex)}

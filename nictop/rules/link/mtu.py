@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from nictop.model.text.ip_addresses import parse_network
-from nictop.probe.records import Link
+from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import address_text, link_finding
 
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that carry the addresses of the NIC below them."""
 WHY = (
-    "Frames larger than the receiver's MTU may be dropped without a message: then ping and SSH work, and large "
+    "Frames larger than the receiver's MTU may be dropped without a message: then ping and SSH "
+    "work, and large "
     "transfers hang. Some NICs receive them, such as virtio; a path test shows it (nictop path)."
 )
 Member = tuple[HostFacts, Link, str]
 
 
-@pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
+@pair_rule("warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
 def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
-    """Two watched hosts in one subnet have different MTUs: large frames of one host may not reach the other.
+    """Two watched hosts in one subnet have different MTUs: large frames of one host may not reach
+    the other.
 
-    nictop compares links of different hosts whose addresses are in the same subnet, if a NIC carries both and both have
-    a carrier. Not compared: bridges used only by containers or virtual machines, point-to-point and link-local
-    addresses. TCP negotiates the smaller size; UDP, and traffic through a router, do not.
+    nictop compares links of different hosts whose addresses are in the same subnet, if a NIC
+    carries both and both have a carrier. Not compared: bridges used only by containers or virtual
+    machines, point-to-point and link-local addresses. TCP negotiates the smaller size; UDP, and
+    traffic through a router, do not.
 
-    Whether a NIC receives frames above its MTU depends on its driver: virtio-net does, as its buffers are not smaller
-    than 1518 bytes, or of any size. A path test measures it (nictop path).
+    Whether a NIC receives frames above its MTU depends on its driver: virtio-net does, as its
+    buffers are not smaller than 1518 bytes, or of any size. A path test measures it (nictop path).
 
-    Sources: esnet/iperf#955; iperf FAQ; drivers/net/virtio_net.c (add_recvbuf_small, receive_mergeable).
+    Sources: esnet/iperf#955; iperf FAQ; drivers/net/virtio_net.c (add_recvbuf_small,
+    receive_mergeable).
     """
     done = set()
     for network, members in _networks(hosts).items():
@@ -44,17 +48,19 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
         usual = max(sizes, key=lambda size: (sizes[size], -size))
         other_host, other, _ = next(member for member in members if member[1].mtu == usual)
         for host, link, address in members:
-            if link.mtu == usual or host is other_host or (host.name, link.ifindex) in done:
+            key = host.name, link.ifindex
+            if link.mtu == usual or host is other_host or key in done:
                 continue
-            done.add((host.name, link.ifindex))
+            done.add(key)
+            here, there = f"{link.mtu}, address {address}", f"{usual}, {other.name}"
             yield link_finding(
                 "warning",
                 host,
                 link,
                 f"MTU mismatch: {link.mtu} here, {usual} on {other_host.name} {other.name}",
                 evidence=(
-                    Evidence("MTU of this link", f"{link.mtu}, address {address}", f"ip link show dev {link.name}"),
-                    Evidence(f"MTU on {other_host.name}", f"{usual}, {other.name}", f"ip link show dev {other.name}"),
+                    Evidence("MTU of this link", here, f"ip link show dev {link.name}"),
+                    Evidence(f"MTU on {other_host.name}", there, f"ip link show dev {other.name}"),
                     Evidence("common subnet", network, "RTM_GETADDR"),
                 ),
                 why=WHY,
@@ -89,21 +95,30 @@ def _networks(hosts: Sequence[HostFacts]) -> dict[str, list[Member]]:
 
 
 def _addressed(host: HostFacts) -> Iterator[tuple[Link, str, str]]:
-    carried = {port.master for port in host.links if port.bus is not None and port.master is not None}
+    """(link, network, address) of links with a device, and of those above one."""
+    carried = {port.master for port in host.links if port.bus is not None}
     for link in host.links:
-        below = host.snapshot.links.get(link.lower) if link.lower is not None else None
-        real = link.bus is not None or (
-            link.kind in KINDS_ABOVE_A_NIC
-            and (link.ifindex in carried or (below is not None and below.bus is not None))
-        )
-        if not real or not link.carrier:
+        if not link.carrier or not _has_device(host, link, carried):
             continue
         for address in link.addresses:
-            network = _network(address.address, address.prefix_length)
+            network = _network(address)
             if address.scope == "global" and network is not None:
                 yield link, network, address.address
 
 
-def _network(address: str, prefix: int) -> str | None:
-    found = parse_network(f"{address}/{prefix}")
-    return str(found) if found is not None and found.num_addresses > 2 and not found.is_link_local else None
+def _has_device(host: HostFacts, link: Link, carried: Collection[int | None]) -> bool:
+    """`carried`: links that have a port with a device."""
+    if link.bus is not None:
+        return True
+    if link.kind not in KINDS_ABOVE_A_NIC:
+        return False
+    below = host.link_at(link.lower)
+    return link.ifindex in carried or (below is not None and below.bus is not None)
+
+
+def _network(address: Address) -> str | None:
+    """None: no other host has an address in it, or it is link-local."""
+    network = parse_network(address_text(address))
+    if network is None or network.num_addresses <= 2 or network.is_link_local:
+        return None
+    return str(network)

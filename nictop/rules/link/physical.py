@@ -1,11 +1,14 @@
 """Physical links: speed, duplex, damaged and unwanted frames, flow control.
 
-Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst, if_link.h.
+Kernel: Documentation/networking/statistics.rst, Documentation/networking/ethtool-netlink.rst,
+if_link.h.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from nictop.model.text import units
 from nictop.model.text.words import on_off
@@ -13,16 +16,32 @@ from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import MIN_SAMPLES, DriverCounter, HostFacts, link_driver
+from nictop.rules.host import (
+    MIN_SAMPLES,
+    DriverCounter,
+    HostFacts,
+    link_driver,
+    once_per_host,
+)
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, link_finding, newest_link_rates, used_links
+from nictop.rules.subjects import (
+    MIN_WINDOW_PACKETS,
+    PARAVIRTUAL_BUSES,
+    link_finding,
+    newest_link_rates,
+    used_links,
+)
 
 MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
 CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame_errors")
+ERRORS = LINK_COUNTERS.index("rx_errors")
 MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_fifo_errors")
 NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
 """Filter of tcpdump."""
+MAX_SLOW_SPEED = 100
+"""Mb/s; gigabit over copper needs autonegotiation."""
+MIN_DAMAGED_PER_SECOND = 0.1
 MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
 MIN_PAUSE_FRAMES_PER_SECOND = 10
 PARAVIRTUAL_DRIVERS = ("vmxnet3", "virtio_net")
@@ -30,35 +49,50 @@ PARAVIRTUAL_DRIVERS = ("vmxnet3", "virtio_net")
 LOSSLESS_NOTE = "Leave it on where RoCE (RDMA over Ethernet) uses it to lose no frame."
 
 
-@host_rule("link and path", "warning", uses=("ethtool.settings",))
+@host_rule("warning", uses=("ethtool.settings",))
 def duplex_is_half(host: HostFacts) -> Outcomes:
     """The link runs in half duplex: it cannot send and receive at the same time.
 
-    nictop reads duplex from ethtool for links with a carrier and a known speed. Usual cause: autonegotiation is off at
-    one end only. The other end must then assume half duplex (IEEE 802.3, clause 28), which is a duplex mismatch.
+    nictop reads duplex from ethtool for links with a carrier and a known speed. Usual cause:
+    autonegotiation is off at one end only. The other end must then assume half duplex (IEEE 802.3,
+    clause 28), which is a duplex mismatch.
 
     Source: kernel ethtool-netlink.rst.
     """
-    for link in used_links(host):
-        settings = link.ethtool.settings
-        if settings is None or settings.duplex != "half" or not settings.speed or not link.carrier:
+    for link, settings, speed in _links_with_speed(host):
+        if settings.duplex != "half":
             continue
-        evidence = [Evidence("duplex", f"half, at {units.link_speed(settings.speed)}", f"ethtool {link.name}")]
+        source = f"ethtool {link.name}"
+        at_speed = f"half, at {units.link_speed(speed)}"
+        evidence = [Evidence("duplex", at_speed, source)]
         if settings.autonegotiation is not None:
-            evidence.append(Evidence("autonegotiation", on_off(settings.autonegotiation), f"ethtool {link.name}"))
+            evidence.append(Evidence("autonegotiation", on_off(settings.autonegotiation), source))
         yield link_finding(
             "warning",
             host,
             link,
             "half duplex",
             evidence=tuple(evidence),
-            why="Late collisions and damaged frames reduce the throughput far below the link speed, mostly under load.",
+            why="Late collisions and damaged frames reduce the throughput far below the link "
+            "speed, mostly under load.",
             fixes=_full_duplex(host, link, settings),
         )
 
 
+@once_per_host
+def _links_with_speed(host: HostFacts) -> tuple[tuple[Link, LinkSettings, int], ...]:
+    """(link, its settings, Mb/s) of each link in use with a carrier and a known speed."""
+    found = []
+    for link in used_links(host):
+        settings = link.ethtool.settings
+        if settings is not None and settings.speed and link.carrier:
+            found.append((link, settings, settings.speed))
+    return tuple(found)
+
+
 def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[Fix, ...]:
-    """A NIC without link modes does not negotiate and reports the configured values (virtio_net, tun)."""
+    """A NIC without link modes does not negotiate and reports the configured values (virtio_net,
+    tun)."""
     if not settings.supported:
         return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
     negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
@@ -66,115 +100,129 @@ def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[F
 
 
 @host_rule(
-    "link and path", "warning", yields_to=("duplex_is_half", "autonegotiation_is_off"), uses=("ethtool.settings",)
+    "warning",
+    yields_to=("duplex_is_half", "autonegotiation_is_off"),
+    uses=("ethtool.settings",),
 )
 def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
     """The link runs slower than both ends support.
 
-    nictop compares the speed with the fastest mode that this NIC supports and the other end advertises (ethtool). Both
-    are needed: a slower link partner is not reported. A broken pair of wires reduces gigabit to 100 Mb/s. If this host
-    advertises less than it supports, the finding names that as the cause.
+    nictop compares the speed with the fastest mode that this NIC supports and the other end
+    advertises (ethtool). Both are needed: a slower link partner is not reported. A broken pair of
+    wires reduces gigabit to 100 Mb/s. If this host advertises less than it supports, the finding
+    names that as the cause.
 
     Source: kernel ethtool-netlink.rst, LINKMODES_GET.
     """
-    for link in used_links(host):
-        settings = link.ethtool.settings
-        if settings is None or not settings.speed or not link.carrier:
+    for link, settings, speed in _links_with_speed(host):
+        common = _fastest(set(settings.supported) & set(settings.partner))
+        if common <= speed:
             continue
-        common = set(settings.supported) & set(settings.partner)
-        fastest = max((mode_speed(mode) for mode in common), default=0)
-        if fastest <= settings.speed:
-            continue
-        limited = settings.advertised and max(map(mode_speed, settings.advertised)) < fastest
+        advertised = _fastest(settings.advertised)
+        why = (
+            "Usual causes: a cable with a broken pair, or a switch port configured for this speed."
+        )
+        fixes = _cable_fixes(link)
+        if settings.advertised and advertised < common:
+            why = "This host advertises less than it supports."
+            fixes = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
+        now, possible = units.link_speed(speed), units.link_speed(common)
+        offered = units.link_speed(advertised) if advertised else "none"
+        source = f"ethtool {link.name}"
         yield link_finding(
             "warning",
             host,
             link,
-            f"link speed {units.link_speed(settings.speed)}, both ends support {units.link_speed(fastest)}",
+            f"link speed {now}, both ends support {possible}",
             evidence=(
-                Evidence("speed", units.link_speed(settings.speed), f"ethtool {link.name}"),
-                Evidence(
-                    "supported by both ends", units.link_speed(fastest), f"ethtool {link.name}: Link partner advertised"
-                ),
-                Evidence("advertised by this host", _fastest_text(settings), f"ethtool {link.name}"),
+                Evidence("speed", now, source),
+                Evidence("supported by both ends", possible, f"{source}: Link partner advertised"),
+                Evidence("advertised by this host", offered, source),
             ),
-            why="This host advertises less than it supports."
-            if limited
-            else "Usual causes: a cable with a broken pair, or a switch port configured for this speed.",
-            fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]) if limited else _cable_fixes(link),
+            why=why,
+            fixes=fixes,
         )
+
+
+def _fastest(modes: Iterable[str]) -> int:
+    """Mb/s; 0: none of them has a speed."""
+    return max(map(mode_speed, modes), default=0)
 
 
 def _cable_fixes(link: Link) -> tuple[Fix, ...]:
     again = (command("ethtool", "-r", link.name),)
     return (
         Fix("switch", "Replace the cable, check the speed of the switch port", ()),
-        Fix("here", "Then restart autonegotiation", again, note="The link is down for some seconds."),
+        Fix(
+            "here", "Then restart autonegotiation", again, note="The link is down for some seconds."
+        ),
     )
 
 
 def mode_speed(mode: str) -> int:
     """Mb/s of a link mode; 0 for half duplex and for modes without a speed (``Autoneg``)."""
     match = MODE.match(mode)
-    return int(match[1]) if match is not None and match[2] == "Full" else 0
+    if match is None or match[2] != "Full":
+        return 0
+    return int(match[1])
 
 
-def _fastest_text(settings: LinkSettings) -> str:
-    fastest = max(map(mode_speed, settings.advertised), default=0)
-    return units.link_speed(fastest) if fastest else "none"
-
-
-@host_rule("link and path", "warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
+@host_rule("warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
 def autonegotiation_is_off(host: HostFacts) -> Outcomes:
     """Autonegotiation is off on a copper link that runs at 100 Mb/s or less.
 
-    nictop reads from ethtool: port TP, autonegotiation off, a NIC that supports gigabit on copper, and a speed of at
-    most 100 Mb/s. Not reported: faster copper links, which do not work without negotiation, and virtual NICs, whose
-    fixed speed has no meaning.
+    nictop reads from ethtool: port TP, autonegotiation off, a NIC that supports gigabit on copper,
+    and a speed of at most 100 Mb/s. Not reported: faster copper links, which do not work without
+    negotiation, and virtual NICs, whose fixed speed has no meaning.
 
     Sources: IEEE 802.3 clause 28; ethtool(8).
     """
-    for link in used_links(host):
-        settings = link.ethtool.settings
-        if settings is None or settings.autonegotiation is not False or settings.port != "tp" or not link.carrier:
+    for link, settings, slow_speed in _links_with_speed(host):
+        if settings.autonegotiation is not False or settings.port != "tp":
             continue
-        if not settings.speed or settings.speed > 100 or not any("000baseT/" in mode for mode in settings.supported):
+        if slow_speed > MAX_SLOW_SPEED or not _supports_gigabit(settings):
             continue
+        speed, source = units.link_speed(slow_speed), f"ethtool {link.name}"
         yield link_finding(
             "warning",
             host,
             link,
-            f"autonegotiation is off, link speed {units.link_speed(settings.speed)}",
+            f"autonegotiation is off, link speed {speed}",
             evidence=(
-                Evidence("speed", units.link_speed(settings.speed), f"ethtool {link.name}"),
-                Evidence("autonegotiation", "off", f"ethtool {link.name}"),
+                Evidence("speed", speed, source),
+                Evidence("autonegotiation", "off", source),
             ),
-            why="The NIC supports gigabit. If only one end has a fixed speed, the other end falls back to half duplex.",
+            why="The NIC supports gigabit. If only one end has a fixed speed, the other end falls "
+            "back to half duplex.",
             fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]),
         )
 
 
-@host_rule("link and path", "warning", uses=("counters.links",))
+def _supports_gigabit(settings: LinkSettings) -> bool:
+    """Over copper."""
+    return any("000baseT/" in mode for mode in settings.supported)
+
+
+@host_rule("warning", uses=("counters.links",))
 def frames_arrive_damaged(host: HostFacts) -> Outcomes:
     """Received frames have a wrong checksum: they are damaged between the two ends.
 
-    nictop reads the link counters: receive errors increase by one in ten seconds or more over the window, and at least
-    half of all counted errors are CRC or frame errors. Virtual links are not checked.
+    nictop reads the link counters: receive errors increase by one in ten seconds or more over the
+    window, and at least half of all counted errors are CRC or frame errors. Virtual links are not
+    checked.
 
     Sources: netutils-linux link-rate; kernel statistics.rst.
     """
-    counters = host.snapshot.counters
     for link in used_links(host):
-        rates = newest_link_rates(host, link)
-        totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
-        if rates is None or link.bus in PARAVIRTUAL_BUSES or len(totals) <= FRAME:
+        totals = host.newest_totals(link) or ()
+        if link.bus in PARAVIRTUAL_BUSES or len(totals) <= FRAME:
             continue
-        damaged, errors = totals[CRC] + totals[FRAME], totals[LINK_COUNTERS.index("rx_errors")]
-        if not damaged or 2 * damaged < errors:
+        if newest_link_rates(host, link) is None or not _are_mostly_damaged(totals):
             continue
-        rate = host.link_rate(link, lambda one: one.rx_errors) or 0.0
-        if rate < 0.1:
+        rate = host.known_link_rate(link, attrgetter("rx_errors"))
+        if rate < MIN_DAMAGED_PER_SECOND:
             continue
+        source = f"ip -s -s link show {link.name}"
         yield link_finding(
             "warning",
             host,
@@ -182,66 +230,79 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
             "receives damaged frames (CRC, frame errors)",
             evidence=(
                 Evidence("receive errors", f"{units.per_second(rate)} now", "RTM_GETSTATS"),
-                Evidence("CRC errors", units.count(totals[CRC]), f"ip -s -s link show {link.name}"),
-                Evidence("frame errors", units.count(totals[FRAME]), f"ip -s -s link show {link.name}"),
+                Evidence("CRC errors", units.count(totals[CRC]), source),
+                Evidence("frame errors", units.count(totals[FRAME]), source),
             ),
-            why="Each one is a lost packet. Causes: cable, transceiver, dirty fibre, or a duplex mismatch.",
-            fixes=(
-                Fix(
-                    "switch",
-                    "Replace cable and transceiver, clean the fibre",
-                    (),
-                    note="Check the error counters of the switch port.",
-                ),
-            ),
+            why="Each one is a lost packet. Causes: cable, transceiver, dirty fibre, or a duplex "
+            "mismatch.",
+            fixes=(REPLACE_CABLE_FIX,),
         )
 
 
+REPLACE_CABLE_FIX = Fix(
+    "switch",
+    "Replace cable and transceiver, clean the fibre",
+    (),
+    note="Check the error counters of the switch port.",
+)
+
+
+def _are_mostly_damaged(totals: Sequence[int]) -> bool:
+    """At least half of the receive errors are frames that were damaged on the way."""
+    damaged = totals[CRC] + totals[FRAME]
+    return damaged > 0 and 2 * damaged >= totals[ERRORS]
+
+
 @host_rule(
-    "link and path", "info", yields_to=("receive_ring_overflows", "frames_arrive_damaged"), uses=("counters.links",)
+    "info",
+    yields_to=("receive_ring_overflows", "frames_arrive_damaged"),
+    uses=("counters.links",),
 )
 def drops_are_no_loss(host: HostFacts) -> Outcomes:
     """Many received frames are counted as dropped, although no ring and no queue overflowed.
 
-    nictop reads rx_dropped: 2 % of the packets or more over the window, at least 10 000 packets, and neither missed
-    errors nor FIFO errors nor backlog drops. Such frames have no receiver on this host: unknown protocols, VLANs that
-    are not configured here, spanning tree.
+    nictop reads rx_dropped: 2 % of the packets or more over the window, at least 10 000 packets,
+    and neither missed errors nor FIFO errors nor backlog drops. Such frames have no receiver on
+    this host: unknown protocols, VLANs that are not configured here, spanning tree.
 
     Sources: netdata net.conf; rezolus, rx_dropped.
     """
     if _backlog_has_dropped(host):
         return
     for link in used_links(host):
-        rates = newest_link_rates(host, link)
-        if rates is None or not rates.rx_dropped or link_driver(link) in PARAVIRTUAL_DRIVERS:
+        if not _only_drops(host, link):
             continue
-        received = host.link_rate(link, lambda rates: rates.rx_packets) or 0.0
-        dropped = host.link_rate(link, lambda rates: rates.rx_dropped) or 0.0
-        if received * host.elapsed < MIN_WINDOW_PACKETS or dropped < MIN_UNKNOWN_PROTOCOL_SHARE * received:
+        received = host.known_link_rate(link, attrgetter("rx_packets"))
+        dropped = host.known_link_rate(link, attrgetter("rx_dropped"))
+        if received * host.elapsed < MIN_WINDOW_PACKETS:
             continue
-        if rates.rx_missed or not _has_no_overflows(host, link):
+        if dropped < MIN_UNKNOWN_PROTOCOL_SHARE * received:
             continue
+        share = f"{units.per_second(dropped)} of {units.packets_per_second(received)}"
+        capture = command("tcpdump", "-eni", link.name, "-c", "100", *NEITHER_IP_NOR_ARP)
         yield link_finding(
             "info",
             host,
             link,
             "rx drops: probably unwanted frames, not packet loss",
             evidence=(
-                Evidence(
-                    "dropped", f"{units.per_second(dropped)} of {units.packets_per_second(received)}", "RTM_GETSTATS"
-                ),
+                Evidence("dropped", share, "RTM_GETSTATS"),
                 Evidence("missed, FIFO errors", "none", f"ip -s -s link show {link.name}"),
             ),
-            why="The kernel counts frames of unknown protocols and VLANs as dropped. Packets for this host are not "
-            "affected.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Capture such frames",
-                    (command("tcpdump", "-eni", link.name, "-c", "100", *NEITHER_IP_NOR_ARP),),
-                ),
-            ),
+            why="The kernel counts frames of unknown protocols and VLANs as dropped. Packets for "
+            "this host are not affected.",
+            fixes=(Fix("here", "Capture such frames", (capture,)),),
         )
+
+
+def _only_drops(host: HostFacts, link: Link) -> bool:
+    """It counts frames as dropped now, and no other loss; not a paravirtual NIC."""
+    rates = newest_link_rates(host, link)
+    if rates is None or not rates.rx_dropped or rates.rx_missed:
+        return False
+    if link_driver(link) in PARAVIRTUAL_DRIVERS:
+        return False
+    return _has_no_overflows(host, link)
 
 
 def _backlog_has_dropped(host: HostFacts) -> bool:
@@ -254,24 +315,28 @@ def _backlog_has_dropped(host: HostFacts) -> bool:
 
 def _has_no_overflows(host: HostFacts, link: Link) -> bool:
     """Its counters are known, and no ring has overflowed since it was created."""
-    counters = host.snapshot.counters
-    totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
-    return len(totals) > MISSED and not totals[MISSED] and not totals[FIFO]
+    totals = host.newest_totals(link) or ()
+    if len(totals) <= MISSED:
+        return False
+    return not totals[MISSED] and not totals[FIFO]
 
 
-@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"))
+@host_rule(
+    "info",
+    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names"),
+)
 def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """Pause frames of Ethernet flow control stop the link repeatedly.
 
-    nictop reads the driver counters of pause frames while the link is watched: ten per second or more over the window,
-    in either direction. Received pause frames mean that the other end cannot keep up, sent ones that this host cannot.
+    nictop reads the driver counters of pause frames while the link is watched: ten per second or
+    more over the window, in either direction. Received pause frames mean that the other end cannot
+    keep up, sent ones that this host cannot.
 
-    Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers; Mellanox, "Flow Control and QoS
-    configuration for RoCE fabrics".
+    Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers; Mellanox, "Flow
+    Control and QoS configuration for RoCE fabrics".
     """
-    counters = host.snapshot.counters
     for link in used_links(host):
-        if counters is None or link.ifindex not in counters.driver or link.bus in PARAVIRTUAL_BUSES:
+        if link.bus in PARAVIRTUAL_BUSES or not _has_watched_counters(host, link):
             continue
         received, sent = host.driver_losses(link, "paused"), host.driver_losses(link, "pausing")
         received_rate, sent_rate = _rate_of(received), _rate_of(sent)
@@ -283,13 +348,15 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         evidence = []
         for counter in (received, sent):
             if counter is not None and counter.rate:
-                evidence.append(Evidence(counter.name, units.per_second(counter.rate), f"ethtool -S {link.name}"))
+                rate = units.per_second(counter.rate)
+                evidence.append(Evidence(counter.name, rate, f"ethtool -S {link.name}"))
         fixes: tuple[Fix, ...] = ()
         pause = link.ethtool.pause
         if pause is not None:
             value = f"receive {on_off(pause.rx)}, transmit {on_off(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
-            fixes = ethtool_fixes(host, link, ["-A", "autoneg", "off", "rx", "off", "tx", "off"], note=LOSSLESS_NOTE)
+            off = ["-A", "autoneg", "off", "rx", "off", "tx", "off"]
+            fixes = ethtool_fixes(host, link, off, note=LOSSLESS_NOTE)
         yield link_finding(
             "info",
             host,
@@ -302,5 +369,13 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         )
 
 
+def _has_watched_counters(host: HostFacts, link: Link) -> bool:
+    """Those of its driver are read every second."""
+    counters = host.snapshot.counters
+    return counters is not None and link.ifindex in counters.driver
+
+
 def _rate_of(counter: DriverCounter | None) -> float:
-    return counter.rate or 0.0 if counter is not None else 0.0
+    if counter is None:
+        return 0.0
+    return counter.rate or 0.0

@@ -1,25 +1,35 @@
-"""NICs that their driver resets: counters of the driver, its messages, and what happened while the host was watched.
+"""NICs that their driver resets: counters of the driver, its messages, and what happened while the
+host was watched.
 
-Reads nothing. A mean since boot hides what happens now: the last hour of the kernel log, and the time watched, decide
-first.
+Reads nothing. A mean since boot hides what happens now: the last hour of the kernel log, and the
+time watched, decide first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.host import DriverCounter, HostFacts, link_driver
-from nictop.rules.kernel_messages import HOUR_SECONDS, LOG, Messages, link_messages, message_evidence
+from nictop.rules.kernel_messages import (
+    HOUR_SECONDS,
+    LOG,
+    RECENT_SECONDS,
+    Messages,
+    link_messages,
+    message_evidence,
+)
 from nictop.rules.link.transmit_hang import starved_evidence, starved_fixes
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import CLOUD_DRIVERS, link_finding, used_links
 
 MIN_RESETS_PER_HOUR = 3
-"""Logged in the last hour, or counted in the time watched: single resets are normal when a cloud moves an instance."""
+"""Logged in the last hour, or counted in the time watched: single resets are normal when a cloud
+moves an instance."""
 MIN_RESETS_PER_DAY = 3
 """Mean since boot, and logged in 24 hours."""
 MIN_MISSED_COMPLETIONS = 3
@@ -27,7 +37,13 @@ MIN_MISSED_COMPLETIONS = 3
 MIN_RESETS = 10
 """Since the driver was loaded: worth knowing, whenever they were."""
 HIGH_STEAL_SHARE = 0.05
-SOURCES = ("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters", "messages")
+SOURCES = (
+    "counters.driver",
+    "ethtool.driver",
+    "ethtool.driver_counter_names",
+    "ethtool.driver_counters",
+    "messages",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,31 +61,41 @@ class Resets:
     @property
     def total(self) -> int:
         """Of the highest counter: a reset is counted by its reason and as a shutdown."""
-        return max((one.total for one in self.counters), default=0)
+        return max((counter.total for counter in self.counters), default=0)
 
     @property
     def is_rising(self) -> bool:
-        return any(one.rate for one in self.counters)
+        return any(counter.rate for counter in self.counters)
+
+    def logged_within(self, seconds: float = RECENT_SECONDS) -> int:
+        """Number of resets that were logged."""
+        if self.logged is None:
+            return 0
+        return self.logged.count(seconds).number
 
 
 @host_rule(
-    "link and path", "warning", yields_to=("transmit_queue_timed_out", "driver_has_detached_the_nic"), uses=SOURCES
+    "warning",
+    yields_to=("transmit_queue_timed_out", "driver_has_detached_the_nic"),
+    uses=SOURCES,
 )
 def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
     """The driver resets the NIC repeatedly: each time all queued packets are lost.
 
-    nictop reads the counters of resets and transmit timeouts of the driver: ena (wd_expired, tx_timeout, reset_fail,
-    interface_down), gve (reset_cnt, tx_timeouts), mlx5 (tx_recover, rx_recover), ice, i40e, e1000, e1000e, igb, igc,
-    ixgbe, ixgbevf, vmxnet3, virtio_net (tx timeouts); and the messages of the driver about resets. Warning: they rise
-    while the link is watched, three or more in the last hour, or three or more a day on average. Info: ten or more
+    nictop reads the counters of resets and transmit timeouts of the driver: ena (wd_expired,
+    tx_timeout, reset_fail, interface_down), gve (reset_cnt, tx_timeouts), mlx5 (tx_recover,
+    rx_recover), ice, i40e, e1000, e1000e, igb, igc, ixgbe, ixgbevf, vmxnet3, virtio_net (tx
+    timeouts); and the messages of the driver about resets. Warning: they rise while the link is
+    watched, three or more in the last hour, or three or more a day on average. Info: ten or more
     since boot.
 
-    If a CPU was stuck at that time, or the hypervisor takes much CPU time, that is the cause: the driver then did not
-    get to run in time.
+    If a CPU was stuck at that time, or the hypervisor takes much CPU time, that is the cause: the
+    driver then did not get to run in time.
 
     Not reported: a stalled transmit queue, which has a rule of its own.
 
-    Sources: the drivers' ethtool source files; amzn/amzn-drivers#134, #147, #163, #220, #285 and #336.
+    Sources: the drivers' ethtool source files; amzn/amzn-drivers#134, #147, #163, #220, #285 and
+    #336.
     """
     for link in used_links(host):
         resets = _resets(host, link)
@@ -77,18 +103,16 @@ def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
         if resets is None or severity is None:
             continue
         starved = _starved_evidence(host, resets)
-        log = message_evidence(resets.logged) if resets.logged is not None else ()
+        evidence = [_evidence(link, counter) for counter in resets.counters]
+        if resets.logged is not None:
+            evidence += message_evidence(resets.logged)
+        evidence += _missed_evidence(resets.missed)
         yield link_finding(
             severity,
             host,
             link,
             _title(resets),
-            evidence=(
-                *(_evidence(link, one) for one in resets.counters),
-                *log,
-                *_missed_evidence(resets.missed),
-                *starved,
-            ),
+            evidence=(*evidence, *starved),
             why=_why(link, starved),
             fixes=_fixes(host, link, starved),
         )
@@ -96,29 +120,35 @@ def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
 
 def _missed_evidence(missed: Messages | None) -> tuple[Evidence, ...]:
     """Completions that the driver did not process in time, ena."""
-    return (Evidence("missed completions", f"{missed.count()} logged: {missed.newest.text}", LOG),) if missed else ()
+    if missed is None:
+        return ()
+    text = f"{missed.count()} logged: {missed.newest.text}"
+    return (Evidence("missed completions", text, LOG),)
 
 
 def _resets(host: HostFacts, link: Link) -> Resets | None:
     """None: nothing was counted or logged."""
-    counters = (host.driver_losses(link, "resets"), host.driver_losses(link, "downs"))
-    counted = tuple(one for one in counters if one is not None and one.total)
+    counted = []
+    for counter in (host.driver_losses(link, "resets"), host.driver_losses(link, "downs")):
+        if counter is not None and counter.total:
+            counted.append(counter)
     logged = link_messages(host, link, "reset")
     missed = link_messages(host, link, "completions_missed")
     if not counted and logged is None and missed is None:
         return None
     history = host.snapshot.histories.get(link.device or "")
-    return Resets(counted, logged, missed, history.new_resets if history is not None else 0)
+    watched = 0 if history is None else history.new_resets
+    return Resets(tuple(counted), logged, missed, watched)
 
 
 def _severity(host: HostFacts, link: Link, resets: Resets) -> Severity | None:
-    logged = resets.logged
-    in_hour = logged.count(HOUR_SECONDS).number if logged is not None else 0
-    in_day = logged.count().number if logged is not None else 0
-    if resets.is_rising or max(in_hour, resets.watched) >= MIN_RESETS_PER_HOUR or in_day >= MIN_RESETS_PER_DAY:
+    if resets.is_rising or resets.logged_within() >= MIN_RESETS_PER_DAY:
+        return "warning"
+    if max(resets.logged_within(HOUR_SECONDS), resets.watched) >= MIN_RESETS_PER_HOUR:
         return "warning"
     hours = max(1.0, (host.inventory.time - (link.created or 0.0)) / HOUR_SECONDS)
-    if resets.total >= MIN_RESETS_PER_DAY and resets.total * 24 >= MIN_RESETS_PER_DAY * hours:
+    is_frequent = resets.total * 24 >= MIN_RESETS_PER_DAY * hours
+    if is_frequent and resets.total >= MIN_RESETS_PER_DAY:
         return "warning" if resets.total >= hours else "info"
     if resets.missed is not None and resets.missed.count().number >= MIN_MISSED_COMPLETIONS:
         return "warning"
@@ -127,28 +157,41 @@ def _severity(host: HostFacts, link: Link, resets: Resets) -> Severity | None:
 
 def _title(resets: Resets) -> str:
     """By the counters, or by the log if that shows more."""
-    logged = resets.logged.count() if resets.logged is not None else None
-    if logged is not None and logged.number > resets.total:
-        return f"reset {logged} times in 24 h by its driver"
+    if resets.logged is not None and resets.logged_within() > resets.total:
+        return f"reset {resets.logged.count()} times in 24 h by its driver"
     return f"reset {resets.total} times by its driver since that was loaded"
 
 
 def _starved_evidence(host: HostFacts, resets: Resets) -> tuple[Evidence, ...]:
     """A CPU that was stuck near the resets, or CPU time that the hypervisor takes."""
-    found = list(starved_evidence(host, resets.logged)) if resets.logged is not None else []
-    steal = host.mean(lambda rates: max((one.steal for one in rates.cpus.values()), default=None))
+    found: list[Evidence] = []
+    if resets.logged is not None:
+        found += starved_evidence(host, resets.logged)
+    steal = host.mean(_highest_steal)
     if steal is not None and steal >= HIGH_STEAL_SHARE:
         found.append(Evidence("CPU steal", f"{units.percentage(steal)} of a CPU", "/proc/stat"))
     return tuple(found)
 
 
+def _highest_steal(rates: Rates) -> float | None:
+    """Of one CPU; None: not known."""
+    return max((shares.steal for shares in rates.cpus.values()), default=None)
+
+
 def _why(link: Link, starved: tuple[Evidence, ...]) -> str:
-    effect = "Packets in its queues are lost each time, and nothing is sent or received for some seconds."
+    effect = (
+        "Packets in its queues are lost each time, and nothing is sent or received for some "
+        "seconds."
+    )
     if starved:
-        return f"{effect} Likely cause: CPUs that did not run, so that the driver missed its deadlines; not the NIC."
+        return (
+            f"{effect} Likely cause: CPUs that did not run, so that the driver missed its "
+            f"deadlines; not the NIC."
+        )
     if link_driver(link) in CLOUD_DRIVERS:
         return (
-            f"{effect} Causes, most likely first: CPUs of this instance that do not run for seconds (memory or disk "
+            f"{effect} Causes, most likely first: CPUs of this instance that do not run for "
+            f"seconds (memory or disk "
             "pressure, steal, a flooded serial console), the driver, the machine of the cloud."
         )
     return f"{effect} Causes: the driver, the firmware, or CPUs that do not run for seconds."
@@ -157,10 +200,15 @@ def _why(link: Link, starved: tuple[Evidence, ...]) -> str:
 def _fixes(host: HostFacts, link: Link, starved: tuple[Evidence, ...]) -> tuple[Fix, ...]:
     driver = link_driver(link)
     log = Fix(
-        "here", "Show related kernel messages", (joined("|", command("dmesg", "-T"), command("grep", "-F", link.name)),)
+        "here",
+        "Show related kernel messages",
+        (joined("|", command("dmesg", "-T"), command("grep", "-F", link.name)),),
     )
     if driver in CLOUD_DRIVERS:
-        note = "If it continues although the CPUs have time: stop and start the instance, which moves it."
+        note = (
+            "If it continues although the CPUs have time: stop and start the instance, which "
+            "moves it."
+        )
         update = Fix("cloud", "Update kernel and driver", (), note=note)
         return (*starved_fixes(host), log, update)
     where = f"Driver: {driver or 'unknown'}."
@@ -170,4 +218,6 @@ def _fixes(host: HostFacts, link: Link, starved: tuple[Evidence, ...]) -> tuple[
 
 def _evidence(link: Link, counter: DriverCounter) -> Evidence:
     now = f", {units.per_second(counter.rate)}" if counter.rate else ""
-    return Evidence(counter.name, f"{units.count(counter.total)} in total{now}", f"ethtool -S {link.name}")
+    return Evidence(
+        counter.name, f"{units.count(counter.total)} in total{now}", f"ethtool -S {link.name}"
+    )

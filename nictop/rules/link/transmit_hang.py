@@ -1,6 +1,7 @@
 """Transmit queues that stall: the kernel's watchdog and the drivers' own detection.
 
-Reads nothing; kernel messages with the meaning transmit_stalled. Kernel net/sched/sch_generic.c (dev_watchdog).
+Reads nothing; kernel messages with the meaning transmit_stalled. Kernel net/sched/sch_generic.c
+(dev_watchdog).
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from nictop.rules.kernel_messages import (
     message_evidence,
     related_evidence,
 )
-from nictop.rules.paravirtual.virtio import change_model_fixes, is_emulated
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, link_finding
+from nictop.rules.virtio.virtio_net import change_model_fixes, is_emulated
 
 WATCHDOG = "NETDEV WATCHDOG"
 SEGMENTATION = ("tso", "gso", "gro")
@@ -37,29 +38,33 @@ I82572 = (0x107D, 0x107E, 0x107F, 0x10B9)
 I82573 = (0x108B, 0x108C, 0x109A)
 I82574_AND_82583 = (0x10D3, 0x10F6, 0x150C)
 E1000E_CARDS = (*I82571, *I82572, *I82573, *I82574_AND_82583)
-"""Device ids (e1000e/hw.h) of NICs that are no part of a chipset. The driver itself turns ASPM off for them where the
-kernel lets it (82571.c, FLAG2_DISABLE_ASPM_L1)."""
+"""Device ids (e1000e/hw.h) of NICs that are no part of a chipset. The driver itself turns ASPM off
+for them where the kernel lets it (82571.c, FLAG2_DISABLE_ASPM_L1)."""
 
 Causes = tuple[str, tuple[Fix, ...]]
 """Why it stalls, most likely first; what helps, best first."""
 
 
-@host_rule("link and path", "critical", yields_to=("driver_has_detached_the_nic",), uses=("messages",))
+@host_rule("critical", yields_to=("driver_has_detached_the_nic",), uses=("messages",))
 def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
-    """A transmit queue of a NIC stalled: the kernel's watchdog (NETDEV WATCHDOG) or the driver noticed it.
+    """A transmit queue of a NIC stalled: the kernel's watchdog (NETDEV WATCHDOG) or the driver
+    noticed it.
 
-    nictop reads the messages of the watchdog ("transmit queue N timed out") and of drivers ("Detected Hardware Unit
-    Hang", "Detected Tx Unit Hang", "TX timeout") of the last 24 hours, and finds their NIC by its PCI address, else by
-    the name that it had then. Critical when the last one is younger than 15 minutes, else warning. The driver resets
-    the NIC each time. The cable is not the cause: the NIC does not finish what the driver gave it.
+    nictop reads the messages of the watchdog ("transmit queue N timed out") and of drivers
+    ("Detected Hardware Unit Hang", "Detected Tx Unit Hang", "TX timeout") of the last 24 hours, and
+    finds their NIC by its PCI address, else by the name that it had then. Critical when the last
+    one is younger than 15 minutes, else warning. The driver resets the NIC each time. The cable is
+    not the cause: the NIC does not finish what the driver gave it.
 
-    The first fix is that of public reports with this driver: segmentation offloads off for e1000e on Intel chipsets;
-    EEE, then ASPM off for igc.
+    The first fix is that of public reports with this driver: segmentation offloads off for e1000e
+    on Intel chipsets; EEE, then ASPM off for igc.
 
-    Not reported when the netdev was created after the last message: the driver has been loaded again since.
+    Not reported when the netdev was created after the last message: the driver has been loaded
+    again since.
 
-    Sources: kernel net/sched/sch_generic.c; intel/e1000e/netdev.c (e1000_print_hw_hang), intel/igc/igc_main.c
-    (igc_clean_tx_irq); Proxmox forum and bisko.tech.blog (e1000e), vyos/vyos-build#366 (igc).
+    Sources: kernel net/sched/sch_generic.c; intel/e1000e/netdev.c (e1000_print_hw_hang),
+    intel/igc/igc_main.c (igc_clean_tx_irq); Proxmox forum and bisko.tech.blog (e1000e),
+    vyos/vyos-build#366 (igc).
     """
     for link, messages in links_with_messages(host, "transmit_stalled"):
         why, fixes = _causes(host, link, messages)
@@ -74,7 +79,8 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
                 *_settings_evidence(host, link),
                 *starved_evidence(host, messages),
             ),
-            why=f"Nothing is sent while the queue is stalled, and the reset drops queued packets. {why}",
+            why=f"Nothing is sent while the queue is stalled, and the reset drops queued packets. "
+            f"{why}",
             fixes=fixes,
         )
 
@@ -94,7 +100,7 @@ def _settings_evidence(host: HostFacts, link: Link) -> tuple[Evidence, ...]:
         shown = ", ".join(f"{name} {states[name]}" for name in SEGMENTATION if name in states)
         return (Evidence("offloads", shown, f"ethtool -k {link.name}"),) if shown else ()
     if driver == "igc":
-        return (*eee_evidence(link), *aspm_evidence(host.functions.get(link.pci_address or "")))
+        return (*eee_evidence(link), *aspm_evidence(host.function_of(link)))
     return ()
 
 
@@ -112,14 +118,17 @@ def starved_evidence(host: HostFacts, messages: Messages) -> tuple[Evidence, ...
     return ()
 
 
-# ---------------------------------------------------------------------------------------------- causes by driver
+# --------------------------------------------------------------------------------- causes by driver
 
 
 def _causes(host: HostFacts, link: Link, messages: Messages) -> Causes:
     if starved_evidence(host, messages):
         return _starved(host, link)
     if is_emulated(host, link):
-        why = "The NIC is emulated by the hypervisor, register by register, and its emulation is what hangs."
+        why = (
+            "The NIC is emulated by the hypervisor, register by register, and its emulation is "
+            "what hangs."
+        )
         return why, (*change_model_fixes(host, link), _log_fix())
     if link.bus == "usb":
         return _usb()
@@ -142,41 +151,69 @@ def starved_fixes(host: HostFacts) -> tuple[Fix, ...]:
             "here",
             "Find what blocks the CPUs: memory and I/O pressure, steal",
             show,
-            note="Column st of vmstat: time that the hypervisor took. Swap, and writeback to a slow disk, block "
+            note="Column st of vmstat: time that the hypervisor took. Swap, and writeback to a "
+            "slow disk, block "
             "for minutes.",
         )
     ]
-    line = host.inventory.settings.command_line or ""
-    if any(word.startswith("console=tty") and "S" in word for word in line.split()):
-        note = "Each character on the serial console is an exit to the hypervisor: a flood of messages stops a CPU."
-        fixes.append(Fix("here", "Remove the serial console from the kernel command line", (), True, note=note))
+    if any(map(_is_serial_console, host.kernel_parameters)):
+        note = (
+            "Each character on the serial console is an exit to the hypervisor: a flood of "
+            "messages stops a CPU."
+        )
+        fixes.append(
+            Fix(
+                "here",
+                "Remove the serial console from the kernel command line",
+                (),
+                True,
+                note=note,
+            )
+        )
     return tuple(fixes)
 
 
 def _log_fix() -> Fix:
-    show = joined("|", command("dmesg", "-T"), command("grep", "-iE", "watchdog|timeout|hang|reset"))
+    show = joined(
+        "|", command("dmesg", "-T"), command("grep", "-iE", "watchdog|timeout|hang|reset")
+    )
     return Fix("here", "Show related kernel messages", (show,))
 
 
 def _driver_fixes(link: Link) -> tuple[Fix, ...]:
-    return (Fix("firmware", "Update firmware and driver", (), note=f"Driver: {link_driver(link) or 'unknown'}."),)
+    return (
+        Fix(
+            "firmware",
+            "Update firmware and driver",
+            (),
+            note=f"Driver: {link_driver(link) or 'unknown'}.",
+        ),
+    )
 
 
 def _e1000e(host: HostFacts, link: Link) -> Causes:
-    """Reports of NICs in Intel's chipsets (I217 to I219): gone with segmentation offloads off. Of cards: ASPM off."""
-    function = host.functions.get(link.pci_address or "")
+    """Reports of NICs in Intel's chipsets (I217 to I219): gone with segmentation offloads off. Of
+    cards: ASPM off."""
+    function = host.function_of(link)
     aspm, offloads = aspm_fixes(link, function), _without_segmentation(host, link)
     rest = (_log_fix(), *_driver_fixes(link))
     if function is not None and function.device_id in E1000E_CARDS:
-        why = "Likely causes, in this order: power saving of the PCIe link (ASPM), segmentation offloads, the driver."
+        why = (
+            "Likely causes, in this order: power saving of the PCIe link (ASPM), segmentation "
+            "offloads, the driver."
+        )
         return why, (*aspm, *offloads, *rest)
     if not offloads:
         why = (
-            "Segmentation offloads are off already, which is the usual cure. Other causes: power saving of the PCIe "
+            "Segmentation offloads are off already, which is the usual cure. Other causes: power "
+            "saving of the PCIe "
             "link, the driver."
         )
         return why, (*aspm, *rest)
-    why = "Likely causes, in this order: segmentation offloads of this NIC, power saving of the PCIe link, the driver."
+    why = (
+        "Likely causes, in this order: segmentation offloads of this NIC, power saving of the "
+        "PCIe link, the driver."
+    )
     return why, (*offloads, *aspm, *rest)
 
 
@@ -190,9 +227,10 @@ def _without_segmentation(host: HostFacts, link: Link) -> tuple[Fix, ...]:
 
 
 def _igc(host: HostFacts, link: Link) -> Causes:
-    function = host.functions.get(link.pci_address or "")
+    function = host.function_of(link)
     why = (
-        "Likely causes, in this order: Energy Efficient Ethernet, power saving of the PCIe link (ASPM), firmware (NVM)."
+        "Likely causes, in this order: Energy Efficient Ethernet, power saving of the PCIe link "
+        "(ASPM), firmware (NVM)."
     )
     fixes = (*eee_fixes(host, link), *aspm_fixes(link, function), _log_fix(), *_driver_fixes(link))
     return why, fixes
@@ -200,7 +238,10 @@ def _igc(host: HostFacts, link: Link) -> Causes:
 
 def _usb() -> Causes:
     why = "Likely causes: power saving of the USB port, the cable or hub of a USB NIC, its driver."
-    note = "Kernel parameter, after a reboot: USB devices then no longer sleep. Also try another port, without a hub."
+    note = (
+        "Kernel parameter, after a reboot: USB devices then no longer sleep. Also try another "
+        "port, without a hub."
+    )
     now = Fix(
         "here",
         "Turn off USB power saving (autosuspend) for new devices",
@@ -209,12 +250,17 @@ def _usb() -> Causes:
         undo=(echo(2, "/sys/module/usbcore/parameters/autosuspend"),),
         note="Then unplug the NIC and plug it in again.",
     )
-    always = Fix("here", "Add usbcore.autosuspend=-1 to the kernel command line", (), True, note=note)
+    always = Fix(
+        "here", "Add usbcore.autosuspend=-1 to the kernel command line", (), True, note=note
+    )
     return why, (now, always, _log_fix())
 
 
 def _virtio(host: HostFacts, link: Link) -> Causes:
-    why = "The hypervisor does not process the queue (vhost, QEMU), or the CPUs of this guest do not run."
+    why = (
+        "The hypervisor does not process the queue (vhost, QEMU), or the CPUs of this guest do "
+        "not run."
+    )
     again = tuple(command("ip", "link", "set", "dev", link.name, state) for state in ("down", "up"))
     note = "Interrupts its connections. Helps only until the hypervisor stops again."
     toggle = Fix("here", "Set the link down and up", again, None, note=note)
@@ -223,7 +269,7 @@ def _virtio(host: HostFacts, link: Link) -> Causes:
 
 def _realtek(host: HostFacts, link: Link) -> Causes:
     why = "Likely causes: power saving of the PCIe link (ASPM), the driver."
-    function = host.functions.get(link.pci_address or "")
+    function = host.function_of(link)
     return why, (*_tuned_fix(host), *aspm_fixes(link, function), _log_fix(), *_driver_fixes(link))
 
 
@@ -231,15 +277,27 @@ def _tuned_fix(host: HostFacts) -> tuple[Fix, ...]:
     """The daemon tuned may have turned power saving on."""
     if host.inventory.services.tuned is None:
         return ()
-    note = "powersave, balanced-battery and laptop profiles let NICs sleep: tuned-adm profile throughput-performance."
-    return (Fix("here", "Check the profile of tuned", (command("tuned-adm", "active"),), note=note),)
+    note = (
+        "powersave, balanced-battery and laptop profiles let NICs sleep: tuned-adm profile "
+        "throughput-performance."
+    )
+    return (
+        Fix("here", "Check the profile of tuned", (command("tuned-adm", "active"),), note=note),
+    )
 
 
 def _by_place(host: HostFacts, link: Link) -> Causes:
     """Other drivers: in a guest the other end of a virtual NIC is the hypervisor."""
     if not host.is_guest:
-        return "Causes: the driver, the firmware, or power saving of the PCIe link.", (_log_fix(), *_driver_fixes(link))
-    if link.bus in PARAVIRTUAL_BUSES or link_driver(link) in ("vmxnet3", "hv_netvsc", *CLOUD_DRIVERS):
+        return "Causes: the driver, the firmware, or power saving of the PCIe link.", (
+            _log_fix(),
+            *_driver_fixes(link),
+        )
+    if link.bus in PARAVIRTUAL_BUSES or link_driver(link) in (
+        "vmxnet3",
+        "hv_netvsc",
+        *CLOUD_DRIVERS,
+    ):
         why = "The hypervisor does not process the queue, or the CPUs of this guest do not run."
         return why, (_log_fix(), *_backend_fixes(host))
     why = "Causes: the driver, the firmware, or a hypervisor that does not process the queue."
@@ -249,8 +307,14 @@ def _by_place(host: HostFacts, link: Link) -> Causes:
 def _backend_fixes(host: HostFacts) -> tuple[Fix, ...]:
     if "cloud" in hypervisor_places(host.inventory.platform):
         note = "Stop and start the instance: a reboot leaves it on the same machine."
-        return (*starved_fixes(host), Fix("cloud", "Move the instance to another machine", (), note=note))
-    note = "Hung vhost or QEMU threads, no free memory on the hypervisor, or resets of the physical NIC."
+        return (
+            *starved_fixes(host),
+            Fix("cloud", "Move the instance to another machine", (), note=note),
+        )
+    note = (
+        "Hung vhost or QEMU threads, no free memory on the hypervisor, or resets of the "
+        "physical NIC."
+    )
     return (Fix("hypervisor", "Check the backend of the NIC", (), note=note),)
 
 
@@ -262,3 +326,8 @@ CAUSES: Final[dict[str, Callable[[HostFacts, Link], Causes]]] = {
     "r8125": _realtek,
     "r8168": _realtek,
 }
+
+
+def _is_serial_console(parameter: str) -> bool:
+    """``console=ttyS0``"""
+    return parameter.startswith("console=tty") and "S" in parameter

@@ -1,7 +1,8 @@
-"""Links whose txqueuelen is 0, although their queueing discipline or driver takes the size of a queue from it.
+"""Links whose txqueuelen is 0, although their queueing discipline or driver takes the size of a
+queue from it.
 
-Kernel: drivers/net/tun.c and tap.c (tx_ring), net/sched/sch_generic.c (pfifo_fast_change_tx_queue_len), sch_fifo.c
-(default queue of a class), ip-link(8) txqueuelen.
+Kernel: drivers/net/tun.c and tap.c (tx_ring), net/sched/sch_generic.c
+(pfifo_fast_change_tx_queue_len), sch_fifo.c (default queue of a class), ip-link(8) txqueuelen.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ DEFAULT_LENGTH = 1000
 """DEFAULT_TX_QUEUE_LEN of the kernel, in packets."""
 
 
-@host_rule("link and path", "critical")
+@host_rule("critical")
 def transmit_queue_has_no_length(host: HostFacts) -> Outcomes:
-    """The transmit queue length (txqueuelen) of a link is 0, and a queue on it takes its size from it.
+    """The transmit queue length (txqueuelen) of a link is 0, and a queue on it takes its size from
+    it.
 
-    Critical: tap and macvtap links. They queue packets in a ring of that size until the virtual machine or program
-    reads them, and drop every packet. Warning: the queueing discipline pfifo_fast, which then drops packets when the
-    NIC cannot take them at once, and htb, whose classes get queues without room if they are created meanwhile.
+    Critical: tap and macvtap links. They queue packets in a ring of that size until the virtual
+    machine or program reads them, and drop every packet. Warning: the queueing discipline
+    pfifo_fast, which then drops packets when the NIC cannot take them at once, and htb, whose
+    classes get queues without room if they are created meanwhile.
 
-    Not reported: links that are down, other queueing disciplines, which do not use it (fq_codel, fq, noqueue), and
-    pfifo_fast below mq.
+    Not reported: links that are down, other queueing disciplines, which do not use it (fq_codel,
+    fq, noqueue), and pfifo_fast below mq.
 
     Sources: kernel drivers/net/tun.c, net/sched/sch_generic.c, sch_fifo.c; ip-link(8) txqueuelen.
     """
@@ -45,7 +48,11 @@ def transmit_queue_has_no_length(host: HostFacts) -> Outcomes:
             title,
             evidence=(
                 Evidence("txqueuelen", "0", str(command("ip", "link", "show", "dev", link.name))),
-                Evidence("root qdisc", link.qdisc or "unknown", str(command("tc", "qdisc", "show", "dev", link.name))),
+                Evidence(
+                    "root qdisc",
+                    link.qdisc or "unknown",
+                    str(command("tc", "qdisc", "show", "dev", link.name)),
+                ),
             ),
             why=why,
             fixes=_fixes(link),
@@ -58,13 +65,15 @@ def _effect(link: Link) -> tuple[Severity, str, str] | None:
         return (
             "critical",
             "txqueuelen 0: drops every packet that it should send",
-            "No packet reaches the virtual machine or program behind this link; packets from it pass.",
+            "No packet reaches the virtual machine or program behind this link; packets from it "
+            "pass.",
         )
     if link.qdisc == "pfifo_fast":
         return (
             "warning",
             "txqueuelen 0: pfifo_fast cannot queue packets",
-            "Packets are dropped whenever the NIC is busy, which limits TCP far below the link speed.",
+            "Packets are dropped whenever the NIC is busy, which limits TCP far below the link "
+            "speed.",
         )
     if link.qdisc == "htb":
         return (
@@ -76,7 +85,9 @@ def _effect(link: Link) -> tuple[Severity, str, str] | None:
 
 
 def _fixes(link: Link) -> tuple[Fix, ...]:
-    length, none = with_undo(("ip", "link", "set", "dev", link.name, "txqueuelen"), str(DEFAULT_LENGTH), "0")
+    length, none = with_undo(
+        ("ip", "link", "set", "dev", link.name, "txqueuelen"), str(DEFAULT_LENGTH), "0"
+    )
     note = "Existing classes keep their queues: create them again." if link.qdisc == "htb" else ""
     if link.kind in TAP_KINDS:
         note = "If it is 0 again after a restart, look for txqueuelen in what creates the link."

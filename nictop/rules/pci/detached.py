@@ -6,11 +6,10 @@ Reads nothing; kernel messages with the meaning device_gone, and what the kernel
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pci_name
-from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import echo
@@ -19,55 +18,54 @@ from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import (
     RECENT_SECONDS,
     Messages,
-    functions_with_messages,
     has_pci_nics,
     link_messages,
     message_evidence,
+    used_functions_with_messages,
 )
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.subjects import host_finding, is_up, link_finding
 from nictop.rules.vf.facts import PCI_DEVICES
 
 if TYPE_CHECKING:
     pass
 
-FAMILY: Final = "PCI and SR-IOV"
 READER_NOTE = (
-    "The message may name the process that happened to read statistics at that moment, which can be nictop: the reader "
+    "The message may name the process that happened to read statistics at that moment, which can "
+    "be nictop: the reader "
     "finds the dead device, it does not cause it."
 )
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("ethtool", "messages", "pci"), messages_if=has_pci_nics)
+@host_rule(
+    "critical",
+    needs=("pci.driver",),
+    uses=("ethtool", "messages", "pci"),
+    messages_if=has_pci_nics,
+)
 def driver_has_detached_the_nic(host: HostFacts) -> Outcomes:
-    """The driver has detached the NIC, because the device no longer responds: nothing works until it is reset.
+    """The driver has detached the NIC, because the device no longer responds: nothing works until
+    it is reset.
 
-    nictop reads messages such as "PCIe link lost, device now detached" and "Adapter removed" about the function, and,
-    without any message, that the kernel answers every ethtool request for the NIC with ENODEV although its interface
-    and its PCI function exist: the interface stays in the list, its counters stand still. Usual causes: a PCIe link
-    that did not wake up (ASPM), power, a bad slot; in a guest, a reset of the NIC by its host.
+    nictop reads messages such as "PCIe link lost, device now detached" and "Adapter removed" about
+    the function, and, without any message, that the kernel answers every ethtool request for the
+    NIC with ENODEV although its interface and its PCI function exist: the interface stays in the
+    list, its counters stand still. Usual causes: a PCIe link that did not wake up (ASPM), power, a
+    bad slot; in a guest, a reset of the NIC by its host.
 
-    Not reported: the interface was created after the last message (the device was removed and found again), or it has a
-    carrier, or it answers and the last message is older than 24 hours.
+    Not reported: the interface was created after the last message (the device was removed and found
+    again), or it has a carrier, or it answers and the last message is older than 24 hours.
 
-    Sources: kernel intel/igc/igc_main.c (igc_rd32), net/core/dev.c (netif_device_present), net/ethtool/ioctl.c; lkml
-    2026-02-11 on I225 and I226; mellanox/mlx5/core/health.c.
+    Sources: kernel intel/igc/igc_main.c (igc_rd32), net/core/dev.c (netif_device_present),
+    net/ethtool/ioctl.c; lkml 2026-02-11 on I225 and I226; mellanox/mlx5/core/health.c.
     """
     seen: set[str] = set()
-    for link in host.links:
-        if link.pci_address is None or link.kind is not None:
-            continue
-        silent = _answers_nothing(host, link)
-        messages = link_messages(host, link, "device_gone", within=math.inf if silent else RECENT_SECONDS)
-        if (messages is None and not silent) or _has_recovered(link, silent=silent):
-            continue
-        seen.add(link.pci_address)
+    for link, messages in _detached_links(host):
+        seen.add(link.pci_address or "")
         yield _detached(host, link, messages)
-    for address, messages in functions_with_messages(host, "device_gone"):
-        function = host.functions.get(address)
-        if function is None or address in seen or host.links_of_function.get(address):
-            continue
-        if function.driver in PASSTHROUGH_DRIVERS:
+    for function, messages in used_functions_with_messages(host, "device_gone"):
+        address = function.address
+        if address in seen or host.links_of_function.get(address):
             continue
         yield host_finding(
             messages.severity,
@@ -80,21 +78,32 @@ def driver_has_detached_the_nic(host: HostFacts) -> Outcomes:
         )
 
 
+def _detached_links(host: HostFacts) -> Iterator[tuple[Link, Messages | None]]:
+    """With what was logged; None: nothing, but the device does not respond."""
+    for link in host.links:
+        if link.pci_address is None or link.kind is not None:
+            continue
+        if _answers_nothing(host, link):
+            yield link, link_messages(host, link, "device_gone", within=math.inf)
+        elif link.carrier is not True:  # else it works again, in spite of older messages
+            messages = link_messages(host, link, "device_gone", within=RECENT_SECONDS)
+            if messages is not None:
+                yield link, messages
+
+
 def _answers_nothing(host: HostFacts, link: Link) -> bool:
-    """The kernel refuses every ethtool request with ENODEV, as after netif_device_detach(), while the device exists."""
-    reasons = {why.reason for why in link.ethtool.unreadable.values()}
-    if reasons != {"vanished"} or link.ethtool.driver is not None or link.ethtool.settings is not None:
+    """The kernel refuses every ethtool request with ENODEV, as after netif_device_detach(), while
+    the device exists."""
+    if link.ethtool.driver is not None or link.ethtool.settings is not None:
         return False
-    return link.pci_address in host.functions and bool(link.flags & IFF_UP)
-
-
-def _has_recovered(link: Link, *, silent: bool) -> bool:
-    """It answers and works again, in spite of older messages."""
-    return not silent and link.carrier is True
+    reasons = {why.reason for why in link.ethtool.unreadable.values()}
+    if reasons != {"vanished"} or not is_up(link):
+        return False
+    return link.pci_address in host.functions
 
 
 def _detached(host: HostFacts, link: Link, messages: Messages | None) -> Finding:
-    function = host.functions.get(link.pci_address or "")
+    function = host.function_of(link)
     answers = Evidence("ethtool", "no such device, for every request", f"ethtool {link.name}")
     evidence = (answers,) if messages is None else message_evidence(messages)
     return link_finding(
@@ -103,15 +112,24 @@ def _detached(host: HostFacts, link: Link, messages: Messages | None) -> Finding
         link,
         "detached by its driver: the device does not respond",
         evidence=(*evidence, *aspm_evidence(function)),
-        why="Nothing of this NIC works until it is reset; cable and switch are not the cause. Counters stand still. "
-        + READER_NOTE,
+        why="Nothing of this NIC works until it is reset; cable and switch are not the cause. "
+        "Counters stand still. " + READER_NOTE,
         fixes=_recover_fixes(host, link, function),
     )
 
 
-def _recover_fixes(host: HostFacts, link: Link | None, function: PciFunction | None) -> tuple[Fix, ...]:
-    address = function.address if function is not None else (link.pci_address if link is not None else None) or ""
-    note = "From the console. The interface disappears and comes back; if it does not, power the machine off and on."
+def _recover_fixes(
+    host: HostFacts, link: Link | None, function: PciFunction | None
+) -> tuple[Fix, ...]:
+    address = ""
+    if function is not None:
+        address = function.address
+    elif link is not None:
+        address = link.pci_address or ""
+    note = (
+        "From the console. The interface disappears and comes back; if it does not, power the "
+        "machine off and on."
+    )
     again = Fix(
         "here",
         "Remove the device and find it again",
@@ -119,11 +137,12 @@ def _recover_fixes(host: HostFacts, link: Link | None, function: PciFunction | N
         persistent=False,
         note=note,
     )
+    fixes = [again, *aspm_fixes(link, function)]
     if host.is_guest:
-        note = "If that does not help, shut the guest down and start it: the hypervisor then resets the device."
-        return (
-            again,
-            *aspm_fixes(link, function),
-            Fix("hypervisor", "Check the host's log about this device", (), note=note),
+        note = (
+            "If that does not help, shut the guest down and start it: the hypervisor then "
+            "resets the device."
         )
-    return (again, *aspm_fixes(link, function))
+        title = "Check the host's log about this device"
+        fixes.append(Fix("hypervisor", title, (), note=note))
+    return tuple(fixes)

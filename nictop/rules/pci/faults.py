@@ -1,15 +1,14 @@
 """What a driver logs about the hardware of its NIC: refused transceiver, failed firmware, faults.
 
-Reads nothing; kernel messages by meaning. Where one of them explains why there is no carrier or no driver, the cable
-and a missing driver are not reported.
+Reads nothing; kernel messages by meaning. Where one of them explains why there is no carrier or no
+driver, the cable and a missing driver are not reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Finding, Fix
@@ -17,10 +16,10 @@ from nictop.rules.fixes.commands import command, echo
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import (
     Messages,
-    functions_with_messages,
     has_pci_nics,
     link_messages,
     message_evidence,
+    used_functions_with_messages,
 )
 from nictop.rules.link.transmit_hang import starved_fixes
 from nictop.rules.registry import Outcomes, host_rule
@@ -29,11 +28,11 @@ from nictop.rules.subjects import CLOUD_DRIVERS, host_finding, link_finding
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
-FAMILY: Final = "PCI and SR-IOV"
 HOST_PROGRAM_DRIVERS = frozenset((*CLOUD_DRIVERS, "hv_netvsc"))
 """Of NICs that are programs of the host: what they call firmware cannot be written."""
 MODULE_OPTIONS = {"ixgbe": "allow_unsupported_sfp=1"}
-"""Driver → module option that accepts other transceivers; intel/ixgbe/ixgbe_main.c. Other drivers have none."""
+"""Driver → module option that accepts other transceivers; intel/ixgbe/ixgbe_main.c. Other drivers
+have none."""
 RECOVERY_TOOLS = {
     "i40e": "Intel's NVM Update Utility (nvmupdate64e)",
     "ice": "Intel's NVM Update Utility (nvmupdate64e)",
@@ -51,43 +50,57 @@ RECOVERY_TOOLS = {
 """Driver → what updates the firmware of its NICs."""
 HEAT_SIGNS = ("heat", "temperature", "temp.", "thermal", "fan ")
 """In messages about heat, in lower case."""
-FIRMWARE_TITLES = {"recovery mode": "firmware in recovery mode", "rollback mode": "firmware in rollback mode"}
+FIRMWARE_TITLES = {
+    "recovery mode": "firmware in recovery mode",
+    "rollback mode": "firmware in rollback mode",
+}
 """Part of a message → what it says; else the firmware has failed."""
 FixesOf = Callable[[HostFacts, "Link | None", PciFunction, Messages], "tuple[Fix, ...]"]
 """Fixes for a NIC with or without an interface."""
 
 
-@host_rule(FAMILY, "critical", needs=("pci.driver",), uses=("messages", "pci"), messages_if=has_pci_nics)
+@host_rule("critical", needs=("pci.driver",), uses=("messages", "pci"), messages_if=has_pci_nics)
 def transceiver_is_refused(host: HostFacts) -> Outcomes:
-    """The driver does not accept the plugged-in transceiver or cable: the port has no link, or no interface at all.
+    """The driver does not accept the plugged-in transceiver or cable: the port has no link, or no
+    interface at all.
 
-    nictop reads messages such as "unsupported SFP+ or QSFP module type was detected" about the function. The option of
-    the driver belongs to the machine that runs the driver: the guest if the NIC is passed through.
+    nictop reads messages such as "unsupported SFP+ or QSFP module type was detected" about the
+    function. The option of the driver belongs to the machine that runs the driver: the guest if the
+    NIC is passed through.
 
     Not reported: the port has a carrier, or the interface was created after the last message.
 
-    Sources: kernel intel/ixgbe/ixgbe_main.c (allow_unsupported_sfp), intel/i40e, intel/ice, mlx5 and bnxt.
+    Sources: kernel intel/ixgbe/ixgbe_main.c (allow_unsupported_sfp), intel/i40e, intel/ice, mlx5
+    and bnxt.
     """
     yield from _about_devices(
         host,
         "transceiver_refused",
         lambda _: "transceiver refused by the driver",
-        "The port stays without a link until another module is used. The cable and the switch port are not the cause.",
+        "The port stays without a link until another module is used. The cable and the switch "
+        "port are not the cause.",
         _module_fixes,
         working=False,
     )
 
 
-def _module_fixes(host: HostFacts, link: Link | None, function: PciFunction, messages: Messages) -> tuple[Fix, ...]:
+def _module_fixes(
+    host: HostFacts, link: Link | None, function: PciFunction, messages: Messages
+) -> tuple[Fix, ...]:
     driver = driver_of(link, function, messages)
     option = MODULE_OPTIONS.get(driver)
     if option is None:
-        note = "A module that the vendor of the NIC lists for it; some switches also code modules for several vendors."
+        note = (
+            "A module that the vendor of the NIC lists for it; some switches also code modules "
+            "for several vendors."
+        )
         return (Fix("switch", "Use a supported transceiver or cable", (), note=note),)
     file = f"/etc/modprobe.d/{driver}-transceivers.conf"
     note = (
-        "One value for each port: =1,1 for two. Reloading takes down all NICs of this driver: use the console, or "
-        "reboot. If the driver is in the initramfs, make that anew. The vendor does not support it; a module that "
+        "One value for each port: =1,1 for two. Reloading takes down all NICs of this driver: use "
+        "the console, or "
+        "reboot. If the driver is in the initramfs, make that anew. The vendor does not support "
+        "it; a module that "
         "draws too much power can damage the port."
     )
     reload = (command("modprobe", "-r", driver), command("modprobe", driver))
@@ -103,7 +116,6 @@ def _module_fixes(host: HostFacts, link: Link | None, function: PciFunction, mes
 
 
 @host_rule(
-    FAMILY,
     "critical",
     yields_to=("driver_has_detached_the_nic",),
     needs=("pci.driver",),
@@ -113,8 +125,9 @@ def _module_fixes(host: HostFacts, link: Link | None, function: PciFunction, mes
 def nic_firmware_failed(host: HostFacts) -> Outcomes:
     """The firmware of a NIC failed, or the NIC is in recovery mode.
 
-    nictop reads the messages of the driver about the function in the last 24 hours. Critical: the NIC has no carrier or
-    no interface, or the last message is younger than 15 minutes. Else warning: it works, possibly after a reset.
+    nictop reads the messages of the driver about the function in the last 24 hours. Critical: the
+    NIC has no carrier or no interface, or the last message is younger than 15 minutes. Else
+    warning: it works, possibly after a reset.
 
     Not reported: the interface was created after the last message (the driver was loaded again).
 
@@ -125,7 +138,8 @@ def nic_firmware_failed(host: HostFacts) -> Outcomes:
         host,
         "firmware_error",
         _firmware_title,
-        "The driver depends on the firmware: in recovery mode there is no traffic, after other errors the NIC is "
+        "The driver depends on the firmware: in recovery mode there is no traffic, after other "
+        "errors the NIC is "
         "reset.",
         _firmware_fixes,
     )
@@ -136,15 +150,27 @@ def _firmware_title(messages: Messages) -> str:
     for sign, title in FIRMWARE_TITLES.items():
         if sign in texts:
             return title
-    # The device of a cloud is a program of its provider: its driver only knows that there was no answer.
-    return "does not answer its driver" if not messages.drivers.isdisjoint(HOST_PROGRAM_DRIVERS) else "firmware failed"
+    # The device of a cloud is a program of its provider: its driver only knows that there was no
+    # answer.
+    return (
+        "does not answer its driver"
+        if not messages.drivers.isdisjoint(HOST_PROGRAM_DRIVERS)
+        else "firmware failed"
+    )
 
 
-def _firmware_fixes(host: HostFacts, link: Link | None, function: PciFunction, messages: Messages) -> tuple[Fix, ...]:
+def _firmware_fixes(
+    host: HostFacts, link: Link | None, function: PciFunction, messages: Messages
+) -> tuple[Fix, ...]:
     driver = driver_of(link, function, messages)
     if driver in HOST_PROGRAM_DRIVERS:
-        note = "If it continues: stop and start the instance, a reboot leaves it on the same machine."
-        return (*starved_fixes(host), Fix("cloud", "Update the driver, then move the instance", (), note=note))
+        note = (
+            "If it continues: stop and start the instance, a reboot leaves it on the same machine."
+        )
+        return (
+            *starved_fixes(host),
+            Fix("cloud", "Update the driver, then move the instance", (), note=note),
+        )
     tool = RECOVERY_TOOLS.get(driver, "the tool of its vendor")
     recovering = any("recovery mode" in entry.text.lower() for entry in messages.entries)
     title = "Write the firmware again" if recovering else "Update the firmware of the NIC"
@@ -158,7 +184,6 @@ def _firmware_fixes(host: HostFacts, link: Link | None, function: PciFunction, m
 
 
 @host_rule(
-    FAMILY,
     "critical",
     yields_to=("driver_has_detached_the_nic",),
     needs=("pci.driver",),
@@ -166,14 +191,17 @@ def _firmware_fixes(host: HostFacts, link: Link | None, function: PciFunction, m
     messages_if=has_pci_nics,
 )
 def nic_reports_a_hardware_fault(host: HostFacts) -> Outcomes:
-    """The driver reports a fault of the hardware of a NIC: too hot, damaged EEPROM, a PHY that does not answer.
+    """The driver reports a fault of the hardware of a NIC: too hot, damaged EEPROM, a PHY that does
+    not answer.
 
-    nictop reads the messages of the driver about the function in the last 24 hours. Critical: the NIC has no carrier or
-    no interface, or the last message is younger than 15 minutes; else warning.
+    nictop reads the messages of the driver about the function in the last 24 hours. Critical: the
+    NIC has no carrier or no interface, or the last message is younger than 15 minutes; else
+    warning.
 
     Not reported: the interface was created after the last message (the driver was loaded again).
 
-    Sources: kernel intel/ixgbe/ixgbe_main.c (ixgbe_overheat_msg), intel/e1000e/netdev.c (NVM checksum), tg3.c.
+    Sources: kernel intel/ixgbe/ixgbe_main.c (ixgbe_overheat_msg), intel/e1000e/netdev.c (NVM
+    checksum), tg3.c.
     """
     yield from _about_devices(
         host,
@@ -184,20 +212,40 @@ def nic_reports_a_hardware_fault(host: HostFacts) -> Outcomes:
     )
 
 
-def _fault_fixes(host: HostFacts, link: Link | None, function: PciFunction, messages: Messages) -> tuple[Fix, ...]:
+def _fault_fixes(
+    host: HostFacts, link: Link | None, function: PciFunction, messages: Messages
+) -> tuple[Fix, ...]:
     texts = " ".join(entry.text.lower() for entry in messages.entries)
     if "module" in texts and "temperature" in texts and link is not None:
-        note = "Active optical cables and 10GBASE-T modules become hot: use a passive cable (DAC), or more air flow."
-        return (Fix("here", "Show the temperature of the module", (command("ethtool", "-m", link.name),), note=note),)
+        note = (
+            "Active optical cables and 10GBASE-T modules become hot: use a passive cable "
+            "(DAC), or more air flow."
+        )
+        return (
+            Fix(
+                "here",
+                "Show the temperature of the module",
+                (command("ethtool", "-m", link.name),),
+                note=note,
+            ),
+        )
     if any(sign in texts for sign in HEAT_SIGNS):
         note = (
-            "Server NICs need the air flow of a server. A port that was stopped stays off until the machine is "
+            "Server NICs need the air flow of a server. A port that was stopped stays off until "
+            "the machine is "
             "switched off and on."
         )
         return (Fix("firmware", "Cool the NIC: fan, air flow, slot", (), note=note),)
     tool = RECOVERY_TOOLS.get(driver_of(link, function, messages), "the tool of its vendor")
     note = f"If the fault stays: write the firmware of the NIC again, with {tool}; else replace it."
-    return (Fix("firmware", "Power the machine off and on: a reboot does not restart the NIC", (), note=note),)
+    return (
+        Fix(
+            "firmware",
+            "Power the machine off and on: a reboot does not restart the NIC",
+            (),
+            note=note,
+        ),
+    )
 
 
 def _about_devices(
@@ -209,13 +257,11 @@ def _about_devices(
     *,
     working: bool = True,
 ) -> Iterator[Finding]:
-    """A finding for each NIC with such messages, also for one whose driver made no interface. `working`: also for a NIC
-    that has a carrier now, as a warning."""
-    for address, messages in functions_with_messages(host, meaning):
-        function = host.functions.get(address)
+    """A finding for each NIC with such messages, also for one whose driver made no interface.
+    `working`: also for a NIC that has a carrier now, as a warning."""
+    for function, messages in used_functions_with_messages(host, meaning):
+        address = function.address
         links = host.links_of_function.get(address, ())
-        if function is None or function.driver in PASSTHROUGH_DRIVERS:
-            continue
         if not links:
             yield host_finding(
                 "critical",

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG, NO_ADDRESS_REASONS
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    FAILED,
+    IP_CONFIG,
+    NO_ADDRESS_REASONS,
+)
 from nictop.probe.records import Link, ManagedDevice, Profile
-from nictop.rules.finding import Evidence, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_NOTE,
@@ -20,23 +26,29 @@ from nictop.rules.fixes.profiles import (
     static_settings,
 )
 from nictop.rules.host import HostFacts
-from nictop.rules.profiles.nics import address_evidence, is_nic, managed_nics, state_evidence
-from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
+from nictop.rules.profiles.nics import (
+    FIRST_ATTEMPT,
+    address_evidence,
+    is_nic,
+    managed_nics,
+    state_evidence,
+)
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import PARAVIRTUAL_BUSES, has_default_route, link_finding
 
-FAMILY: Family = "profiles and names"
 NO_DHCP_CAUSES = (
-    "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the hypervisor, "
+    "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the "
+    "hypervisor, "
     "or a filter that blocks unknown MAC addresses."
 )
 
 REJECTED = (
-    "Or replies arrive and dhclient rejects them: a DHCP server on the same hypervisor sends them without a checksum."
+    "Or replies arrive and dhclient rejects them: a DHCP server on the same hypervisor "
+    "sends them without a checksum."
 )
 
 
 @host_rule(
-    FAMILY,
     "critical",
     yields_to=(
         "profile_is_generated",
@@ -50,20 +62,23 @@ REJECTED = (
 def dhcp_never_answered(host: HostFacts) -> Outcomes:
     """A NIC uses DHCP and has received no reply.
 
-    NetworkManager tries four times for 45 seconds, then leaves the NIC disconnected and retries every five minutes;
-    systemd-networkd stays in setup state "configuring". A private network between two machines usually has no DHCP
-    server.
+    NetworkManager tries four times for 45 seconds, then leaves the NIC disconnected and retries
+    every five minutes; systemd-networkd stays in setup state "configuring". A private network
+    between two machines usually has no DHCP server.
 
-    Critical: NetworkManager has failed or stopped trying, also while it tries again, or networkd is waiting, and the
-    NIC has no address. Warning: DHCP is in progress for the first time, or the NIC has an IPv6 address only. Info: IPv6
-    has a default route, so the network may be IPv6-only. Not reported: a NIC that was disconnected manually, has no
-    carrier, or whose manager is still starting.
+    Critical: NetworkManager has failed or stopped trying, also while it tries again, or networkd is
+    waiting, and the NIC has no address. Warning: DHCP is in progress for the first time, or the NIC
+    has an IPv6 address only. Info: IPv6 has a default route, so the network may be IPv6-only. Not
+    reported: a NIC that was disconnected manually, has no carrier, or whose manager is still
+    starting.
 
-    If NetworkManager uses dhclient, and the NIC is a virtual one without a cable, replies may also be received and
-    rejected: a DHCP server on the same hypervisor sends them without a checksum, which dhclient reads as a wrong one.
+    If NetworkManager uses dhclient, and the NIC is a virtual one without a cable, replies may also
+    be received and rejected: a DHCP server on the same hypervisor sends them without a checksum,
+    which dhclient reads as a wrong one.
 
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
-    src/core/nm-policy.c; networkctl(1); kubevirt/kubevirt#1715 and #16131, weaveworks/ignite#870, felix#40.
+    src/core/nm-policy.c; networkctl(1); kubevirt/kubevirt#1715 and #16131, weaveworks/ignite#870,
+    felix#40.
     """
     manager = host.profiles.manager
     for link, device in managed_nics(host):
@@ -73,42 +88,56 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
         failure = _dhcp_state(link, device, has_failed=link.ifindex in host.snapshot.without_lease)
-        if failure is None:
-            continue
-        client = _client_that_checks(host, link)
-        yield link_finding(
-            failure[0],
-            host,
-            link,
-            failure[1] if client is None else failure[1].replace("no DHCP reply", "no accepted DHCP reply"),
-            evidence=(
-                *profile_evidence(profile),
-                state_evidence(device),
-                address_evidence(link),
-                *((client,) if client is not None else ()),
-            ),
-            why=f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}{'' if client is None else f' {REJECTED}'}",
-            fixes=(*_static(host, link, profile), *(_rejected_replies() if client is not None else ())),
-        )
+        if failure is not None:
+            severity, title = failure
+            yield _dhcp_finding(host, link, device, profile, severity=severity, title=title)
     yield from _networkd_waits(host)
 
 
+def _dhcp_finding(
+    host: HostFacts,
+    link: Link,
+    device: ManagedDevice,
+    profile: Profile,
+    *,
+    severity: Severity,
+    title: str,
+) -> Finding:
+    evidence = [*profile_evidence(profile), state_evidence(device), address_evidence(link)]
+    why = f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}"
+    if device.state == IP_CONFIG and severity == "warning":
+        why += f" {FIRST_ATTEMPT}"
+    fixes = [*_static(host, link, profile)]
+    client = _client_that_checks(host, link)
+    if client is not None:
+        title = title.replace("no DHCP reply", "no accepted DHCP reply")
+        evidence.append(client)
+        why += f" {REJECTED}"
+        fixes += _rejected_replies()
+    return link_finding(
+        severity, host, link, title, evidence=tuple(evidence), why=why, fixes=tuple(fixes)
+    )
+
+
 def _client_that_checks(host: HostFacts, link: Link) -> Evidence | None:
-    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such packets: dhclient does
-    not ask the kernel whether the checksum was computed (PACKET_AUXDATA; review of kubevirt/kubevirt#16131)."""
+    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such
+    packets: dhclient does not ask the kernel whether the checksum was computed (PACKET_AUXDATA;
+    review of kubevirt/kubevirt#16131)."""
     if link.bus not in PARAVIRTUAL_BUSES and link.kind != "veth":
         return None
-    manager = host.inventory.networkmanager
-    if host.inventory.services.dhclient is not None:
-        return Evidence("DHCP client", f"dhclient, pid {host.inventory.services.dhclient}", "/proc/PID/comm")
-    if manager is not None and manager.configuration.dhcp == "dhclient":
-        return Evidence("DHCP client", "dhclient", manager.configuration.origins.get("dhcp", "NetworkManager.conf"))
-    return None
+    process, manager = host.inventory.services.dhclient, host.inventory.networkmanager
+    if process is not None:
+        return Evidence("DHCP client", f"dhclient, pid {process}", "/proc/PID/comm")
+    if manager is None or manager.configuration.dhcp != "dhclient":
+        return None
+    where = manager.configuration.origins.get("dhcp", "NetworkManager.conf")
+    return Evidence("DHCP client", "dhclient", where)
 
 
 def _rejected_replies() -> tuple[Fix, ...]:
     rule = ["POSTROUTING", "-p", "udp", "--dport", "68", "-j", "CHECKSUM", "--checksum-fill"]
-    add, remove = (command("iptables", "-t", "mangle", one, *rule) for one in ("-A", "-D"))
+    add = command("iptables", "-t", "mangle", "-A", *rule)
+    remove = command("iptables", "-t", "mangle", "-D", *rule)
     return (
         Fix(
             "here",
@@ -116,15 +145,24 @@ def _rejected_replies() -> tuple[Fix, ...]:
             (command("journalctl", "-b", "--grep", "bad udp checksum"),),
             note='dhclient writes "5 bad udp checksums in 5 packets".',
         ),
-        Fix("hypervisor", "If so, let the host of the DHCP server fill in checksums", (add,), False, (remove,)),
+        Fix(
+            "hypervisor",
+            "If so, let the host of the DHCP server fill in checksums",
+            (add,),
+            False,
+            (remove,),
+        ),
     )
 
 
-def _dhcp_state(link: Link, device: ManagedDevice, *, has_failed: bool) -> tuple[Severity, str] | None:
-    """(severity, title); None: no failure. `has_failed`: the last activation ended without an address."""
-    if device.state == ACTIVATED and any(route.family == "ipv6" for route in link.default_routes):
-        return "info", "no DHCP reply; IPv6 only"
+def _dhcp_state(
+    link: Link, device: ManagedDevice, *, has_failed: bool
+) -> tuple[Severity, str] | None:
+    """(severity, title); None: no failure. `has_failed`: the last activation ended without an
+    address."""
     if device.state == ACTIVATED:
+        if has_default_route(link, "ipv6"):
+            return "info", "no DHCP reply; IPv6 only"
         return "warning" if has_address(link) else "critical", "no IPv4 address, no DHCP reply"
     if has_failed and DISCONNECTED < device.state < ACTIVATED:
         return "critical", "no address, no DHCP reply; NetworkManager is retrying"
@@ -138,56 +176,49 @@ def _dhcp_state(link: Link, device: ManagedDevice, *, has_failed: bool) -> tuple
 
 
 def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
-    retry = Fix("here", "Retry DHCP", (bring_up(host, profile),), None, note="Correct the network first.")
+    up = bring_up(host, profile)
+    retry = Fix("here", "Retry DHCP", (up,), None, note="Correct the network first.")
     if is_shared(host, profile):  # two NICs cannot have one address
         return new_profile(host, link, static=True), retry
-    static = Fix(
-        "here",
-        "Set a static address",
-        (modify(host, profile, *static_settings(link)), bring_up(host, profile)),
-        True,
-        (modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", ""), bring_up(host, profile)),
-        ADDRESS_NOTE,
-    )
+    change = modify(host, profile, *static_settings(link))
+    undo = modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", "")
+    static = Fix("here", "Set a static address", (change, up), True, (undo, up), ADDRESS_NOTE)
     return static, retry
 
 
 def _networkd_waits(host: HostFacts) -> Outcomes:
     for ifindex, state in host.inventory.networkd.items():
-        link = host.snapshot.links.get(ifindex)
-        if link is None or state.setup_state != "configuring" or not is_nic(host, link) or global_addresses(link):
+        link = host.link_at(ifindex)
+        if link is None or state.setup_state != "configuring" or link.carrier is not True:
             continue
         entries = host.configuration.addressing(link)
-        uses_dhcp = any("dhcp4" in entry.methods for entry in entries)
-        if not uses_dhcp or link.carrier is not True:
+        if not any("dhcp4" in entry.methods for entry in entries):
             continue
-        file = state.network_file or entries[0].file
+        if not is_nic(host, link) or global_addresses(link):
+            continue
+        now = f"{state.setup_state}, {state.operational_state}"
+        file = entries[0].file
+        note = f"In {file}, replace DHCP by the address."
+        retry = command("networkctl", "reconfigure", link.name)
         yield link_finding(
             "warning" if has_address(link) else "critical",
             host,
             link,
             "no DHCP reply yet",
             evidence=(
-                Evidence(
-                    "state",
-                    f"{state.setup_state}, {state.operational_state}",
-                    f"networkctl status {shell_quote(link.name)}",
-                ),
-                Evidence("configured in", file, "networkctl"),
+                Evidence("state", now, f"networkctl status {shell_quote(link.name)}"),
+                Evidence("configured in", state.network_file or file, "networkctl"),
                 address_evidence(link),
             ),
             why=f"The NIC has no IPv4 address; systemd-networkd keeps trying. {NO_DHCP_CAUSES}",
             fixes=(
-                Fix(
-                    "here", "Set a static address", (), True, note=f"In {entries[0].file}, replace DHCP by the address."
-                ),
-                Fix("here", "Retry DHCP", (command("networkctl", "reconfigure", link.name),)),
+                Fix("here", "Set a static address", (), True, note=note),
+                Fix("here", "Retry DHCP", (retry,)),
             ),
         )
 
 
 @host_rule(
-    FAMILY,
     "critical",
     yields_to=("profile_is_generated", "dhcp_never_answered", "ip_address_is_on_two_hosts"),
     needs=("networkmanager",),
@@ -195,11 +226,13 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
 def profile_failed(host: HostFacts) -> Outcomes:
     """NetworkManager failed to activate a profile on a NIC, for a reason other than DHCP.
 
-    The reason is as reported by NetworkManager: an address in use by another machine, SR-IOV settings that could not be
-    applied, a missing parent of a VLAN or bond, 802.1X, missing firmware.
+    The reason is as reported by NetworkManager: an address in use by another machine, SR-IOV
+    settings that could not be applied, a missing parent of a VLAN or bond, 802.1X, missing
+    firmware.
 
-    Reported for the state failed, and for a disconnected NIC with carrier whose profile has static addresses and is
-    activated automatically: NetworkManager tries four times, then waits. Not reported while NetworkManager is starting.
+    Reported for the state failed, and for a disconnected NIC with carrier whose profile has static
+    addresses and is activated automatically: NetworkManager tries four times, then waits. Not
+    reported while NetworkManager is starting.
 
     Source: NM_DEVICE_STATE_REASON_* in NetworkManager's nm-dbus-interface.h; nm-settings-nmcli(5)
     connection.autoconnect-retries.
@@ -209,44 +242,51 @@ def profile_failed(host: HostFacts) -> Outcomes:
         if manager is None or manager.startup or device.state not in (FAILED, DISCONNECTED):
             continue
         profile = host.profiles.attempted(link)
-        if profile is None or (device.state == DISCONNECTED and (profile.ipv4.method == "auto" or has_address(link))):
+        if profile is None or _may_wait(link, device, profile):
             continue
-        lines = [command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")]
+        log = command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")
+        up = command("nmcli", "con", "up", *profile_arguments(host, profile))
         yield link_finding(
             "critical",
             host,
             link,
             f"activation of profile {quoted_name(profile.id)} failed",
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
-            why="The settings of the profile are not applied. The log of NetworkManager shows which step failed.",
+            why="The settings of the profile are not applied. The log of NetworkManager shows "
+            "which step failed.",
             fixes=(
-                Fix("here", "Show the log of NetworkManager", tuple(lines)),
-                Fix(
-                    "here",
-                    "Activate the profile again",
-                    (command("nmcli", "con", "up", *profile_arguments(host, profile)),),
-                ),
+                Fix("here", "Show the log of NetworkManager", (log,)),
+                Fix("here", "Activate the profile again", (up,)),
             ),
         )
 
 
-@host_rule(FAMILY, "critical", uses=("networkd",))
+def _may_wait(link: Link, device: ManagedDevice, profile: Profile) -> bool:
+    """NetworkManager tries DHCP again by itself, or an address is there."""
+    if device.state != DISCONNECTED:
+        return False
+    return profile.ipv4.method == "auto" or has_address(link)
+
+
+@host_rule("critical", uses=("networkd",))
 def networkd_failed(host: HostFacts) -> Outcomes:
     """systemd-networkd failed to configure a NIC.
 
-    Its setup state is "failed": the kernel rejected an address, route or setting of the .network file. Settings after
-    the rejected one are not applied either.
+    Its setup state is "failed": the kernel rejected an address, route or setting of the .network
+    file. Settings after the rejected one are not applied either.
 
     Read from /run/systemd/netif/links. netplan with systemd-networkd is covered too.
 
     Source: networkctl(1), setup state failed.
     """
     for ifindex, state in host.inventory.networkd.items():
-        link = host.snapshot.links.get(ifindex)
+        link = host.link_at(ifindex)
         if link is None or state.setup_state != "failed":
             continue
-        netplan = "netplan-" in (state.network_file or "")
-        again = command("netplan", "apply") if netplan else command("networkctl", "reconfigure", link.name)
+        again = command("networkctl", "reconfigure", link.name)
+        if "netplan-" in (state.network_file or ""):
+            again = command("netplan", "apply")
+        log = command("journalctl", "-b", "-u", "systemd-networkd", "--grep", link.name, "-n", "50")
         yield link_finding(
             "critical",
             host,
@@ -257,13 +297,10 @@ def networkd_failed(host: HostFacts) -> Outcomes:
                 Evidence("file", state.network_file or "none", "networkctl"),
                 address_evidence(link),
             ),
-            why="The kernel rejected a setting of the file. The log of systemd-networkd shows which one.",
+            why="The kernel rejected a setting of the file. The log of systemd-networkd shows "
+            "which one.",
             fixes=(
-                Fix(
-                    "here",
-                    "Show the log of systemd-networkd",
-                    (command("journalctl", "-b", "-u", "systemd-networkd", "--grep", link.name, "-n", "50"),),
-                ),
+                Fix("here", "Show the log of systemd-networkd", (log,)),
                 Fix("here", "Apply the corrected file", (again,)),
             ),
         )

@@ -1,4 +1,5 @@
-"""Conflicts of addresses and default routes on one host; for subnets of two NICs see `shared_subnets`."""
+"""Conflicts of addresses and default routes on one host; for subnets of two NICs see
+`shared_subnets`."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from nictop.rules.fixes.profiles import global_addresses, modify
 from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
-from nictop.rules.registry import Family, Outcomes, host_rule
-from nictop.rules.routing.facts import owner_reason, table_route
-from nictop.rules.subjects import link_finding
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.routes.facts import owner_reason, table_route
+from nictop.rules.subjects import address_text, link_finding
 from nictop.rules.vf.facts import is_port_of_netvsc
 
-FAMILY: Family = "profiles and names"
 MAX_METRIC_GAP = 10
-"""Metrics that NetworkManager assigns to NICs of one type differ by less than this (100, 101, …)."""
+"""Metrics that NetworkManager assigns to NICs of one type differ by less than this (100, 101,
+…)."""
 DRIVERS_ABOVE_A_VF = ("hv_netvsc", "net_failover")
 """Drivers of NICs that are the master of a virtual function and share its MAC address."""
 RELOAD = command("networkctl", "reload")
@@ -27,43 +28,47 @@ MASTER_KINDS = ("bridge", "bond", "team", "openvswitch")
 """Kinds whose ports pass all received packets to the master."""
 
 
-@host_rule(FAMILY, "critical", uses=("addresses", "ethtool.driver"))
+@host_rule("critical", uses=("addresses", "ethtool.driver"))
 def address_on_a_lower_link(host: HostFacts) -> Outcomes:
-    """A port of another link (its master) has its own IPv4 address, but packets to that address reach the master.
+    """A port of another link (its master) has its own IPv4 address, but packets to that address
+    reach the master.
 
-    The virtual function of a Hyper-V or net_failover NIC, and ports of a bridge, bond or team, pass received packets to
-    their master. If both have an address from DHCP, the usual cause is a race at boot; a new bridge port retains its
-    address unless that is moved to the bridge.
+    The virtual function of a Hyper-V or net_failover NIC, and ports of a bridge, bond or team, pass
+    received packets to their master. If both have an address from DHCP, the usual cause is a race
+    at boot; a new bridge port retains its address unless that is moved to the bridge.
 
-    Reported for links with a master of these kinds and a global IPv4 address. The same MAC address on both is correct.
-    Not reported: ports of a VRF, which have their own addresses, and veth and tap ports of containers and guests.
+    Reported for links with a master of these kinds and a global IPv4 address. The same MAC address
+    on both is correct. Not reported: ports of a VRF, which have their own addresses, and veth and
+    tap ports of containers and guests.
 
-    Sources: kernel Documentation/networking/netvsc.rst and net_failover.rst; Azure/azure-vm-utils#106;
-    fedora-coreos-tracker#1383; flatcar/init#106.
+    Sources: kernel Documentation/networking/netvsc.rst and net_failover.rst;
+    Azure/azure-vm-utils#106; fedora-coreos-tracker#1383; flatcar/init#106.
     """
     for link in host.links:
         if link.master is None or link.kind is not None:
             continue
         addresses = global_addresses(link)
-        master = host.snapshot.links.get(link.master)
+        master = host.master_of(link)
         if not addresses or master is None:
             continue
-        driver = link_driver(master)
-        paired = driver in DRIVERS_ABOVE_A_VF or master.kind == "failover"
-        if not paired and master.kind not in MASTER_KINDS:
-            continue
-        yield _on_a_port(host, link, master, addresses, paired=paired)
+        is_paired = link_driver(master) in DRIVERS_ABOVE_A_VF or master.kind == "failover"
+        if is_paired or master.kind in MASTER_KINDS:
+            yield _on_a_port(host, link, master, addresses, paired=is_paired)
 
 
-def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool) -> Finding:
-    written = [f"{one.address}/{one.prefix_length}" for one in addresses]
-    drop = tuple(command("ip", "address", "del", one, "dev", link.name) for one in written)
-    again = tuple(command("ip", "address", "add", one, "dev", link.name) for one in written)
+def _on_a_port(
+    host: HostFacts, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool
+) -> Finding:
+    written = list(map(address_text, addresses))
+    of_master = ", ".join(map(address_text, global_addresses(master))) or "none"
+    kind = link_driver(master) or master.kind
+    drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written)
+    again = tuple(command("ip", "address", "add", text, "dev", link.name) for text in written)
     fixes = [Fix("here", "Remove the address from the port", drop, False, again)]
-    active = host.profiles.active(link)
+    active = host.own_profile(link)
     if paired:
         fixes += _unmanaged_fixes(host, link, master)
-    elif active is not None and not active.external:
+    elif active is not None:
         off = modify(host, active, "connection.autoconnect", "no")
         on = modify(host, active, "connection.autoconnect", "yes")
         fixes.append(Fix("here", "Disable autoconnect of its profile", (off,), True, (on,)))
@@ -74,30 +79,21 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         f"IPv4 address on a port of {master.name}",
         evidence=(
             Evidence("addresses", ", ".join(written), "ip address"),
-            Evidence("master", f"{master.name} ({link_driver(master) or master.kind})", "ip link"),
-            Evidence(
-                f"addresses of {master.name}",
-                ", ".join(f"{one.address}/{one.prefix_length}" for one in global_addresses(master)) or "none",
-                "ip address",
-            ),
+            Evidence("master", f"{master.name} ({kind})", "ip link"),
+            Evidence(f"addresses of {master.name}", of_master, "ip address"),
         ),
-        why=f"{master.name} receives all packets of this port, including those to this address. The port itself cannot "
-        "use it.",
+        why=f"{master.name} receives all packets of this port, including those to this address. "
+        f"The port itself cannot use it.",
         fixes=tuple(fixes),
     )
 
 
 def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:
-    """Whoever manages the VF leaves it alone. On Hyper-V the VF is found by its driver, unless another NIC has the same
-    one: after a move of the machine it has another PCI address. In udev by DRIVERS and KERNELS: the properties
-    ID_NET_DRIVER and ID_PATH are set later, by 75-net-description.rules and 80-net-setup-link.rules, and ID_PATH has a
-    prefix there (acpi-VMBUS:00-pci-…)."""
     driver = link_driver(link)
-    alike = [one for one in host.links if link_driver(one) == driver]
-    by_driver = link_driver(master) == "hv_netvsc" and all(is_port_of_netvsc(host, one) for one in alike)
     fixes: list[Fix] = []
     if driver is None or link.pci_address is None:
         return fixes
+    by_driver = _are_all_below_netvsc(host, master, driver)
     if host.profiles.manager is not None:
         match = f'DRIVERS=="{driver}"' if by_driver else f'KERNELS=="{link.pci_address}"'
         file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
@@ -114,35 +110,43 @@ def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:
     return fixes
 
 
-@host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
+def _are_all_below_netvsc(host: HostFacts, master: Link, driver: str) -> bool:
+    """All NICs of the driver are VFs below Hyper-V's synthetic NICs, so that the driver names
+    them."""
+    if link_driver(master) != "hv_netvsc":
+        return False
+    return all(is_port_of_netvsc(host, link) for link in host.links_by_driver.get(driver, ()))
+
+
+@host_rule("warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
 def second_default_route(host: HostFacts) -> Outcomes:
     """Two NICs each have an IPv4 default route, with equal or adjacent metrics.
 
-    With equal metrics the route that was added first is used. NetworkManager assigns metric 100 to the first NIC of a
-    type, 101 to the next, in order of activation, so traffic, including nictop's own session, may move to the other NIC
-    at the next reboot.
+    With equal metrics the route that was added first is used. NetworkManager assigns metric 100 to
+    the first NIC of a type, 101 to the next, in order of activation, so traffic, including nictop's
+    own session, may move to the other NIC at the next reboot.
 
-    Warning: equal metrics. Info: adjacent metrics that NetworkManager assigned. Not reported: metrics set in a profile,
-    metrics that differ by more, other routing tables, and hosts with policy routing rules.
+    Warning: equal metrics. Info: adjacent metrics that NetworkManager assigned. Not reported:
+    metrics set in a profile, metrics that differ by more, other routing tables, and hosts with
+    policy routing rules.
 
     Sources: nm-settings-nmcli(5) ipv4.route-metric, never-default; lxc/incus#3652, #3655.
     """
     if host.inventory.settings.policy_rules:
         return
-    routes = sorted(_default_routes(host), key=lambda one: (one[1].metric, one[0].ifindex))
+    routes = sorted(_default_routes(host), key=lambda place: (place[1].metric, place[0].ifindex))
     if len(routes) < 2:
         return
     first, best = routes[0]
     for link, route in routes[1:]:
         profile = host.profiles.active(link)
-        equal = route.metric == best.metric
-        chosen = (
-            profile is not None and profile.ipv4.route_metric is None and route.metric - best.metric < MAX_METRIC_GAP
-        )
-        if link.ifindex == first.ifindex or not (equal or chosen):
+        is_equal = route.metric == best.metric
+        if link.ifindex == first.ifindex:
+            continue
+        if not is_equal and not _is_chosen_by_order(profile, route, best):
             continue
         yield link_finding(
-            "warning" if equal else "info",
+            "warning" if is_equal else "info",
             host,
             link,
             f"second default route; {first.name} has one too",
@@ -150,9 +154,17 @@ def second_default_route(host: HostFacts) -> Outcomes:
                 Evidence(f"default route of {first.name}", _route(best), "ip route"),
                 Evidence(f"default route of {link.name}", _route(route), "ip route"),
             ),
-            why="Which default route and NIC are used for replies depends on the order in which the NICs come up.",
+            why="Which default route and NIC are used for replies depends on the order in which "
+            "the NICs come up.",
             fixes=tuple(_without_default_route(host, link, route, profile)),
         )
+
+
+def _is_chosen_by_order(profile: Profile | None, route: DefaultRoute, best: DefaultRoute) -> bool:
+    """NetworkManager has counted its metric up from that of the best route."""
+    if profile is None or profile.ipv4.route_metric is not None:
+        return False
+    return route.metric - best.metric < MAX_METRIC_GAP
 
 
 def _default_routes(host: HostFacts) -> Iterator[tuple[Link, DefaultRoute]]:
@@ -166,41 +178,51 @@ def _default_routes(host: HostFacts) -> Iterator[tuple[Link, DefaultRoute]]:
 
 
 def _route(route: DefaultRoute) -> str:
-    return f"{f'via {route.gateway}' if route.gateway else 'on-link'}, metric {route.metric}"
+    way = f"via {route.gateway}" if route.gateway else "on-link"
+    return f"{way}, metric {route.metric}"
 
 
-def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
+def _without_default_route(
+    host: HostFacts, link: Link, route: DefaultRoute, profile: Profile | None
+) -> Iterator[Fix]:
     if profile is not None and not profile.external:
-        again = command("nmcli", "device", "reapply", link.name)
-        before = "-1" if profile.ipv4.route_metric is None else str(profile.ipv4.route_metric)
-        # nmcli forgets the gateway of a profile without a default route
-        gateway = ("ipv4.gateway", profile.ipv4.gateway) if profile.ipv4.gateway else ()
-        yield Fix(
-            "here",
-            "Remove the default route from the profile",
-            (modify(host, profile, "ipv4.never-default", "yes"), again),
-            True,
-            (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
-        )
-        yield Fix(
-            "here",
-            "Use this default route as fallback (metric 500)",
-            (modify(host, profile, "ipv4.route-metric", "500"), again),
-            True,
-            (modify(host, profile, "ipv4.route-metric", before), again),
-        )
+        yield from _profile_without_default_route(host, link, profile)
         return
-    via = ("via", route.gateway) if route.gateway else ()
-    route_arguments = ("default", *via, "dev", link.name, "metric", str(route.metric))
     note = (
-        "Persistent: netplan dhcp4-overrides: use-routes: false; networkd [DHCPv4] UseGateway=no; ifupdown: remove "
-        "the gateway line."
+        "Persistent: netplan dhcp4-overrides: use-routes: false; networkd [DHCPv4] UseGateway=no; "
+        "ifupdown: remove the gateway line."
     )
     known = table_route(host, link, route)
-    reason = owner_reason(known) if known is not None else ""
+    reason = "" if known is None else owner_reason(known)
     if reason:
-        yield Fix("here", "Remove this default route where it is set", (), True, (), f"{reason} {note}")
+        title = "Remove this default route where it is set"
+        yield Fix("here", title, (), True, (), f"{reason} {note}")
         return
+    via = ("via", route.gateway) if route.gateway else ()
+    words = ("default", *via, "dev", link.name, "metric", str(route.metric))
+    drop = command("ip", "route", "del", *words)
     # append: with an equal metric there is a default route, which add would refuse
-    drop, back = command("ip", "route", "del", *route_arguments), command("ip", "route", "append", *route_arguments)
+    back = command("ip", "route", "append", *words)
     yield Fix("here", "Delete this default route", (drop,), False, (back,), note)
+
+
+def _profile_without_default_route(host: HostFacts, link: Link, profile: Profile) -> Iterator[Fix]:
+    again = command("nmcli", "device", "reapply", link.name)
+    metric = profile.ipv4.route_metric
+    before = "-1" if metric is None else str(metric)
+    # nmcli forgets the gateway of a profile without a default route
+    gateway = ("ipv4.gateway", profile.ipv4.gateway) if profile.ipv4.gateway else ()
+    yield Fix(
+        "here",
+        "Remove the default route from the profile",
+        (modify(host, profile, "ipv4.never-default", "yes"), again),
+        True,
+        (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
+    )
+    yield Fix(
+        "here",
+        "Use this default route as fallback (metric 500)",
+        (modify(host, profile, "ipv4.route-metric", "500"), again),
+        True,
+        (modify(host, profile, "ipv4.route-metric", before), again),
+    )

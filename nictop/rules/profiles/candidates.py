@@ -1,4 +1,5 @@
-"""Which NIC is meant by a name that no NIC has any more: proposals by slot and by order, never a decision.
+"""Which NIC is meant by a name that no NIC has any more: proposals by slot and by order, never a
+decision.
 
 Pure. systemd.net-naming-scheme(7): enp6s18f0 is bus 6, device 18, function 0; ens18 is slot 18.
 """
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
-from nictop.rules.host import link_driver
+from nictop.rules.host import lasting_address, link_driver
 
 MAX_CANDIDATES = 5
 SLOT_NAME = re.compile(r"en(?:p(\d{1,3}))?s(\d{1,4})(?:f(\d{1,3}))?(?:np\d+)?", re.ASCII)
@@ -32,8 +33,8 @@ def place_of_link(link: Link) -> Place | None:
 
 
 def likely(name: str, missing: Sequence[str], links: Sequence[Link]) -> tuple[Link, str] | None:
-    """The NIC that `name` was probably the name of, and by what; None: not known. `missing`: all names that no NIC
-    has, `links`: the NICs that are not configured."""
+    """The NIC that `name` was probably the name of, and by what; None: not known. `missing`: all
+    names that no NIC has, `links`: the NICs that are not configured."""
     wanted = place_of_name(name)
     if wanted is not None:
         same = [link for link in links if (place_of_link(link) or (0, 0, 0))[1:] == wanted[1:]]
@@ -63,7 +64,9 @@ def _sorted_links(links: Sequence[Link]) -> list[Link]:
     return sorted(links, key=lambda link: places[link.ifindex] or (0, 0, 0))
 
 
-def candidate_evidence(links: Sequence[Link], what: str = "unconfigured NICs") -> tuple[Evidence, ...]:
+def candidate_evidence(
+    links: Sequence[Link], what: str = "unconfigured NICs"
+) -> tuple[Evidence, ...]:
     """NICs that may be meant, with what tells them apart."""
     found = [_text(link) for link in links[:MAX_CANDIDATES]]
     if len(links) > MAX_CANDIDATES:
@@ -72,7 +75,7 @@ def candidate_evidence(links: Sequence[Link], what: str = "unconfigured NICs") -
 
 
 def _text(link: Link) -> str:
-    parts = (link_driver(link), link.pci_address, link.permanent_address or link.address)
+    parts = (link_driver(link), link.pci_address, lasting_address(link))
     return f"{link.name} ({', '.join(part for part in parts if part)})"
 
 

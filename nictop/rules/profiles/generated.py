@@ -6,7 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, UNAVAILABLE, UNMANAGED
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    FAILED,
+    UNAVAILABLE,
+    UNMANAGED,
+)
 from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -26,21 +32,26 @@ from nictop.rules.fixes.profiles import (
     static_settings,
 )
 from nictop.rules.host import HostFacts
-from nictop.rules.profiles.nics import address_evidence, is_unassigned_vf, managed_nics, state_evidence
-from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.profiles.nics import (
+    FIRST_ATTEMPT,
+    address_evidence,
+    is_unassigned_vf,
+    managed_nics,
+    state_evidence,
+)
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
-FAMILY: Family = "profiles and names"
 GENERATED_NAME = re.compile(r"Wired connection \d{1,4}")
 TEMPORARY = (
-    " It is in /run only, from `nmcli con add` or `mod` with --temporary: a reboot deletes it, or brings back the copy "
+    " It is in /run only, from `nmcli con add` or `mod` with --temporary: a reboot deletes it, or "
+    "brings back the copy "
     "on disk."
 )
 Case = tuple[Link, ManagedDevice, Profile]
 
 
 @host_rule(
-    FAMILY,
     "critical",
     yields_to=(
         "profile_names_a_missing_interface",
@@ -53,22 +64,25 @@ Case = tuple[Link, ManagedDevice, Profile]
 def profile_is_generated(host: HostFacts) -> Outcomes:
     """A NIC uses a profile that NetworkManager generated, because no other profile matches it.
 
-    NetworkManager generates a profile for every Ethernet device without one: "Wired connection 1", in memory only, with
-    DHCP. Without a DHCP server the NIC never gets an address, nmcli con show has no DEVICE for the profile, and nmcli
-    con mod INTERFACE fails with "unknown connection".
+    NetworkManager generates a profile for every Ethernet device without one: "Wired connection 1",
+    in memory only, with DHCP. Without a DHCP server the NIC never gets an address, between two
+    attempts nmcli con show has no DEVICE for the profile, and nmcli con mod INTERFACE fails with
+    "unknown connection".
 
-    Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark devices configured
-    outside NetworkManager), never by its name. Critical: the NIC has no address, and DHCP timed out or failed, also
-    while it is retried. Warning: the NIC works, or DHCP is in progress for the first time. Info: the NIC has no
-    carrier, or is a virtual function without an address whose physical function is on this host: it is not assigned to
-    a guest yet, and is reported once per port. Not reported: NICs with one of your profiles active, and NICs that were
+    Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark
+    devices configured outside NetworkManager), never by its name. Critical: the NIC has no address,
+    and DHCP timed out or failed, also while it is retried. Warning: the NIC works, or DHCP is in
+    progress for the first time. Info: the NIC has no carrier, or is a virtual function without an
+    address whose physical function is on this host: it is not assigned to a guest yet, and is
+    reported once per port. Not reported: NICs with one of your profiles active, and NICs that were
     disconnected manually.
 
-    Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of your own takes
-    precedence (the generated one has autoconnect-priority -999), but is used only when it is next activated.
+    Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
+    your own takes precedence (the generated one has autoconnect-priority -999), but is used only
+    when it is next activated.
 
-    Sources: NetworkManager.conf(5) no-auto-default; NetworkManager src/core/settings/nm-settings.c device_realized;
-    community.general#8583; ushiboy/nmcli#35.
+    Sources: NetworkManager.conf(5) no-auto-default; NetworkManager src/core/settings/nm-settings.c
+    device_realized; community.general#8583; ushiboy/nmcli#35.
     """
     manager = host.profiles.manager
     if manager is None or not any(profile.generated for profile in manager.profiles):
@@ -79,7 +93,7 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
             physical = host.functions[link.pci_address or ""].physical_function or ""
             waiting.setdefault(physical, []).append((link, device, profile))
         else:
-            yield _generated(host, link, device, profile)
+            yield _with_outlook(_generated(host, link, device, profile), device)
     for (link, device, profile), *others in waiting.values():
         finding = _generated(host, link, device, profile)
         names = ", ".join(other.name for other, _, _ in others)
@@ -88,42 +102,45 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
 
 
 def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
-    """NICs that depend on a generated profile, and that profile. A port of another link needs no profile: a VF below a
-    Hyper-V NIC that has one is the business of `address_on_a_lower_link`."""
+    """NICs that depend on a generated profile, and that profile. A port of another link needs no
+    profile: a VF below a Hyper-V NIC that has one is the business of `address_on_a_lower_link`."""
     for link in host.links:
-        if link.master is not None:
-            continue
         device = manager.devices.get(link.ifindex)
-        profile = host.profiles.generated(link) if device is not None and device.state > UNMANAGED else None
-        if device is None or profile is None:
+        if link.master is not None or device is None or device.state <= UNMANAGED:
             continue
-        active = host.profiles.active(link)
-        if active is not None and active.uuid != profile.uuid and not active.external:
-            continue
-        if active is None and (host.profiles.user_profiles(link) or is_disconnected_by_user(device)):
-            continue
-        yield link, device, profile
+        profile = host.profiles.generated(link)
+        if profile is not None and _depends_on(host, link, device, profile):
+            yield link, device, profile
+
+
+def _depends_on(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> bool:
+    """The NIC uses the profile, or has no other one."""
+    active = host.profiles.active(link)
+    if active is not None:
+        return active.uuid == profile.uuid or active.external
+    return not host.profiles.user_profiles(link) and not is_disconnected_by_user(device)
 
 
 def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
-    severity, title = _state(link, device, profile, has_failed=link.ifindex in host.snapshot.without_lease)
+    has_failed = link.ifindex in host.snapshot.without_lease
+    severity, title = _state(link, device, profile, has_failed=has_failed)
     own = host.profiles.user_profiles(link)
     active = host.profiles.active(link)
-    external = active is not None and active.external
-    if external:
-        severity, title = "warning", f"configured externally; auto-generated profile {quoted_name(profile.id)}"
-    static = external or not global_addresses(link)
-    fixes: tuple[Fix, ...]
-    if external:  # NetworkManager's profile for the external configuration has the interface's name, too
-        fixes = (rename(host, link, profile, static=True),)
+    static = not global_addresses(link)
+    fixes = [rename(host, link, profile, static=static)]
+    effect = _nmcli_effect(host, link)
+    why = f"{effect} This profile is in memory only (lost on reboot) and uses DHCP."
+    if active is not None and active.external:
+        severity = "warning"
+        title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
+        # NetworkManager's profile for the external configuration has the interface's name, too
+        fixes = [rename(host, link, profile, static=True)]
     elif own:
-        title = f"uses auto-generated {quoted_name(profile.id)}, not your {quoted_name(own[0].profile.id)}"
-        fixes = (_activate_own(host, link, profile, own[0].profile), rename(host, link, profile, static=static))
+        first = own[0].profile
+        title = f"uses auto-generated {quoted_name(profile.id)}, not your {quoted_name(first.id)}"
+        fixes.insert(0, _activate_own(host, link, profile, first))
     else:
-        fixes = (
-            rename(host, link, profile, static=static),
-            new_profile(host, link, static=static, replaced=profile),
-        )
+        fixes.append(new_profile(host, link, static=static, replaced=profile))
     return link_finding(
         severity,
         host,
@@ -140,20 +157,32 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
             address_evidence(link),
             *other_profiles(host, link, but=profile),
         ),
-        why=f"{_nmcli_effect(host, link)} This profile is in memory only (lost on reboot) and uses DHCP.",
-        fixes=fixes,
+        why=why,
+        fixes=tuple(fixes),
     )
+
+
+def _with_outlook(finding: Finding, device: ManagedDevice) -> Finding:
+    """The finding of a NIC that waits for DHCP says when it becomes critical."""
+    if finding.severity != "warning" or device.state == ACTIVATED:
+        return finding
+    return replace(finding, why=f"{finding.why} {FIRST_ATTEMPT}")
 
 
 def _nmcli_effect(host: HostFacts, link: Link) -> str:
     """What ``nmcli con mod`` does with the name of a link whose profile has another name."""
     name = shell_quote(link.name)
     if host.profiles.ids.get(link.name):
-        return f"nmcli modifies profiles, not interfaces, so `nmcli con mod {name}` modifies another profile."
+        return (
+            f"nmcli modifies profiles, not interfaces, so `nmcli con mod {name}` modifies "
+            f"another profile."
+        )
     return f"nmcli modifies profiles, not interfaces, so `nmcli con mod {name}` fails."
 
 
-def _state(link: Link, device: ManagedDevice, profile: Profile, *, has_failed: bool) -> tuple[Severity, str]:
+def _state(
+    link: Link, device: ManagedDevice, profile: Profile, *, has_failed: bool
+) -> tuple[Severity, str]:
     """(severity, title). `has_failed`: the last activation ended without an address."""
     name = quoted_name(profile.id)
     if device.state == UNAVAILABLE:
@@ -178,24 +207,36 @@ def _activate_own(host: HostFacts, link: Link, generated: Profile, own: Profile)
         lines.insert(0, modify(host, own, *static_settings(link)))
         undo.insert(0, modify(host, own, "ipv4.method", "auto", "ipv4.addresses", ""))
         notes.append(ADDRESS_NOTE)
-    return Fix("here", f"Activate your profile {quoted_name(own.id)}", tuple(lines), True, tuple(undo), " ".join(notes))
+    return Fix(
+        "here",
+        f"Activate your profile {quoted_name(own.id)}",
+        tuple(lines),
+        True,
+        tuple(undo),
+        " ".join(notes),
+    )
 
 
 @host_rule(
-    FAMILY,
     "info",
-    yields_to=("two_profiles_compete", "dhcp_never_answered", "profile_failed", "configuration_names_an_old_name"),
+    yields_to=(
+        "two_profiles_compete",
+        "dhcp_never_answered",
+        "profile_failed",
+        "configuration_names_an_old_name",
+    ),
     uses=("networkmanager",),
 )
 def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
     """A profile of yours still has its auto-generated name, such as "Wired connection 1".
 
-    The name does not identify the NIC, and the number differs from machine to machine: nmcli con mod with the
-    interface's name finds no profile.
+    The name does not identify the NIC, and the number differs from machine to machine: nmcli con
+    mod with the interface's name finds no profile.
 
-    Detected by the name of a profile that is active on a NIC, or is the first that matches it. The flag NM_GENERATED
-    was cleared when the profile was edited. A profile with the flag is reported by profile_is_generated. A temporary
-    profile (nmcli con add or mod with --temporary) is in /run only, and lost on reboot.
+    Detected by the name of a profile that is active on a NIC, or is the first that matches it. The
+    flag NM_GENERATED was cleared when the profile was edited. A profile with the flag is reported
+    by profile_is_generated. A temporary profile (nmcli con add or mod with --temporary) is in /run
+    only, and lost on reboot.
 
     Source: NetworkManager src/core/devices/nm-device-ethernet.c new_default_connection.
     """
@@ -203,21 +244,22 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
         profile = _profile_of(host, link)
         if profile is None or profile.generated or GENERATED_NAME.fullmatch(profile.id) is None:
             continue
-        temporary = is_in_memory(profile)
+        kind, note = "saved", ""
+        if is_in_memory(profile):
+            kind, note = "temporary", TEMPORARY
         yield link_finding(
             "info",
             host,
             link,
-            f"{'temporary' if temporary else 'saved'} profile has a generated name: {quoted_name(profile.id)}",
+            f"{kind} profile has a generated name: {quoted_name(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
             why=f"{_nmcli_effect(host, link)} The name does not show which NIC the profile is for."
-            f"{TEMPORARY if temporary else ''}",
+            f"{note}",
             fixes=(own_name(host, link, profile),),
         )
 
 
 @host_rule(
-    FAMILY,
     "warning",
     yields_to=(
         "profile_still_called_wired_connection",
@@ -231,12 +273,13 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
 def no_profile_of_this_name(host: HostFacts) -> Outcomes:
     """nmcli con mod with the name of this interface finds no profile, or that of another interface.
 
-    nmcli selects profiles by name or UUID, not by interface. Warning: a profile with the name of the interface exists,
-    but another one is active on the NIC, so commands modify the wrong profile. Info: no profile has that name ("unknown
-    connection").
+    nmcli selects profiles by name or UUID, not by interface. Warning: a profile with the name of
+    the interface exists, but another one is active on the NIC, so commands modify the wrong
+    profile. Info: no profile has that name ("unknown connection").
 
-    Reported for NICs whose active profile was not generated, if its name does not contain that of the interface:
-    "System eth0" and "cloud-init eth0" are clear. Not reported: ports of a bond or bridge.
+    Reported for NICs whose active profile was not generated, if its name does not contain that of
+    the interface: "System eth0" and "cloud-init eth0" are clear. Not reported: ports of a bond or
+    bridge.
 
     Sources: nmcli(1); ushiboy/nmcli#35; community.general#8583.
     """
@@ -244,14 +287,18 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
         profile = host.profiles.active(link)
         if profile is None or profile.generated or profile.external or profile.controller:
             continue
-        if link.name in profile.id or any(altname in profile.id for altname in link.altnames):
+        if any(name in profile.id for name in (link.name, *link.altnames)):
             continue
-        other = host.profiles.ids.get(link.name, 0) > 0
+        severity: Severity = "info"
+        which = "none"
+        if host.profiles.ids.get(link.name, 0) > 0:
+            severity = "warning"
+            which = "another one"
         yield link_finding(
-            "warning" if other else "info",
+            severity,
             host,
             link,
-            f"active profile is {quoted_name(profile.id)}; {'another one' if other else 'none'} is named {link.name}",
+            f"active profile is {quoted_name(profile.id)}; {which} is named {link.name}",
             evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
             why=_nmcli_effect(host, link),
             fixes=(own_name(host, link, profile),),
@@ -263,4 +310,7 @@ def _profile_of(host: HostFacts, link: Link) -> Profile | None:
     active = host.profiles.active(link)
     if active is not None:
         return active
-    return next((match.profile for match in host.profiles.user_profiles(link) if not match.wait_reason), None)
+    for match in host.profiles.user_profiles(link):
+        if not match.wait_reason:
+            return match.profile
+    return None

@@ -1,6 +1,9 @@
-"""NICs that NetworkManager does not configure: unmanaged, no profile, networking disabled, no carrier."""
+"""NICs that NetworkManager does not configure: unmanaged, no profile, networking disabled, no
+carrier."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.device_specs import matches_device
@@ -8,12 +11,13 @@ from nictop.model.managers.networkmanager_states import DISCONNECTED, UNAVAILABL
 from nictop.model.managers.profile_match import (
     AUTOCONNECT_OFF,
     DISCONNECTED_MANUALLY,
+    ProfileMatch,
     is_disconnected_by_user,
     is_generated_default,
 )
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.profiles import (
     bring_up,
     has_address,
@@ -26,41 +30,45 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.link.carrier_causes import plug_in_fixes
 from nictop.rules.profiles.nics import (
+    devices_of_networkmanager,
     is_nic,
+    is_set_up,
     is_unassigned_vf,
     managed_nics,
     nics,
-    set_up_otherwise,
     state_evidence,
     without_profile,
 )
-from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
-FAMILY: Family = "profiles and names"
 UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
 """NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
 SET_WITH_NMCLI = "nmcli device set"
 """Why a link is unmanaged until the next reboot: there is no file to edit."""
 
 
-@host_rule(FAMILY, "critical", needs=("addresses",), uses=("networkmanager",))
+@host_rule("critical", needs=("addresses",), uses=("networkmanager",))
 def networking_is_switched_off(host: HostFacts) -> Outcomes:
     """NetworkManager is running, but networking is disabled: it manages no NIC.
 
     nmcli networking off persists across reboots (/var/lib/NetworkManager/NetworkManager.state).
 
-    Detected by NetworkManager's property NetworkingEnabled. Not reported if no NIC depends on it: each has an address
-    or is configured by another manager.
+    Detected by NetworkManager's property NetworkingEnabled. Not reported if no NIC depends on it:
+    each has an address or is configured by another manager.
 
     Source: nmcli(1) networking.
     """
     manager = host.profiles.manager
     if manager is None or manager.networking_enabled:
         return
-    idle = [link for link in nics(host) if not has_address(link) and not set_up_otherwise(host, link)]
+    idle = []
+    for link in nics(host):
+        if not is_set_up(host, link):
+            idle.append(link.name)
     if not idle:
         return
+    on, off = with_undo(("nmcli", "networking"), "on", "off")
     yield host_finding(
         "critical",
         host,
@@ -68,23 +76,15 @@ def networking_is_switched_off(host: HostFacts) -> Outcomes:
         "networking is disabled in NetworkManager",
         evidence=(
             Evidence("networking", "off", "NetworkManager: NetworkingEnabled"),
-            Evidence("NICs without an address", ", ".join(link.name for link in idle[:5]), "ip address"),
+            Evidence("NICs without an address", ", ".join(idle[:5]), "ip address"),
         ),
-        why="NetworkManager configures no NIC until networking is enabled again, even after a reboot.",
-        fixes=(
-            Fix(
-                "here",
-                "Enable networking",
-                (command("nmcli", "networking", "on"),),
-                True,
-                (command("nmcli", "networking", "off"),),
-            ),
-        ),
+        why="NetworkManager configures no NIC until networking is enabled again, even after a "
+        "reboot.",
+        fixes=(Fix("here", "Enable networking", (on,), True, (off,)),),
     )
 
 
 @host_rule(
-    FAMILY,
     "warning",
     yields_to=("networking_is_switched_off",),
     needs=("addresses", "configuration", "pci.physical_function"),
@@ -93,49 +93,61 @@ def networking_is_switched_off(host: HostFacts) -> Outcomes:
 def link_is_unmanaged(host: HostFacts) -> Outcomes:
     """A NIC is unmanaged in NetworkManager, and nothing else configures it.
 
-    nmcli reports "device is strictly unmanaged" or ignores the NIC. Causes: unmanaged-devices or managed=0 in
-    NetworkManager's configuration, a udev rule that sets NM_UNMANAGED, or nmcli device set.
+    nmcli reports "device is strictly unmanaged" or ignores the NIC. Causes: unmanaged-devices or
+    managed=0 in NetworkManager's configuration, a udev rule that sets NM_UNMANAGED, or nmcli device
+    set.
 
-    Warning: a profile is bound to this NIC. Info: otherwise. Not reported: NICs with an address, NICs configured by
-    systemd-networkd, ifupdown or netplan, ports (a VF below a Hyper-V NIC must be unmanaged), and virtual functions
-    that are not assigned to a guest yet.
+    Warning: a profile is bound to this NIC. Info: otherwise. Not reported: NICs with an address,
+    NICs configured by systemd-networkd, ifupdown or netplan, ports (a VF below a Hyper-V NIC must
+    be unmanaged), and virtual functions that are not assigned to a guest yet.
 
-    Sources: NetworkManager.conf(5) Device List Format; nmstate#1627, #484; home-assistant/os#1314; warewulf#1154.
+    Sources: NetworkManager.conf(5) Device List Format; nmstate#1627, #484; home-assistant/os#1314;
+    warewulf#1154.
     """
     manager = host.profiles.manager
-    if manager is None or not manager.networking_enabled:
+    if manager is None:
         return
-    for link in host.links:
-        device = manager.devices.get(link.ifindex)
-        if device is None or device.state != UNMANAGED or not is_nic(host, link) or has_address(link):
+    for link, device in devices_of_networkmanager(host):
+        if device.state != UNMANAGED or not is_nic(host, link):
             continue
-        bound = [one.profile for one in host.profiles.user_profiles(link) if one.profile.interface_name == link.name]
-        if set_up_otherwise(host, link) or (is_unassigned_vf(host, link) and not bound):
+        if is_set_up(host, link):
             continue
+        bound = _profiles_of_its_name(host, link)
+        if is_unassigned_vf(host, link) and not bound:
+            continue
+        severity: Severity = "info"
+        title = "unmanaged in NetworkManager, not configured elsewhere"
+        if bound:
+            severity = "warning"
+            name = quoted_name(bound[0].id)
+            title = f"unmanaged in NetworkManager; profile {name} is not used"
         origins = _origins(host, link, device, manager.configuration)
-        fixes = [
-            Fix(
-                "here",
-                "Set managed until the next reboot",
-                (command("nmcli", "device", "set", link.name, "managed", "yes"),),
-                False,
-                (command("nmcli", "device", "set", link.name, "managed", "no"),),
-            )
-        ]
-        if origins and origins[0].value != SET_WITH_NMCLI:
-            note = f"Remove the interface from {origins[0].value}, then run: systemctl reload NetworkManager."
-            fixes.append(Fix("here", "Remove the unmanaged setting", (), True, note=note))
         yield link_finding(
-            "warning" if bound else "info",
+            severity,
             host,
             link,
-            f"unmanaged in NetworkManager; profile {quoted_name(bound[0].id)} is not used"
-            if bound
-            else "unmanaged in NetworkManager, not configured elsewhere",
+            title,
             evidence=(state_evidence(device), *origins),
             why="NetworkManager does not activate a profile, set an address or bring the link up.",
-            fixes=tuple(fixes),
+            fixes=_managed_fixes(link, origins),
         )
+
+
+def _profiles_of_its_name(host: HostFacts, link: Link) -> list[Profile]:
+    profiles = [match.profile for match in host.profiles.user_profiles(link)]
+    return [profile for profile in profiles if profile.interface_name == link.name]
+
+
+def _managed_fixes(link: Link, origins: Sequence[Evidence]) -> tuple[Fix, ...]:
+    """`origins`: settings that make the link unmanaged."""
+    managed, unmanaged = with_undo(("nmcli", "device", "set", link.name, "managed"), "yes", "no")
+    now = Fix("here", "Set managed until the next reboot", (managed,), False, (unmanaged,))
+    if not origins or origins[0].value == SET_WITH_NMCLI:
+        return (now,)
+    note = (
+        f"Remove the interface from {origins[0].value}, then run: systemctl reload NetworkManager."
+    )
+    return now, Fix("here", "Remove the unmanaged setting", (), True, note=note)
 
 
 def _origins(
@@ -143,26 +155,38 @@ def _origins(
 ) -> tuple[Evidence, ...]:
     """The settings that make the link unmanaged."""
     found = []
-    address = device.permanent_address or link.permanent_address
-    for field, option in (("unmanaged_devices", "unmanaged-devices"), ("device_unmanaged", "managed=0")):
+    for field, option in (
+        ("unmanaged_devices", "unmanaged-devices"),
+        ("device_unmanaged", "managed=0"),
+    ):
         specs: tuple[str, ...] = getattr(configuration, field)
-        if matches_device(specs, name=link.name, address=address, driver=link_driver(link), kind=device.type):
+        if _matches(specs, link, device):
             where = configuration.origins.get(field, "NetworkManager.conf")
             found.append(Evidence("set by", f"{option} in {where}", "NetworkManager.conf"))
-    found += [
-        Evidence("set by", f"NM_UNMANAGED in {file_and_line(entry)}", entry.file)
-        for entry in host.configuration.entries(link)
-        if entry.ignores and entry.owner in ("udev", "other")
-    ]
+    for entry in host.configuration.entries(link):
+        if entry.ignores and entry.owner in ("udev", "other"):
+            setting = f"NM_UNMANAGED in {file_and_line(entry)}"
+            found.append(Evidence("set by", setting, entry.file))
+    source = "NetworkManager: Device.StateReason"
     if device.reason == UNMANAGED_USER_EXPLICIT:
-        found.append(Evidence("set by", SET_WITH_NMCLI, "NetworkManager: Device.StateReason"))
+        found.append(Evidence("set by", SET_WITH_NMCLI, source))
     if device.reason == UNMANAGED_USER_UDEV and not found:
-        found.append(Evidence("set by", "a udev rule with NM_UNMANAGED", "NetworkManager: Device.StateReason"))
+        found.append(Evidence("set by", "a udev rule with NM_UNMANAGED", source))
     return tuple(found)
 
 
+def _matches(specs: Sequence[str], link: Link, device: ManagedDevice) -> bool:
+    """One of the device specs of NetworkManager.conf(5) is for this NIC."""
+    return matches_device(
+        specs,
+        name=link.name,
+        address=device.permanent_address or link.permanent_address,
+        driver=link_driver(link),
+        kind=device.type,
+    )
+
+
 @host_rule(
-    FAMILY,
     "warning",
     yields_to=(
         "profile_names_a_missing_interface",
@@ -176,12 +200,13 @@ def _origins(
 def no_profile_matches(host: HostFacts) -> Outcomes:
     """A NIC has a carrier but no matching profile: NetworkManager does not configure it.
 
-    Its state stays "disconnected". On servers NetworkManager is often configured not to generate profiles
-    (no-auto-default=*, as in the package NetworkManager-config-server). It also generates no second one for a NIC whose
-    generated profile was deleted.
+    Its state stays "disconnected". On servers NetworkManager is often configured not to generate
+    profiles (no-auto-default=*, as in the package NetworkManager-config-server). It also generates
+    no second one for a NIC whose generated profile was deleted.
 
-    Reported for NICs that NetworkManager manages, in state disconnected with a carrier, if no profile matches. Not
-    reported: virtual functions whose physical function is on this host, and NICs after nmcli device disconnect.
+    Reported for NICs that NetworkManager manages, in state disconnected with a carrier, if no
+    profile matches. Not reported: virtual functions whose physical function is on this host, and
+    NICs after nmcli device disconnect.
 
     Sources: NetworkManager.conf(5) no-auto-default; /usr/lib/NetworkManager/conf.d/00-server.conf.
     """
@@ -189,12 +214,10 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
     for link, device in managed_nics(host):
         if link.ifindex not in idle or device.state != DISCONNECTED or link.carrier is not True:
             continue
-        if host.profiles.fitting(link) or host.profiles.active(link) is not None or has_address(link):
+        if has_address(link) or is_disconnected_by_user(device):
             continue
-        if is_disconnected_by_user(device):
+        if host.profiles.fitting(link) or host.profiles.active(link) is not None:
             continue
-        manager = host.profiles.manager
-        configuration = manager.configuration if manager is not None else NetworkManagerConfiguration()
         yield link_finding(
             "warning",
             host,
@@ -203,7 +226,7 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
             evidence=(
                 state_evidence(device),
                 Evidence("matching profiles", "none", "nmcli con show"),
-                *_generation_evidence(link, device, configuration),
+                *_generation_evidence(host, link, device),
                 *other_profiles(host, link),
             ),
             why="The link is up, but without a profile NetworkManager sets no address.",
@@ -212,68 +235,87 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
 
 
 def _generation_evidence(
-    link: Link, device: ManagedDevice, configuration: NetworkManagerConfiguration
+    host: HostFacts, link: Link, device: ManagedDevice
 ) -> tuple[Evidence, ...]:
     """Why NetworkManager did not generate a profile."""
-    address = device.permanent_address or link.permanent_address
-    facts = {"name": link.name, "address": address, "driver": link_driver(link), "kind": device.type}
-    if matches_device(configuration.no_auto_default, **facts):  # type: ignore[arg-type]
+    manager = host.profiles.manager
+    if manager is None:
+        return ()
+    configuration = manager.configuration
+    if _matches(configuration.no_auto_default, link, device):
         where = configuration.origins.get("no_auto_default", "NetworkManager.conf")
-        return (Evidence("auto-generation", f"off: no-auto-default={','.join(configuration.no_auto_default)}", where),)
-    if matches_device(configuration.no_auto_default_state, **facts):  # type: ignore[arg-type]
+        value = f"off: no-auto-default={','.join(configuration.no_auto_default)}"
+        return (Evidence("auto-generation", value, where),)
+    if _matches(configuration.no_auto_default_state, link, device):
         where = "/var/lib/NetworkManager/no-auto-default.state"
-        return (Evidence("auto-generation", "off: the generated profile was deleted or edited", where),)
+        value = "off: the generated profile was deleted or edited"
+        return (Evidence("auto-generation", value, where),)
     return ()
 
 
-@host_rule(FAMILY, "info", uses=("networkmanager",))
+@host_rule("info", uses=("networkmanager",))
 def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
-    """A NIC is disconnected although a profile matches, because the profile is not activated automatically.
+    """A NIC is disconnected although a profile matches, because the profile is not activated
+    automatically.
 
-    Either connection.autoconnect of the profile is no, or the NIC was disconnected with nmcli device disconnect or
-    nmcli con down; the latter lasts until a profile is activated manually or NetworkManager restarts.
+    Either connection.autoconnect of the profile is no, or the NIC was disconnected with nmcli
+    device disconnect or nmcli con down; the latter lasts until a profile is activated manually or
+    NetworkManager restarts.
 
-    Only for NICs in state disconnected with a carrier and without an address. Not reported if another profile would be
-    activated automatically.
+    Only for NICs in state disconnected with a carrier and without an address. Not reported if
+    another profile would be activated automatically.
 
     Source: nm-settings-nmcli(5) connection.autoconnect; nmcli(1) device disconnect.
     """
     for link, device in managed_nics(host):
         if device.state != DISCONNECTED or link.carrier is not True or has_address(link):
             continue
-        fitting = host.profiles.fitting(link)
-        if not fitting or any(not one.wait_reason for one in fitting):
+        waiting = _waiting_for_the_user(host, link)
+        if waiting is None:
             continue
-        chosen = next((one for one in fitting if one.wait_reason in (AUTOCONNECT_OFF, DISCONNECTED_MANUALLY)), None)
-        if chosen is None:
-            continue
-        profile = chosen.profile
-        lines, undo = [bring_up(host, profile)], [command("nmcli", "device", "disconnect", link.name)]
-        title = "Activate the profile"
-        if not profile.autoconnect:
-            title += " and enable autoconnect"
-            lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
-            undo.append(modify(host, profile, "connection.autoconnect", "no"))
-        manually = is_disconnected_by_user(device)
+        profile = waiting.profile
+        title = f"disconnected; profile {quoted_name(profile.id)} has autoconnect off"
+        if is_disconnected_by_user(device):
+            title = "disconnected manually"
         yield link_finding(
             "info",
             host,
             link,
-            "disconnected manually"
-            if manually
-            else f"disconnected; profile {quoted_name(profile.id)} has autoconnect off",
+            title,
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
-                Evidence("profile state", chosen.wait_reason, "nmcli con show"),
+                Evidence("profile state", waiting.wait_reason, "nmcli con show"),
             ),
             why="The NIC has no address until the profile is activated.",
-            fixes=(Fix("here", title, tuple(lines), True, tuple(undo)),),
+            fixes=(_activate_fix(host, link, profile),),
         )
 
 
+def _waiting_for_the_user(host: HostFacts, link: Link) -> ProfileMatch | None:
+    """The first profile that only the user activates; None: there is none, or another one is
+    activated by itself."""
+    found = None
+    for match in host.profiles.fitting(link):
+        if not match.wait_reason:
+            return None
+        if found is None and match.wait_reason in (AUTOCONNECT_OFF, DISCONNECTED_MANUALLY):
+            found = match
+    return found
+
+
+def _activate_fix(host: HostFacts, link: Link, profile: Profile) -> Fix:
+    title = "Activate the profile"
+    lines = [bring_up(host, profile)]
+    undo = [command("nmcli", "device", "disconnect", link.name)]
+    if not profile.autoconnect:
+        title += " and enable autoconnect"
+        lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
+        undo.append(modify(host, profile, "connection.autoconnect", "no"))
+    return Fix("here", title, tuple(lines), True, tuple(undo))
+
+
 @host_rule(
-    FAMILY,
     "warning",
     yields_to=(
         "profile_is_generated",
@@ -296,24 +338,26 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
 def link_down_profile_waits(host: HostFacts) -> Outcomes:
     """A NIC with a profile has no carrier: its addresses are unreachable until the link is up.
 
-    nmcli con show fills the DEVICE column for active profiles only. If it is empty, the profile can still be the right
-    one for the NIC: it is activated when the link comes up.
+    nmcli con show fills the DEVICE column for active profiles only. If it is empty, the profile can
+    still be the right one for the NIC: it is activated when the link comes up.
 
-    Reported for NICs that are administratively up and have no carrier, with a profile that is bound to them by name or
-    MAC address and was active before or has static addresses, or with an active profile (ignore-carrier). Info: the
-    profile is not activated automatically. Not reported: spare ports, that is a profile with DHCP that was never
-    active, as installers create one for every port.
+    Reported for NICs that are administratively up and have no carrier, with a profile that is bound
+    to them by name or MAC address and was active before or has static addresses, or with an active
+    profile (ignore-carrier). Info: the profile is not activated automatically. Not reported: spare
+    ports, that is a profile with DHCP that was never active, as installers create one for every
+    port.
 
-    Sources: NetworkManager src/core/devices/nm-device.c check_connection_available; NetworkManager.conf(5)
-    ignore-carrier; openfollow#51.
+    Sources: NetworkManager src/core/devices/nm-device.c check_connection_available;
+    NetworkManager.conf(5) ignore-carrier; openfollow#51.
     """
     for link, device in managed_nics(host):
         problem = _without_carrier(host, link, device) if link.carrier is False else None
         if problem is None:
             continue
         profile, severity, title = problem
-        state = link.ethtool.state
-        why_down = f", {state.extended_state}" if state is not None and state.extended_state else ""
+        carrier, state = "0", link.ethtool.state
+        if state is not None and state.extended_state:
+            carrier += f", {state.extended_state}"
         yield link_finding(
             severity,
             host,
@@ -322,15 +366,17 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
-                Evidence("carrier", f"0{why_down}", f"/sys/class/net/{link.name}/carrier"),
+                Evidence("carrier", carrier, f"/sys/class/net/{link.name}/carrier"),
             ),
-            why="The addresses of the profile are not usable until the link is up. Until then nmcli con show has no "
-            "DEVICE for an inactive profile.",
+            why="The addresses of the profile are not usable until the link is up. Until then "
+            "nmcli con show has no DEVICE for an inactive profile.",
             fixes=plug_in_fixes(host, link),
         )
 
 
-def _without_carrier(host: HostFacts, link: Link, device: ManagedDevice) -> tuple[Profile, Severity, str] | None:
+def _without_carrier(
+    host: HostFacts, link: Link, device: ManagedDevice
+) -> tuple[Profile, Severity, str] | None:
     """The profile for a NIC without carrier, severity and title; None: no finding."""
     active = host.profiles.active(link)
     if active is not None:
@@ -339,14 +385,21 @@ def _without_carrier(host: HostFacts, link: Link, device: ManagedDevice) -> tupl
         return active, "warning", f"no carrier; profile {quoted_name(active.id)} is active"
     if device.state != UNAVAILABLE:
         return None
-    used = [
-        one for one in host.profiles.user_profiles(link) if one.profile.timestamp or one.profile.ipv4.method != "auto"
-    ]
-    bound = [one for one in used if one.profile.interface_name or one.profile.mac_address]
-    for one in bound:
-        if not one.wait_reason:
-            return one.profile, "warning", f"no carrier; profile {quoted_name(one.profile.id)} is not active"
-    manual = [one.profile for one in bound if not one.profile.autoconnect or is_disconnected_by_user(device)]
-    if manual:
-        return manual[0], "info", f"no carrier; profile {quoted_name(manual[0].id)} is activated manually only"
+    bound = [match for match in host.profiles.user_profiles(link) if _is_bound_and_used(match)]
+    for match in bound:
+        if not match.wait_reason:
+            name = quoted_name(match.profile.id)
+            return match.profile, "warning", f"no carrier; profile {name} is not active"
+    for match in bound:
+        if not match.profile.autoconnect or is_disconnected_by_user(device):
+            name = quoted_name(match.profile.id)
+            return match.profile, "info", f"no carrier; profile {name} is activated manually only"
     return None
+
+
+def _is_bound_and_used(match: ProfileMatch) -> bool:
+    """For this NIC alone, and it was active once or has settings of its own."""
+    profile = match.profile
+    if not profile.interface_name and not profile.mac_address:
+        return False
+    return bool(profile.timestamp) or profile.ipv4.method != "auto"

@@ -1,8 +1,10 @@
-"""Addresses that other hosts can reach through a device, and whether two links may be in one network.
+"""Addresses that other hosts can reach through a device, and whether two links may be in one
+network.
 
-Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths only if their peer is a
-watched link. Not included: bridges used only by containers or virtual machines (docker0, virbr0, lxdbr0), which are
-internal to their host, so that equal addresses are no conflict.
+Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths only if
+their peer is a watched link. Not included: bridges used only by containers or virtual machines
+(docker0, virbr0, lxdbr0), which are internal to their host, so that equal addresses are no
+conflict.
 """
 
 from __future__ import annotations
@@ -44,6 +46,16 @@ class NetworkPlace:
         return f"{self.host.name} {self.link.name}"
 
 
+def leads_to_namespace(link: Link) -> bool:
+    """A veth whose other end is in another network namespace, as that of a container."""
+    return link.kind == "veth" and link.lower_namespace is not None
+
+
+def has_neighbours_outside(host: HostFacts, link: Link) -> bool:
+    """Other hosts or network namespaces can reach its addresses."""
+    return leads_to_namespace(link) or is_outward(host, link)
+
+
 def is_outward(host: HostFacts, link: Link, depth: int = MAX_STACK_DEPTH) -> bool:
     """What it sends leaves the host by a device."""
     if link.bus is not None:
@@ -53,7 +65,11 @@ def is_outward(host: HostFacts, link: Link, depth: int = MAX_STACK_DEPTH) -> boo
     if link.kind in KINDS_ABOVE_SEVERAL_LINKS:
         ports = (port for port in host.links if port.master == link.ifindex)
         return any(is_outward(host, port, depth - 1) for port in ports)
-    if link.kind in KINDS_ABOVE_ONE_LINK and link.lower is not None and link.lower_namespace is None:
+    if (
+        link.kind in KINDS_ABOVE_ONE_LINK
+        and link.lower is not None
+        and link.lower_namespace is None
+    ):
         below = host.snapshot.links.get(link.lower)
         return below is not None and is_outward(host, below, depth - 1)
     return False
@@ -64,9 +80,9 @@ def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
     for link in host.links:
         usable = bool(link.flags & IFF_UP) and link.carrier is True
         if usable and link.addresses and (is_outward(host, link) or link.kind == "veth"):
-            for one in link.addresses:
-                if one.scope == "global":
-                    yield NetworkPlace(host, link, one)
+            for address in link.addresses:
+                if address.scope == "global":
+                    yield NetworkPlace(host, link, address)
 
 
 def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
@@ -91,19 +107,18 @@ def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
 
 
 def _are_veth_peers(one: NetworkPlace, other: NetworkPlace) -> bool:
-    mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
-    return (
-        mine is not None
-        and theirs is not None
-        and mine.boot_id == theirs.boot_id
-        and one.link.kind == other.link.kind == "veth"
-        and (_peer(one.link), _peer(other.link)) == (other.link.ifindex, one.link.ifindex)
-    )
+    """Both ends of one veth pair."""
+    if not is_same_machine(one.host.snapshot, other.host.snapshot):
+        return False
+    if one.link.kind != "veth" or other.link.kind != "veth":
+        return False
+    peers = _peer(one.link), _peer(other.link)
+    return peers == (other.link.ifindex, one.link.ifindex)
 
 
 def _peer(link: Link) -> int | None:
-    """ifindex of the other end of a veth pair. In another namespace, which has its own numbering, it may equal the
-    ifindex of the link; then `Link.lower` is None."""
+    """ifindex of the other end of a veth pair. In another namespace, which has its own numbering,
+    it may equal the ifindex of the link; then `Link.lower` is None."""
     if link.lower is None and link.lower_namespace is not None:
         return link.ifindex
     return link.lower

@@ -1,7 +1,8 @@
 """Kernel messages of PF drivers about requests of guests that were rejected.
 
-Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and `VirtualFunction`. A message describes
-the state at its time: it counts only for VFs whose present state still matches it.
+Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and `VirtualFunction`. A
+message describes the state at its time: it counts only for VFs whose present state still matches
+it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from nictop.model.kernel_log import Logged
 from nictop.probe.records import Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import (
@@ -26,13 +27,23 @@ from nictop.rules.kernel_messages import (
 )
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import link_finding
-from nictop.rules.vf.facts import Pair, function_of, has_used_functions, is_used, own_links, pairs, set_vf_fix
+from nictop.rules.vf.facts import (
+    Pair,
+    function_of,
+    has_used_functions,
+    is_used,
+    own_links,
+    pairs,
+    port_of_function,
+    set_vf_fix,
+    vf_name,
+)
 from nictop.rules.vf.pairs import is_filtered
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
-FAMILY: Final = "VF attributes and path"
+MAX_FIXES = 4
 VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
 ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
@@ -49,20 +60,30 @@ class DriverWarning:
 
     @property
     def affected(self) -> list[VirtualFunction]:
-        """VFs in use that are named, or all in use when the driver names none; only those that have existed, and whose
-        netdev on this host has, since the newest message."""
-        return [one for one in self.port.virtual_functions if self._newest(one.number) is not None]
+        """VFs in use that are named, or all in use when the driver names none; only those that have
+        existed, and whose netdev on this host has, since the newest message."""
+        functions = self.port.virtual_functions
+        return [vf for vf in functions if self._newest(vf.number) is not None]
+
+    @property
+    def untrusted(self) -> list[VirtualFunction]:
+        """Those of the affected ones that are not trusted."""
+        return [function for function in self.affected if function.trust is not True]
 
     def _newest(self, number: int) -> Logged | None:
         """The last message that can be about the present VF of that number."""
         if not is_used(self.host, self.port, number):
             return None
         function = function_of(self.host, self.port, number)
-        messages = since(self.messages.entries, function.created if function is not None else None)
+        created = None if function is None else function.created
+        messages = since(self.messages.entries, created)
         for link in own_links(self.host, self.port, number):
             messages = since(messages, link.created)
-        named = [(one, {int(match[1]) for match in VF_NUMBER.finditer(one.text)}) for one in messages]
-        return next((one for one, numbers in reversed(named) if not numbers or number in numbers), None)
+        for message in reversed(messages):
+            named = {int(match[1]) for match in VF_NUMBER.finditer(message.text)}
+            if not named or number in named:
+                return message
+        return None
 
     def has_new_address(self, number: int) -> bool:
         """The administrator has set the MAC address of that VF after the last message about it."""
@@ -78,37 +99,43 @@ class DriverWarning:
 
     def users(self, hosts: Sequence[HostFacts], number: int) -> list[Pair]:
         """Netdevs of that VF on watched hosts."""
-        return [
-            one
-            for one in pairs(hosts)
-            if one.physical is self.host and one.port is self.port and one.function.number == number
-        ]
+        found = []
+        for pair in pairs(hosts):
+            is_of_port = pair.physical is self.host and pair.port is self.port
+            if is_of_port and pair.function.number == number:
+                found.append(pair)
+        return found
 
     def is_settled(self, hosts: Sequence[HostFacts], number: int) -> bool:
-        """Its netdev is watched, has the address of the VF, and carries no link that may need other addresses."""
+        """Its netdev is watched, has the address of the VF, and carries no link that may need other
+        addresses."""
         users = self.users(hosts, number)
-        return bool(users) and all(_sends_as_itself(one) for one in users)
+        return bool(users) and all(map(_sends_as_itself, users))
 
 
 def _sends_as_itself(pair: Pair) -> bool:
     link = pair.link
     if link.address is None or link.address != pair.function.address or link.master is not None:
         return False
-    return not any(one.lower == link.ifindex and one.lower_namespace is None for one in pair.guest.links)
+    for other in pair.guest.links:
+        if other.lower == link.ifindex and other.lower_namespace is None:
+            return False
+    return True
 
 
 def _warnings(hosts: Sequence[HostFacts], meaning: Meaning) -> Iterator[DriverWarning]:
-    """All but those of a PF whose guest is watched and filtered: `vf_filter_stops_a_bridge` is more specific."""
-    filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
+    """All but those of a PF whose guest is watched and filtered: `vf_filter_stops_a_bridge` is more
+    specific."""
+    known = filter(is_filtered, pairs(hosts))
+    filtered = {(pair.physical.name, pair.port.ifindex) for pair in known}
     for host in hosts:
         for address, messages in functions_with_messages(host, meaning):
-            port = next((one for one in host.links_of_function.get(address, ()) if one.virtual_functions), None)
+            port = port_of_function(host, address)
             if port is not None and (host.name, port.ifindex) not in filtered:
                 yield DriverWarning(host, port, messages)
 
 
 @pair_rule(
-    FAMILY,
     "warning",
     needs=("pci.enabled",),
     uses=("messages", "pci.driver", "pci.sriov"),
@@ -117,162 +144,184 @@ def _warnings(hosts: Sequence[HostFacts], meaning: Meaning) -> Iterator[DriverWa
 def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest tries to change the MAC address of its VF, and the PF rejects it.
 
-    nictop reads "VF … override administratively set MAC address" in the kernel messages of igb, ixgbe, i40e and ice.
-    Frames of the guest with the new address are dropped. Cause: a bond, a bridge, a container or a cloned MAC address
-    in the configuration of the guest.
+    nictop reads "VF … override administratively set MAC address" in the kernel messages of igb,
+    ixgbe, i40e and ice. Frames of the guest with the new address are dropped. Cause: a bond, a
+    bridge, a container or a cloned MAC address in the configuration of the guest.
 
-    Not reported: the VF is trusted now, is no longer used, was created or got its driver after the message, or has in a
-    watched guest the address that its PF has set. If the guest is not watched: also if an address was set after the
-    message ("setting MAC … on VF").
+    Not reported: the VF is trusted now, is no longer used, was created or got its driver after the
+    message, or has in a watched guest the address that its PF has set. If the guest is not watched:
+    also if an address was set after the message ("setting MAC … on VF").
 
-    Sources: k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
-    (igb_set_vf_mac_addr).
+    Sources: k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552,
+    drivers/net/ethernet/intel/igb/igb_main.c (igb_set_vf_mac_addr).
     """
     for warning in _warnings(hosts, "vf_address_refused"):
-        untrusted = [one for one in warning.affected if one.trust is not True and not _is_solved(hosts, warning, one)]
-        if not untrusted:
-            continue
-        yield _refused(
-            warning,
-            untrusted,
-            "VF not trusted: MAC address change rejected",
-            "If the host has set the MAC address of a VF, its guest may change it only if the VF is trusted.",
-        )
+        refused = [vf for vf in warning.untrusted if not _is_solved(hosts, warning, vf)]
+        if refused:
+            yield _refused(
+                warning,
+                refused,
+                "VF not trusted: MAC address change rejected",
+                "If the host has set the MAC address of a VF, its guest may change it only if the "
+                "VF is trusted.",
+            )
 
 
-def _is_solved(hosts: Sequence[HostFacts], warning: DriverWarning, function: VirtualFunction) -> bool:
+def _is_solved(
+    hosts: Sequence[HostFacts], warning: DriverWarning, function: VirtualFunction
+) -> bool:
     """The rejected address is no longer needed, as far as is known."""
     if warning.users(hosts, function.number):
         return warning.is_settled(hosts, function.number)
     return warning.has_new_address(function.number)
 
 
-@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
+@pair_rule("warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
 def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest needs more MAC addresses or VLANs on its VF than an untrusted VF may have.
 
-    nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" in the messages of i40e and
-    ice. Bridges, macvlan, containers and many IPv6 multicast groups need filters; without a filter they receive
-    nothing.
+    nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" in the
+    messages of i40e and ice. Bridges, macvlan, containers and many IPv6 multicast groups need
+    filters; without a filter they receive nothing.
 
-    Not reported: the VF is trusted now, is no longer used, or was created or got its driver after the message.
+    Not reported: the VF is trusted now, is no longer used, or was created or got its driver after
+    the message.
 
-    Sources: kernel drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
+    Sources: kernel drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission)
+    and ice/virt.
     """
     for warning in _warnings(hosts, "vf_limit_reached"):
-        untrusted = [one for one in warning.affected if one.trust is not True]
-        if not untrusted:
-            continue
-        yield _refused(
-            warning,
-            untrusted,
-            "VF not trusted: limit of MAC/VLAN filters reached",
-            "An untrusted VF may use only a few MAC addresses; users of further addresses in the guest (containers, a "
-            "bridge, IPv6) receive nothing.",
-        )
+        if warning.untrusted:
+            yield _refused(
+                warning,
+                warning.untrusted,
+                "VF not trusted: limit of MAC/VLAN filters reached",
+                "An untrusted VF may use only a few MAC addresses; users of further addresses in "
+                "the guest (containers, a bridge, IPv6) receive nothing.",
+            )
 
 
-@host_rule(FAMILY, "warning", uses=("messages",), messages_if=has_used_functions)
+@host_rule("warning", uses=("messages",), messages_if=has_used_functions)
 def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
-    """The NIC stopped a VF, or one of its queues, because its guest sent malformed descriptors or too many messages.
+    """The NIC stopped a VF, or one of its queues, because its guest sent malformed descriptors or
+    too many messages.
 
-    nictop reads the messages about malicious drivers (Malicious Driver Detection) of PF drivers in the last 24 hours.
-    Usually that is a fault of the guest's driver, not an attack: an old driver, DPDK, or offloads that it uses wrongly.
+    nictop reads the messages about malicious drivers (Malicious Driver Detection) of PF drivers in
+    the last 24 hours. Usually that is a fault of the guest's driver, not an attack: an old driver,
+    DPDK, or offloads that it uses wrongly.
 
-    Sources: kernel intel/i40e/i40e_main.c (i40e_handle_mdd_event), intel/ice/ice_main.c (ice_handle_mdd_event),
-    intel/ixgbe/ixgbe_main.c, qlogic/qed/qed_sriov.c.
+    Sources: kernel intel/i40e/i40e_main.c (i40e_handle_mdd_event), intel/ice/ice_main.c
+    (ice_handle_mdd_event), intel/ixgbe/ixgbe_main.c, qlogic/qed/qed_sriov.c.
     """
     for address, messages in functions_with_messages(host, "vf_malicious"):
         port = next(iter(host.links_of_function.get(address, ())), None)
         if port is None:
             continue
         match = VF_NUMBER.search(messages.newest.text)
+        stopped = "a VF or queue" if match is None else vf_name(host, port, int(match[1]))
         show = command("ip", "-s", "link", "show", "dev", port.name)
+        guest: WhereToType = "hypervisor" if host.is_guest else "here"
+        note = "Or turn off its offloads there."
         yield link_finding(
             "warning",
             host,
             port,
-            f"stopped {f'VF {match[1]}' if match is not None else 'a VF or queue'}: malformed requests (MDD)",
+            f"stopped {stopped}: malformed requests (MDD)",
             evidence=message_evidence(messages),
-            why="The VF sends and receives nothing until it is reset. The cause is the driver in the guest.",
+            why="The VF sends and receives nothing until it is reset. The cause is the driver in "
+            "the guest.",
             fixes=(
                 Fix("here", "Find the VF and its guest", (show,)),
-                Fix(
-                    "hypervisor" if host.is_guest else "here",
-                    "Update the driver in the guest",
-                    (),
-                    note="Or turn off its offloads there.",
-                ),
+                Fix(guest, "Update the driver in the guest", (), note=note),
             ),
         )
 
 
-def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: str, why: str) -> Finding:
-    host, port, messages = warning.host, warning.port, warning.messages
-    fixes = [
-        set_vf_fix("here", f"Trust VF {one.number}", port, one.number, "trust", "on", undo=("trust", "off"))
-        for one in functions[:4]
-    ]
-    note = "A trusted VF can also receive all traffic of the port: trust only guests that may do so."
+def _refused(
+    warning: DriverWarning, functions: list[VirtualFunction], title: str, why: str
+) -> Finding:
+    host, port = warning.host, warning.port
+    fixes = []
+    for number in [function.number for function in functions[:MAX_FIXES]]:
+        undo = ("trust", "off")
+        fixes.append(
+            set_vf_fix("here", f"Trust VF {number}", port, number, "trust", "on", undo=undo)
+        )
+    note = (
+        "A trusted VF can also receive all traffic of the port: trust only guests that may do so."
+    )
     return link_finding(
         "warning",
         host,
         port,
         title,
         evidence=(
-            Evidence("kernel message", messages.newest.text, message_source(messages)),
-            Evidence("untrusted VFs", ", ".join(f"VF {one.number}" for one in functions), f"ip link show {port.name}"),
+            _log_evidence(warning),
+            Evidence("untrusted VFs", _names(host, port, functions), f"ip link show {port.name}"),
         ),
         why=f"{why} {note}",
         fixes=tuple(fixes),
     )
 
 
-@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
+def _log_evidence(warning: DriverWarning) -> Evidence:
+    messages = warning.messages
+    return Evidence("kernel message", messages.newest.text, message_source(messages))
+
+
+def _names(host: HostFacts, port: Link, functions: Sequence[VirtualFunction]) -> str:
+    return ", ".join(vf_name(host, port, function.number) for function in functions)
+
+
+@pair_rule("warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=has_used_functions)
 def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest sends frames with source MAC addresses that are not its own, and the NIC drops them (spoof check).
+    """A guest sends frames with source MAC addresses that are not its own, and the NIC drops them
+    (spoof check).
 
-    nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) in the kernel messages of
-    the last 24 hours; the drivers check every two seconds. The usual cause is a bridge, a bond or containers on the VF
-    in the guest. It can also be an attack.
+    nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) in the
+    kernel messages of the last 24 hours; the drivers check every two seconds. The usual cause is a
+    bridge, a bond or containers on the VF in the guest. It can also be an attack.
 
-    Not reported: spoof check is off now for all VFs in use, VFs that were created or got their driver after the
-    message, and VFs whose netdev is watched, has the address of the VF, and carries no other link.
+    Not reported: spoof check is off now for all VFs in use, VFs that were created or got their
+    driver after the message, and VFs whose netdev is watched, has the address of the VF, and
+    carries no other link.
 
-    Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564,
-    lxc/incus#2021.
+    Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr),
+    openshift/dpu-operator#564, lxc/incus#2021.
     """
     for warning in _warnings(hosts, "vf_spoofs"):
-        host, port, messages = warning.host, warning.port, warning.messages
-        checked = [
-            one for one in warning.affected if one.spoof_check is True and not warning.is_settled(hosts, one.number)
-        ]
+        checked = []
+        for function in warning.affected:
+            if function.spoof_check is True and not warning.is_settled(hosts, function.number):
+                checked.append(function)
         if not checked:
             continue
+        port = warning.port
+        names = _names(warning.host, port, checked)
         yield link_finding(
             "warning",
-            host,
+            warning.host,
             port,
             "spoof check drops frames with other source addresses",
             evidence=(
-                Evidence("kernel message", messages.newest.text, message_source(messages)),
-                Evidence(
-                    "spoof check on", ", ".join(f"VF {one.number}" for one in checked), f"ip link show {port.name}"
-                ),
+                _log_evidence(warning),
+                Evidence("spoof check on", names, f"ip link show {port.name}"),
             ),
-            why="Frames of a bridge, a bond or containers in the guest do not leave the NIC, but the guest counts them "
-            "as sent.",
-            fixes=tuple(
-                set_vf_fix(
-                    "here",
-                    f"Turn spoof check off for VF {one.number}",
-                    port,
-                    one.number,
-                    "spoofchk",
-                    "off",
-                    undo=("spoofchk", "on"),
-                    note="Only for guests that you trust.",
-                )
-                for one in checked[:4]
-            ),
+            why="Frames of a bridge, a bond or containers in the guest do not leave the NIC, but "
+            "the guest counts them as sent.",
+            fixes=tuple(_spoof_check_off(port, function) for function in checked[:MAX_FIXES]),
         )
+
+
+def _spoof_check_off(port: Link, function: VirtualFunction) -> Fix:
+    number = function.number
+    return set_vf_fix(
+        "here",
+        f"Turn spoof check off for VF {number}",
+        port,
+        number,
+        "spoofchk",
+        "off",
+        undo=("spoofchk", "on"),
+        note="Only for guests that you trust.",
+    )

@@ -1,16 +1,16 @@
 """VFs among the links, whether they are used, and the PF of each on the watched hosts.
 
-Reads nothing. On one host a VF is found by its PCI function (``physfn``, ``virtfnN``), also in a container that is
-watched as a host of its own; between two hosts by the MAC address that the PF has set for it (IFLA_VFINFO_LIST) and
-that the guest's netdev has. Where the addresses differ, which is a fault itself, the only VF in use of that kind of a
-hypervisor that runs a machine with the guest's name is taken for the guest's.
+Reads nothing. On one host a VF is found by its PCI function (``physfn``, ``virtfnN``), also in a
+container that is watched as a host of its own; between two hosts by the MAC address that the PF has
+set for it (IFLA_VFINFO_LIST) and that the guest's netdev has. Where the addresses differ, which is
+a fault itself, the only VF in use of that kind of a hypervisor that runs a machine with the guest's
+name is taken for the guest's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.model.devices.virtual_functions import (
@@ -21,11 +21,10 @@ from nictop.model.devices.virtual_functions import (
 )
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import is_same_machine as watched_twice
-from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, PciFunction, VirtualFunction
 from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import HostFacts, link_driver, once_per_host
+from nictop.rules.host import HostFacts, link_driver, once_per_diagnosis, once_per_host
 
 PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Kernel command line parameters that enable passthrough."""
@@ -33,19 +32,21 @@ PCI_DEVICES = "/sys/bus/pci/devices"
 REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
 """PF drivers that log rejected requests."""
 PERSISTENCE_NOTE = (
-    "Reset when the VFs are created again. Persistent: sriov.vfs of the PF's NetworkManager profile, [SR-IOV] in its "
+    "Reset when the VFs are created again. Persistent: sriov.vfs of the PF's NetworkManager "
+    "profile, [SR-IOV] in its "
     ".network file, or this command where the VFs are created."
 )
 
 
-def is_up(link: Link) -> bool:
-    """Administratively up."""
-    return bool(link.flags & IFF_UP)
+def vf_name(host: HostFacts, port: Link, number: int) -> str:
+    """``VF 3``, or ``VF 3 (VM web1)`` of a guest."""
+    owner = host.snapshot.owners.of_vf_number(port, number)
+    return f"VF {number}" if owner is None else f"VF {number} ({owner.text})"
 
 
 def is_port_of_netvsc(host: HostFacts, link: Link) -> bool:
     """Its master is Hyper-V's synthetic NIC, which is the one to configure."""
-    above = host.snapshot.links.get(link.master) if link.master is not None else None
+    above = host.master_of(link)
     return above is not None and link_driver(above) == "hv_netvsc"
 
 
@@ -57,7 +58,17 @@ def function_of(host: HostFacts, port: Link, number: int) -> PciFunction | None:
 def own_links(host: HostFacts, port: Link, number: int) -> tuple[Link, ...]:
     """Netdevs of VF `number` on the same host."""
     function = function_of(host, port, number)
-    return host.links_of_function.get(function.address, ()) if function is not None else ()
+    if function is None:
+        return ()
+    return host.links_of_function.get(function.address, ())
+
+
+def port_of_function(host: HostFacts, address: str) -> Link | None:
+    """The netdev of a physical function that has VFs, by the PCI address of the function."""
+    for link in host.links_of_function.get(address, ()):
+        if link.virtual_functions:
+            return link
+    return None
 
 
 def has_used_functions(host: HostFacts) -> bool:
@@ -99,7 +110,9 @@ class Pair:
     @property
     def port_text(self) -> str:
         """``VF 3 of enp59s0f0 on hypervisor``"""
-        return f"VF {self.function.number} of {self.port.name} on {self.physical.name}"
+        owner = self.physical.snapshot.owners.of_vf(self.port, self.function)
+        guest = f" ({owner.text})" if owner is not None else ""
+        return f"VF {self.function.number} of {self.port.name}{guest} on {self.physical.name}"
 
 
 def pairs(hosts: Sequence[HostFacts]) -> tuple[Pair, ...]:
@@ -107,87 +120,131 @@ def pairs(hosts: Sequence[HostFacts]) -> tuple[Pair, ...]:
     return _pairs(tuple(hosts))
 
 
-@lru_cache(maxsize=1)
+@once_per_diagnosis
 def _pairs(hosts: tuple[HostFacts, ...]) -> tuple[Pair, ...]:
     """Computed once for all rules of a diagnosis: hosts are compared by identity."""
-    claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]] = {}
+    claims: dict[str, list[_Claim]] = {}
     found = []
-    for host in hosts:
-        for port in host.links:
-            for function in port.virtual_functions:
-                own = own_links(host, port, function.number)
-                found += [Pair(host, link, host, port, function, "PCI address") for link in own]
-                if not own and function.address and function.address != ZERO_MAC_ADDRESS:
-                    claims.setdefault(function.address, []).append((host, port, function))
+    for host, port, function in _all_functions(hosts):
+        own = own_links(host, port, function.number)
+        found += [Pair(host, link, host, port, function, "PCI address") for link in own]
+        has_address = function.address and function.address != ZERO_MAC_ADDRESS
+        if not own and has_address:
+            claims.setdefault(function.address or "", []).append((host, port, function))
     found += _in_containers(hosts)
     if claims:
-        found += _across(hosts, claims, {(one.guest.name, one.link.ifindex) for one in found})
+        found += _across(hosts, claims, {_link_key(pair) for pair in found})
     if len(hosts) > 1:
         found += _by_machine_name(hosts, found)
     return tuple(found)
 
 
+_Claim = tuple[HostFacts, Link, VirtualFunction]
+"""A host, the netdev of a physical function of it, and one of its VFs."""
+
+
+def _all_functions(hosts: Iterable[HostFacts]) -> Iterator[_Claim]:
+    for host in hosts:
+        for port in host.links:
+            for function in port.virtual_functions:
+                yield host, port, function
+
+
+def _link_key(pair: Pair) -> tuple[str, int]:
+    return pair.guest.name, pair.link.ifindex
+
+
 def _in_containers(hosts: Sequence[HostFacts]) -> Iterator[Pair]:
     """VFs in the network namespace of a container: the same kernel, so the same PCI address."""
     for guest in hosts:
-        if "container" not in guest.inventory.platform.roles:
+        if not guest.is_container:
             continue
-        kernels = [host for host in hosts if host is not guest and watched_twice(host.snapshot, guest.snapshot)]
-        for host in kernels:
-            for port in host.links:
-                for function in port.virtual_functions:
-                    own = function_of(host, port, function.number)
-                    links = guest.links_of_function.get(own.address, ()) if own is not None else ()
-                    for link in links:
-                        yield Pair(guest, link, host, port, function, "PCI address")
+        for host, port, function in _all_functions(_others_on_the_kernel(hosts, guest)):
+            own = function_of(host, port, function.number)
+            if own is None:
+                continue
+            for link in guest.links_of_function.get(own.address, ()):
+                yield Pair(guest, link, host, port, function, "PCI address")
+
+
+def _others_on_the_kernel(hosts: Sequence[HostFacts], guest: HostFacts) -> list[HostFacts]:
+    found = []
+    for host in hosts:
+        if host is not guest and watched_twice(host.snapshot, guest.snapshot):
+            found.append(host)
+    return found
 
 
 def _by_machine_name(hosts: Sequence[HostFacts], known: Sequence[Pair]) -> Iterator[Pair]:
     """The VF of a guest whose MAC address is that of no VF of its hypervisor."""
-    paired = {(one.guest.name, one.link.ifindex) for one in known}
-    taken = {(one.physical.name, one.port.ifindex, one.function.number) for one in known}
+    paired = {_link_key(pair) for pair in known}
+    taken = {(pair.physical.name, pair.port.ifindex, pair.function.number) for pair in known}
     for guest in hosts:
-        links = [one for one in guest.links if is_virtual_function(one, guest.functions)]
-        links = [one for one in links if (guest.name, one.ifindex) not in paired]
+        links = _unpaired_functions(guest, paired)
         if len(links) != 1:
             continue
-        free = [
-            (host, port, function)
-            for host in hosts
-            if host is not guest and runs_machine(host, guest)
-            for port, function in host.used_virtual_functions
-            if (host.name, port.ifindex, function.number) not in taken
-            and _is_alike(host, port, function, guest, links[0])
-        ]
+        free = []
+        for host, port, function in _used_functions_of_hypervisors(hosts, guest):
+            is_free = (host.name, port.ifindex, function.number) not in taken
+            if is_free and _is_alike(host, port, function, guest, links[0]):
+                free.append((host, port, function))
         if len(free) == 1:
             yield Pair(guest, links[0], *free[0], "name of the virtual machine")
 
 
+def _unpaired_functions(guest: HostFacts, paired: set[tuple[str, int]]) -> list[Link]:
+    """Netdevs of VFs whose PF is not known yet."""
+    found = []
+    for link in guest.links:
+        if (guest.name, link.ifindex) in paired:
+            continue
+        if is_virtual_function(link, guest.functions):
+            found.append(link)
+    return found
+
+
+def _used_functions_of_hypervisors(
+    hosts: Sequence[HostFacts], guest: HostFacts
+) -> Iterator[_Claim]:
+    """Of the hosts that run the guest."""
+    for host in hosts:
+        if host is not guest and runs_machine(host, guest):
+            for port, function in host.used_virtual_functions:
+                yield host, port, function
+
+
 def runs_machine(host: HostFacts, guest: HostFacts) -> bool:
     """A QEMU process of the host has the guest's hostname as its name."""
-    name = guest.snapshot.hello.hostname.partition(".")[0] if guest.snapshot.hello is not None else ""
-    return bool(name) and any(one.machine == name for one in host.inventory.threads)
+    hello = guest.snapshot.hello
+    name = hello.hostname.partition(".")[0] if hello is not None else ""
+    if not name:
+        return False
+    return any(thread.machine == name for thread in host.inventory.threads)
 
 
-def _is_alike(host: HostFacts, port: Link, function: VirtualFunction, guest: HostFacts, link: Link) -> bool:
+def _is_alike(
+    host: HostFacts, port: Link, function: VirtualFunction, guest: HostFacts, link: Link
+) -> bool:
     """Both are the same kind of PCI device."""
-    here, there = function_of(host, port, function.number), guest.functions.get(link.pci_address or "")
+    here = function_of(host, port, function.number)
+    there = guest.function_of(link)
     if here is None or there is None:
         return False
     return (here.vendor_id, here.device_id) == (there.vendor_id, there.device_id)
 
 
 def _across(
-    hosts: Sequence[HostFacts],
-    claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]],
-    known: set[tuple[str, int]],
+    hosts: Sequence[HostFacts], claims: dict[str, list[_Claim]], known: set[tuple[str, int]]
 ) -> Iterator[Pair]:
+    """The VFs of guests that have the MAC address of exactly one VF of another machine."""
     for guest in hosts:
         for link in guest.links:
             if (guest.name, link.ifindex) in known:
                 continue
-            claimed = claims.get(link.permanent_address or "") or claims.get(link.address or "") or ()
-            others = [one for one in claimed if not is_same_machine(guest, one[0])]
+            claimed = claims.get(link.permanent_address or "")
+            if not claimed:
+                claimed = claims.get(link.address or "", [])
+            others = [claim for claim in claimed if not is_same_machine(guest, claim[0])]
             if len(others) == 1 and is_virtual_function(link, guest.functions):
                 yield Pair(guest, link, *others[0])
 
@@ -198,14 +255,23 @@ def is_same_machine(one: HostFacts, other: HostFacts) -> bool:
 
 
 def set_vf_fix(
-    where: WhereToType, title: str, port: Link, number: int, *attributes: str, undo: Sequence[str] = (), note: str = ""
+    where: WhereToType,
+    title: str,
+    port: Link,
+    number: int,
+    *attributes: str,
+    undo: Sequence[str] = (),
+    note: str = "",
 ) -> Fix:
     """``ip link set PF vf N …`` (ip-link(8)). `undo`: attributes that restore the old state."""
-    return Fix(
+    set_vf = ("ip", "link", "set", "dev", port.name, "vf", str(number))
+    fix = Fix(
         where=where,
         title=title,
-        commands=(command("ip", "link", "set", "dev", port.name, "vf", str(number), *attributes),),
+        commands=(command(*set_vf, *attributes),),
         persistent=False,
-        undo=(command("ip", "link", "set", "dev", port.name, "vf", str(number), *undo),) if undo else (),
         note=f"{note} {PERSISTENCE_NOTE}".strip(),
     )
+    if undo:
+        return replace(fix, undo=(command(*set_vf, *undo),))
+    return fix

@@ -1,11 +1,14 @@
-"""The bottleneck of a run: one sentence with its evidence, and a table of all limits that were examined.
+"""The bottleneck of a run: one sentence with its evidence, and a table of all limits that were
+examined.
 
-Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the requested rate, the
-limits of a cloud instance, the ceiling, steal by the hypervisor, a CPU limit of the generator's cgroup, a full CPU or
-thread, all CPUs full, windows, losses.
-A cause is named only if its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise the bottleneck
-is "not determined", with what is possible and what is excluded, each with its figures. The network between the hosts
-and the hypervisor below a guest are named only if nothing on either host remains.
+Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the
+requested rate, the limits of a cloud instance, the ceiling, steal by the hypervisor, a CPU limit of
+the generator's cgroup, a full CPU or thread, all CPUs full, windows, losses.
+A cause is named only if its arithmetic gives the measured rate (`cpu_limits`, `path_limits`,
+`qdisc_limits`).
+Otherwise the bottleneck is "not determined", with what is possible and what is excluded, each with
+its figures. The network between the hosts and the hypervisor below a guest are named only if
+nothing on either host remains.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nictop.model.text import units
-from nictop.traffic.analysis import cpu_limits, path_limits
+from nictop.traffic.analysis import cpu_limits, path_limits, qdisc_limits
 from nictop.traffic.analysis.judgement import (
     Judgement,
     Phrase,
@@ -34,15 +37,16 @@ AT_CEILING_SHARE = 0.97
 
 
 def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> str:
-    """The sentence; "" for a run without goodput or a failed one, as its rate is not meaningful. `setups`: host → its
-    chosen NIC."""
+    """The sentence; "" for a run without goodput or a failed one, as its rate is not meaningful.
+    `setups`: host → its chosen NIC."""
     return examined_bottleneck(result, setups)[0]
 
 
 def examined_bottleneck(
     result: Result, setups: Mapping[str, NicSetup] | None = None
 ) -> tuple[str, tuple[ExaminedLimit, ...]]:
-    """The sentence of `bottleneck`, and all limits that were examined: the cause first, then the possible ones."""
+    """The sentence of `bottleneck`, and all limits that were examined: the cause first, then the
+    possible ones."""
     if result.failure is not None:
         return "", ()
     if result.empty_flows:
@@ -50,13 +54,24 @@ def examined_bottleneck(
     flows = [flow for flow in result.flows if flow.goodput is not None]
     if not flows:
         return "", ()
-    flow = max(flows, key=lambda one: one.goodput or 0.0)
+    flow = max(flows, key=lambda flow: flow.goodput_or_zero)
     nics = setups or {}
+    found = _judgement(result, flow, nics)
+    rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
+    retransmits = path_limits.retransmitted(result, flow)
+    more = tuple(_more_possible(found, retransmits, path_limits.tunnel_hint(result, flow, nics)))
+    rates = (Phrase("packet rate", f" ({rate})"),) if rate else ()
+    rows = limit_rows(replace(found, possible=(*found.possible, *rates, *more)))
+    return _sentence(found, rate, retransmits, more), rows
+
+
+def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judgement:
+    """Of all limits, each of which hides the next one."""
     found = combined(
         (
-            path_limits.qdiscs(result, flow, nics),
+            qdisc_limits.qdiscs(result, flow, nics),
             _bitrate(result, flow),
-            path_limits.instance_limits(result, flow, nics),
+            qdisc_limits.instance_limits(result, flow, nics),
             _ceiling(result),
             cpu_limits.steal(result, flow),
             cpu_limits.throttled(result, flow),
@@ -68,31 +83,32 @@ def examined_bottleneck(
     )
     unseen = cpu_limits.unseen_hypervisors(result, flow)
     if found.cause is None and not found.possible:
-        found = replace(found, possible=_beyond_the_hosts(result, unseen))
-    else:
-        found = replace(found, possible=(*found.possible, *unseen))
-    rate = packets_text(result, flow).removeprefix(", at ") if found.cause is None else ""
-    retransmits = path_limits.retransmitted(result, flow)
-    more = tuple(_more_possible(found, retransmits, path_limits.tunnel_hint(result, flow, nics)))
-    rates = (Phrase("packet rate", f" ({rate})"),) if rate else ()
-    rows = limit_rows(replace(found, possible=(*found.possible, *rates, *more)))
-    return _sentence(found, rate, retransmits, more), rows
+        return replace(found, possible=_beyond_the_hosts(result, unseen))
+    return replace(found, possible=(*found.possible, *unseen))
 
 
 def _sentence(found: Judgement, rate: str, retransmits: str, more: tuple[Phrase, ...]) -> str:
-    """`more`: what is possible beside the limits. Retransmits of which a limit gives the figures are a fact."""
+    """`more`: what is possible beside the limits. Retransmits of which a limit gives the figures
+    are a fact."""
     if found.cause is None:
         return undetermined_text(replace(found, possible=(*found.possible, *more)), rate)
     text = str(found.cause)
-    if retransmits and not any(retransmits in str(one) for one in more) and "retransmits" not in text:
+    others = ", ".join(map(str, more))
+    is_said = "retransmits" in text or retransmits in others
+    if retransmits and not is_said:
         text += f"; {retransmits}"
-    return f"{text}; possible: {', '.join(map(str, more))}" if more else text
+    if not more:
+        return text
+    return f"{text}; possible: {others}"
 
 
 def _more_possible(found: Judgement, retransmits: str, hint: Phrase | None) -> Iterator[Phrase]:
     """Losses that no limit names, and what to try."""
-    causes = () if found.cause is None else (found.cause,)
-    if retransmits and not any("retransmits" in str(one) for one in (*causes, *found.possible, *found.excluded)):
+    phrases = [*found.possible, *found.excluded]
+    if found.cause is not None:
+        phrases.append(found.cause)
+    is_named = any("retransmits" in str(phrase) for phrase in phrases)
+    if retransmits and not is_named:
         yield Phrase("losses", f" ({retransmits})")
     if hint is not None:
         yield hint
@@ -101,23 +117,24 @@ def _more_possible(found: Judgement, retransmits: str, hint: Phrase | None) -> I
 def _nothing_arrived(result: Result) -> str:
     flows = result.empty_flows
     ways = " and ".join(f"from {flow.sender} to {flow.receiver}" for flow in flows)
-    sent = units.bytes_(sum((flow.sent.bytes or 0) for flow in flows if flow.sent is not None))
     parts = [f"nothing arrived {ways}"]
-    if any(flow.sent is not None and flow.sent.bytes for flow in flows):
+    sent = sum(flow.sent.bytes or 0 for flow in flows if flow.sent is not None)
+    if sent:
         # What a sender of TCP has written may still be in its socket buffer.
         is_udp = result.plan.protocol == "udp"
-        parts.append(f"all {sent} that were sent are lost" if is_udp else f"written: {sent}")
+        size = units.bytes_(sent)
+        parts.append(f"all {size} that were sent are lost" if is_udp else f"written: {size}")
     return "; ".join((*parts, *why_nothing_arrived(result)))
 
 
 def _bitrate(result: Result, flow: Flow) -> Judgement:
-    requested = (result.plan.bitrate or 0) * result.plan.streams
-    if not requested:
+    if not result.plan.bitrate:
         return Judgement()
+    requested = result.plan.bitrate * result.plan.streams
     rate = units.bits_per_second(requested)
-    if (flow.goodput or 0.0) >= REACHED_SHARE * requested:
-        return Judgement(Phrase("requested rate", f" {rate}"))
-    return Judgement(None, (Phrase("requested rate", f" ({rate})"),))
+    if flow.goodput_or_zero >= REACHED_SHARE * requested:
+        return Judgement.of_cause("requested rate", f" {rate}")
+    return Judgement.of_excluded("requested rate", f" ({rate})")
 
 
 def _ceiling(result: Result) -> Judgement:
@@ -125,14 +142,16 @@ def _ceiling(result: Result) -> Judgement:
     if share is None or ceiling is None:
         return Judgement()
     if is_above_ceiling(result):
-        return Judgement(None, (Phrase("line rate", " (exceeded)"),))
+        return Judgement.of_excluded("line rate", " (exceeded)")
     if share < AT_CEILING_SHARE:
-        return Judgement(None, (Phrase("line rate", f" ({units.percentage(share)} of it)"),))
-    return Judgement(Phrase("line rate", f": {units.percentage(share)} of {ceiling.sentence}"))
+        return Judgement.of_excluded("line rate", f" ({units.percentage(share)} of it)")
+    return Judgement.of_cause("line rate", f": {units.percentage(share)} of {ceiling.sentence}")
 
 
 def _beyond_the_hosts(result: Result, unseen: tuple[Phrase, ...]) -> tuple[Phrase, ...]:
-    """What remains if nothing on either host does. `unseen`: hypervisors whose steal is not shown."""
+    """What remains if nothing on either host does. `unseen`: hypervisors whose steal is not
+    shown."""
     if on_one_machine(result):
         return (Phrase("both ends share this machine"), *unseen)
-    return (Phrase("network between the hosts"), *(unseen or (Phrase("hypervisor of a guest"),)))
+    hypervisors = unseen or (Phrase("hypervisor of a guest"),)
+    return (Phrase("network between the hosts"), *hypervisors)

@@ -1,27 +1,30 @@
-"""Whether CPUs were the bottleneck: a full CPU or thread of an end, steal, a full host or hypervisor.
+"""Whether CPUs were the bottleneck: a full CPU or thread of an end, steal, a full host or
+hypervisor.
 
-Reads nothing. A full CPU is the cause only if the run works there: softirq, or a thread of the generator that gets
-about as much of the CPU as a fair scheduler gives each thread. A CPU that is filled by other processes while the run
-works elsewhere is no evidence.
+Reads nothing. A full CPU is the cause only if the run works there: softirq, or a thread of the
+generator that gets about as much of the CPU as a fair scheduler gives each thread. A CPU that is
+filled by other processes while the run works elsewhere is no evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
-from nictop.traffic.analysis.cpu_load import (
-    MIN_CPU_WINDOW_SECONDS,
-    NEARLY_FULL_SHARE,
-    Busy,
-    BusyCpu,
-    HostLoad,
-    ThreadLoad,
+from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS
+from nictop.traffic.analysis.judgement import (
+    Judgement,
+    Phrase,
+    ends_of,
+    on_one_machine,
+    packets_text,
 )
-from nictop.traffic.analysis.judgement import Judgement, Phrase, ends_of, on_one_machine, packets_text
 from nictop.traffic.analysis.setup_facts import NicSetup
+from nictop.traffic.drops.counted_losses import CountedLoss
+from nictop.traffic.results.host_load import NEARLY_FULL_SHARE, Busy, BusyCpu, HostLoad, ThreadLoad
 from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
 
 BUSY_CPU_SHARE = 0.95
@@ -39,7 +42,8 @@ FOREIGN_CPU_SHARE = 0.2
 FAIR_SHARE = 0.5
 """Of what a fair scheduler would give: a thread that used less did not need more."""
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
-"""Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause, and mentioned."""
+"""Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause,
+and mentioned."""
 MIN_LISTED_SHARE = 0.01
 MOVING_THREAD = "a full thread that moves between CPUs"
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
@@ -53,61 +57,93 @@ def steal(result: Result, flow: Flow) -> Judgement:
         busy = load.busy
         if busy is None:
             continue
-        share, where = units.percentage(busy.steal_share), clean(load.host)
-        stolen = (one for one in load.busy_cpus if one.busy >= BUSY_CPU_SHARE and (one.steal or 0.0) >= STOLEN_SHARE)
-        full = next(stolen, None)
-        if full is not None:
-            taken = units.percentage(full.steal)
-            return Judgement(Phrase(f"hypervisor of {where}", f": {taken} steal on CPU {full.cpu}"))
+        hypervisor = f"hypervisor of {clean(load.host)}"
+        share = units.percentage(busy.steal_share)
+        stolen = _stolen_cpu(load)
+        if stolen is not None:
+            taken = units.percentage(stolen.steal)
+            return Judgement.of_cause(hypervisor, f": {taken} steal on CPU {stolen.cpu}")
         if busy.steal_share > MAX_STEAL_SHARE:
-            if busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores or _is_full(load):
-                return Judgement(Phrase(f"hypervisor of {where}", f": {share} CPU steal"))
-            possible.append(Phrase(f"steal on {where}", f" ({share} of its CPU time)"))
+            is_host_full = busy.total + busy.steal >= FULL_HOST_SHARE * busy.cores
+            if is_host_full or _is_full(load):
+                return Judgement.of_cause(hypervisor, f": {share} CPU steal")
+            text = f" ({share} of its CPU time)"
+            possible.append(Phrase(f"steal on {clean(load.host)}", text))
         elif not load.steal_unseen:
-            examined.append(f"{where} {share}")
-    for machine, hypervisor in ((one, load.host) for load in result.hosts for one in load.machines):
-        if machine.end in (flow.sender, flow.receiver) and (machine.ready or 0.0) > MAX_READY_SHARE:
-            share = units.percentage(machine.ready)
-            ready = f"CPU ready of {clean(machine.end)} on {clean(hypervisor)}"
-            possible.append(Phrase(ready, f" ({share} of its CPU time)"))
+            examined.append(f"{clean(load.host)} {share}")
+    possible += _ready_machines(result, flow)
     excluded = (Phrase("steal", f" ({', '.join(examined)})"),) if examined else ()
-    return Judgement(None, excluded, tuple(possible))
+    return Judgement(excluded=excluded, possible=tuple(possible))
+
+
+def _stolen_cpu(load: HostLoad) -> BusyCpu | None:
+    """The first full CPU much of whose time was stolen; None: there is none."""
+    for cpu in load.busy_cpus:
+        if cpu.busy >= BUSY_CPU_SHARE and (cpu.steal or 0.0) >= STOLEN_SHARE:
+            return cpu
+    return None
+
+
+def _ready_machines(result: Result, flow: Flow) -> Iterator[Phrase]:
+    """Ends that waited for a CPU of their hypervisor."""
+    for load in result.hosts:
+        for machine in load.machines:
+            is_end = machine.end in (flow.sender, flow.receiver)
+            if is_end and (machine.ready or 0.0) > MAX_READY_SHARE:
+                ready = f"CPU ready of {clean(machine.end)} on {clean(load.host)}"
+                share = units.percentage(machine.ready)
+                yield Phrase(ready, f" ({share} of its CPU time)")
 
 
 def unseen_hypervisors(result: Result, flow: Flow) -> tuple[Phrase, ...]:
     """Hypervisors of ends that show no steal, and whose CPU ready is not known either."""
-    ready = {one.end for load in result.hosts for one in load.machines if one.ready is not None}
-    unseen = [load for load in ends_of(result, flow) if load.steal_unseen and load.host not in ready]
-    return tuple(Phrase(f"hypervisor of {clean(load.host)}", _unseen_text(load)) for load in unseen)
-
-
-def _unseen_text(load: HostLoad) -> str:
-    return f" (not known: {clean(load.host)} shows no steal)"
+    ready: set[str] = set()
+    for load in result.hosts:
+        ready.update(machine.end for machine in load.machines if machine.ready is not None)
+    found = []
+    for load in ends_of(result, flow):
+        if load.steal_unseen and load.host not in ready:
+            host = clean(load.host)
+            found.append(Phrase(f"hypervisor of {host}", f" (not known: {host} shows no steal)"))
+    return tuple(found)
 
 
 def throttled(result: Result, flow: Flow) -> Judgement:
-    """The CPU limit of the cgroup of a generator, which is that of its probe (cpu.max, systemd CPUQuota=): the kernel
-    counts the time in which its threads were ready and had to wait (throttled_usec, Documentation/admin-guide/
-    cgroup-v2.rst). Its CPUs are not full then."""
+    """The CPU limit of the cgroup of a generator, which is that of its probe (cpu.max, systemd
+    CPUQuota=): the kernel counts the time in which its threads were ready and had to wait
+    (throttled_usec, Documentation/admin-guide/ cgroup-v2.rst). Its CPUs are not full then."""
     seconds = max(1.0, float(result.plan.span))
     possible: list[Phrase] = []
     for host in dict.fromkeys((flow.receiver, flow.sender)):
-        waits = [one for one in result.losses if one.host == host and one.name == "throttled_usec"]
-        longest = max(waits, key=lambda one: one.count, default=None)
-        waited = longest.count / 1e6 if longest is not None else 0.0
-        if longest is None or waited < MINOR_THROTTLED_SHARE * seconds:
+        longest = _longest_wait(result, host)
+        if longest is None:
+            continue
+        waited = longest.count / 1e6
+        if waited < MINOR_THROTTLED_SHARE * seconds:
             continue
         limit = f"CPU limit of cgroup {clean(longest.where)} on {clean(host)}"
         rest = f": its threads waited {units.duration(waited)}"
         if waited >= THROTTLED_SHARE * seconds:
-            return Judgement(Phrase(limit, f"{rest} (cpu.max), in a run of {seconds:.0f} s"))
+            return Judgement.of_cause(limit, f"{rest} (cpu.max), in a run of {seconds:.0f} s")
         possible.append(Phrase(limit, rest))
-    return Judgement(None, (), tuple(possible))
+    return Judgement(possible=tuple(possible))
+
+
+def _longest_wait(result: Result, host: str) -> CountedLoss | None:
+    """Of the cgroup of a generator and those above it, in µs; None: none has waited."""
+    waits = []
+    for count in result.losses:
+        if count.host == host and count.name == "throttled_usec":
+            waits.append(count)
+    return max(waits, key=lambda count: count.count, default=None)
 
 
 def _is_full(load: HostLoad) -> bool:
     """A CPU is full in a result of an older version, which does not contain its steal."""
-    return any(one.busy >= BUSY_CPU_SHARE and one.steal is None for one in load.busy_cpus)
+    for cpu in load.busy_cpus:
+        if cpu.busy >= BUSY_CPU_SHARE and cpu.steal is None:
+            return True
+    return False
 
 
 def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
@@ -115,63 +151,109 @@ def full_cpus(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Jud
     excluded: list[str] = []
     possible: list[Phrase] = []
     for load in ends_of(result, flow):
-        end = "receiver" if load.host == flow.receiver else "sender"
-        where = clean(load.host)
         if load.busy is None:
-            possible.append(Phrase(f"CPUs of {where}", " (not measured)"))
+            possible.append(Phrase(f"CPUs of {clean(load.host)}", " (not measured)"))
             continue
-        for one in _busiest_first(load):
-            if one.busy < BUSY_CPU_SHARE:
-                rest = f" at {units.percentage(one.busy)}{_users_text(load, one)}"
-                possible.append(Phrase(f"{where} CPU {one.cpu}", rest))
-            elif _needs_more_cpu(load, one):
-                number = setups[load.host].queues if end == "receiver" and load.host in setups else None
-                return Judgement(_cpu_phrase(result, flow, load, one, number))
-            else:
-                rest = f" at {units.percentage(one.busy)}, little of it by this test{_users_text(load, one)}"
-                possible.append(Phrase(f"{where} CPU {one.cpu}", rest))
-        thread = next((one for one in load.threads or () if one.generator and one.cpus), None)
-        if thread is not None and thread.share >= BUSY_CPU_SHARE:
-            on = ", ".join(map(str, sorted(thread.cpus)))
-            rest = f", {units.percentage(thread.share)} of a core, CPUs {on}{packets_text(result, flow)}"
-            return Judgement(Phrase(f"thread {_thread(thread)} on {where} ({end})", rest))
-        if load.busy_cpus:
-            continue
-        hottest = f"{where} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
-        moving = _moving_text(result, load)
-        if thread is not None and thread.share >= NEARLY_FULL_SHARE:
-            rest = f" at {units.percentage(thread.share)} of a core"
-            possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
-        elif moving:
-            full = set(_full_cpus_of(_measured_windows(result, load)))
-            what = f"{where} CPU {full.pop()} at times" if len(full) == 1 else f"{MOVING_THREAD} of {where}"
-            possible.append(Phrase(what, f" ({hottest} on average; {moving})"))
-        else:
-            excluded.append(hottest)
+        cause = _full_cpu_of_end(result, flow, load, setups, possible)
+        if cause is not None:
+            return Judgement(cause)
+        if not load.busy_cpus:
+            _add_hottest(result, load, load.busy, excluded, possible)
     if not excluded:
-        return Judgement(None, (), tuple(possible))
+        return Judgement(possible=tuple(possible))
     # of all ends, or of one: then the hottest of all may be among what is possible
     what = "CPU" if not possible else "other CPUs"
-    return Judgement(None, (Phrase(what, f" (hottest on average: {', '.join(excluded)})"),), tuple(possible))
+    hottest = Phrase(what, f" (hottest on average: {', '.join(excluded)})")
+    return Judgement(excluded=(hottest,), possible=tuple(possible))
+
+
+def _full_cpu_of_end(
+    result: Result,
+    flow: Flow,
+    load: HostLoad,
+    setups: Mapping[str, NicSetup],
+    possible: list[Phrase],
+) -> Phrase | None:
+    """A CPU or a thread of an end that was full and is the limit; None: there is none. Nearly full
+    ones are added to `possible`."""
+    end = "receiver" if load.host == flow.receiver else "sender"
+    where = clean(load.host)
+    for cpu in _busiest_first(load):
+        at = f" at {units.percentage(cpu.busy)}"
+        if cpu.busy < BUSY_CPU_SHARE:
+            possible.append(Phrase(f"{where} CPU {cpu.cpu}", f"{at}{_users_text(load, cpu)}"))
+        elif _needs_more_cpu(load, cpu):
+            has_queues = end == "receiver" and load.host in setups
+            queues = setups[load.host].queues if has_queues else None
+            return _cpu_phrase(result, flow, load, cpu, queues)
+        else:
+            rest = f"{at}, little of it by this test{_users_text(load, cpu)}"
+            possible.append(Phrase(f"{where} CPU {cpu.cpu}", rest))
+    thread = _generator_thread(load)
+    if thread is None or thread.share < BUSY_CPU_SHARE:
+        return None
+    share, cpus = units.percentage(thread.share), ", ".join(map(str, sorted(thread.cpus)))
+    rest = f", {share} of a core, CPUs {cpus}{packets_text(result, flow)}"
+    return Phrase(f"thread {_thread(thread)} on {where} ({end})", rest)
+
+
+def _generator_thread(load: HostLoad) -> ThreadLoad | None:
+    """The busiest thread of the generator; None: not read."""
+    for thread in load.known_threads:
+        if thread.generator and thread.cpus:
+            return thread
+    return None
+
+
+def _add_hottest(
+    result: Result, load: HostLoad, busy: Busy, excluded: list[str], possible: list[Phrase]
+) -> None:
+    """An end without a full CPU: its hottest one, or why that is not excluded."""
+    where = clean(load.host)
+    hottest = f"{where} CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"
+    moving, thread = _moving_text(result, load), _generator_thread(load)
+    if thread is not None and thread.share >= NEARLY_FULL_SHARE:
+        rest = f" at {units.percentage(thread.share)} of a core"
+        possible.append(Phrase(f"thread {_thread(thread)} on {where}", rest))
+    elif moving:
+        full = set(_full_cpus_of(_measured_windows(result, load)))
+        what = f"{MOVING_THREAD} of {where}"
+        if len(full) == 1:
+            what = f"{where} CPU {full.pop()} at times"
+        possible.append(Phrase(what, f" ({moving}; {hottest} on average)"))
+    else:
+        excluded.append(hottest)
 
 
 def _moving_text(result: Result, load: HostLoad) -> str:
-    """Why a thread that moves between CPUs may have been full although no CPU was on average: ``a CPU was full
-    in 4 of 9 readings: CPU 0, CPU 2``, ``threads not read``; "": no reading had a full CPU, and no thread can have been
-    full."""
+    """Why a thread that moves between CPUs may have been full although no CPU was on average: ``a
+    CPU was full in 4 of 9 readings: CPU 0, CPU 2``, ``threads not read``; "": no reading had a full
+    CPU, and no thread can have been full."""
     full = _full_windows_text(result, load)
-    if full or load.busy is None or load.busy.total < NEARLY_FULL_SHARE:
+    if full:
         return full
+    if load.busy is None or load.busy.total < NEARLY_FULL_SHARE:
+        return ""
     if load.threads is None:
         return "threads not read"
-    process = next((one for one in load.threads if one.generator and not one.cpus), None)
+    process = _generator_process(load)
     if process is None or process.share < NEARLY_FULL_SHARE:
         return ""
-    return f"threads of {_thread(process)} not read, {units.percentage(process.share)} of a core together"
+    share = units.percentage(process.share)
+    return f"threads of {_thread(process)} not read, {share} of a core together"
+
+
+def _generator_process(load: HostLoad) -> ThreadLoad | None:
+    """The generator, if its threads were not read one by one."""
+    for thread in load.known_threads:
+        if thread.generator and not thread.cpus:
+            return thread
+    return None
 
 
 def _full_windows_text(result: Result, load: HostLoad) -> str:
-    """``a CPU was full in 4 of 9 readings: CPU 0, CPU 2``: of those in the measured seconds; "": in none."""
+    """``a CPU was full in 4 of 9 readings: CPU 0, CPU 2``: of those in the measured seconds; "": in
+    none."""
     measured = _measured_windows(result, load)
     full = _full_cpus_of(measured)
     if not full:
@@ -186,135 +268,218 @@ def _full_cpus_of(windows: Iterable[Busy]) -> list[int]:
 
 
 def _measured_windows(result: Result, load: HostLoad) -> list[Busy]:
-    edge = MIN_CPU_WINDOW_SECONDS / 2  # most of a window that ends between these is of the measured seconds
-    return [window for window in load.series if edge <= window.time <= result.plan.span + edge]
+    # most of a window that ends between these is of the measured seconds
+    first = MIN_CPU_WINDOW_SECONDS / 2
+    last = result.plan.span + first
+    return [window for window in load.series if first <= window.time <= last]
 
 
 def _busiest_first(load: HostLoad) -> list[BusyCpu]:
     """CPUs that are nearly full, those of the generator first."""
-    generator = [cpu for thread in load.threads or () if thread.generator for cpu in thread.cpus[:1]]
-    return sorted(load.busy_cpus, key=lambda one: (one.busy < BUSY_CPU_SHARE, one.cpu not in generator, -one.busy))
+    of_generator: set[int] = set()
+    for thread in load.known_threads:
+        if thread.generator:
+            of_generator.update(thread.cpus[:1])
+
+    def rank(cpu: BusyCpu) -> tuple[bool, bool, float]:
+        return cpu.busy < BUSY_CPU_SHARE, cpu.cpu not in of_generator, -cpu.busy
+
+    return sorted(load.busy_cpus, key=rank)
 
 
 def _threads_on(load: HostLoad, cpu: int) -> tuple[list[ThreadLoad], list[ThreadLoad]]:
     """Threads that ran on a CPU: (those of the generator, others)."""
-    there = [one for one in load.threads or () if cpu in one.cpus and one.share >= MINOR_SHARE]
-    return [one for one in there if one.generator], [one for one in there if not one.generator]
+    own: list[ThreadLoad] = []
+    others: list[ThreadLoad] = []
+    for thread in load.known_threads:
+        if cpu in thread.cpus and thread.share >= MINOR_SHARE:
+            (own if thread.generator else others).append(thread)
+    return own, others
 
 
 def _needs_more_cpu(load: HostLoad, cpu: BusyCpu) -> bool:
-    """The run needed more of a full CPU than it got. With fair scheduling each of n threads gets 1/n of a CPU; softirq
-    has precedence."""
+    """The run needed more of a full CPU than it got. With fair scheduling each of n threads gets
+    1/n of a CPU; softirq has precedence."""
     if load.threads is None:
         return True
     own, others = _threads_on(load, cpu.cpu)
-    used = cpu.softirq + sum(one.share for one in own)
-    others = [one for one in others if not _is_softirq(one)]
-    return used >= FAIR_SHARE / (len(others) + 1)
+    used = cpu.softirq + sum(thread.share for thread in own)
+    return used >= FAIR_SHARE / (len(_without_softirq(others)) + 1)
 
 
-def _is_softirq(thread: ThreadLoad) -> bool:
-    return thread.name.startswith("ksoftirqd/")
+def _without_softirq(threads: Iterable[ThreadLoad]) -> list[ThreadLoad]:
+    """What ksoftirqd does is work of the run, too."""
+    return [thread for thread in threads if not thread.name.startswith("ksoftirqd/")]
 
 
-def _cpu_phrase(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> Phrase:
+def _cpu_phrase(
+    result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None
+) -> Phrase:
     end = "receiver" if load.host == flow.receiver else "sender"
-    return Phrase(f"CPU {cpu.cpu} on {clean(load.host)} ({end})", f", {_cpu_text(result, flow, load, cpu, queues)}")
+    return Phrase(
+        f"CPU {cpu.cpu} on {clean(load.host)} ({end})",
+        f", {_cpu_text(result, flow, load, cpu, queues)}",
+    )
 
 
 def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None) -> str:
     own, others = _threads_on(load, cpu.cpu)
-    others = [one for one in others if not _is_softirq(one)]
-    foreign = sum(one.share for one in others)
+    others = _without_softirq(others)
+    is_shared = sum(thread.share for thread in others) >= FOREIGN_CPU_SHARE
+    packets = packets_text(result, flow)
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
-        queue = {None: "", 1: ", single queue"}.get(queues, f", {queues} queues")
-        beside = f", also running {_threads(others)}" if foreign >= FOREIGN_CPU_SHARE else ""
-        return f"{units.percentage(cpu.softirq)} softirq{queue}{beside}{packets_text(result, flow)}"
+        beside = f", also running {_threads(others)}" if is_shared else ""
+        return f"{units.percentage(cpu.softirq)} softirq{_queues_text(queues)}{beside}{packets}"
     full = units.percentage(cpu.busy)
-    if foreign >= FOREIGN_CPU_SHARE:
-        more = f"; generator {_threads(own)}" if own else ""
-        soft = f"; softirq {units.percentage(cpu.softirq)}" if cpu.softirq >= MINOR_SHARE else ""
-        return f"{full}, shared with other processes: {_threads(others)}{more}{soft}"
+    if is_shared:
+        text = f"{full}, shared with other processes: {_threads(others)}"
+        if own:
+            text += f"; generator {_threads(own)}"
+        if cpu.softirq >= MINOR_SHARE:
+            text += f"; softirq {units.percentage(cpu.softirq)}"
+        return text
     if own:
-        return f"{full} ({_shares(cpu)}): generator thread {_threads(own[:1])}{packets_text(result, flow)}"
+        return f"{full} ({_shares(cpu)}): generator thread {_threads(own[:1])}{packets}"
     busy = load.busy
     assert busy is not None
     if load.threads is None and busy.user > busy.system + busy.irq + busy.softirq:
         # most of the work of sending and receiving is done by the kernel
         return f"{full}, mostly user time (generator or another program)"
-    return f"{full} ({_shares(cpu)}), mostly outside of interrupts{packets_text(result, flow)}"
+    return f"{full} ({_shares(cpu)}), mostly outside of interrupts{packets}"
+
+
+def _queues_text(queues: int | None) -> str:
+    if queues is None:
+        return ""
+    return ", single queue" if queues == 1 else f", {queues} queues"
 
 
 def _shares(cpu: BusyCpu) -> str:
     """``system 71 %, user 15 %, softirq 11 %``"""
-    parts = (("system", cpu.system), ("user", cpu.user), ("softirq", cpu.softirq), ("steal", cpu.steal))
-    known = [(share, name) for name, share in parts if share is not None and share >= MIN_LISTED_SHARE]
-    return ", ".join(f"{name} {units.percentage(share)}" for share, name in sorted(known, reverse=True))
+    parts = (
+        ("system", cpu.system),
+        ("user", cpu.user),
+        ("softirq", cpu.softirq),
+        ("steal", cpu.steal),
+    )
+    known = []
+    for name, share in parts:
+        if share is not None and share >= MIN_LISTED_SHARE:
+            known.append((share, name))
+    known.sort(reverse=True)
+    return ", ".join(f"{name} {units.percentage(share)}" for share, name in known)
 
 
 def _users_text(load: HostLoad, cpu: BusyCpu) -> str:
+    """``: stress (pid 812) 61 %``: the threads that ran there; "": none is known."""
     own, others = _threads_on(load, cpu.cpu)
-    return f": {_threads(sorted((*own, *others), key=lambda one: -one.share))}" if own or others else ""
+    threads = sorted((*own, *others), key=lambda thread: -thread.share)
+    if not threads:
+        return ""
+    return f": {_threads(threads)}"
 
 
-def _threads(threads: Iterable[ThreadLoad]) -> str:
+def _threads(threads: Sequence[ThreadLoad]) -> str:
     """``stress (pid 812) 61 %, sshd (pid 95) 7.0 %``"""
-    return ", ".join(f"{_thread(one)} {units.percentage(one.share)}" for one in list(threads)[:MAX_LISTED_THREADS])
+    listed = threads[:MAX_LISTED_THREADS]
+    return ", ".join(f"{_thread(thread)} {units.percentage(thread.share)}" for thread in listed)
 
 
 def _thread(thread: ThreadLoad) -> str:
+    """``stress (pid 812)``"""
     name = "nictop's probe" if thread.probe else clean(thread.name)
-    return f"{name} (pid {thread.pid}{', the other end' if thread.other_end else ''})"
+    if thread.other_end:
+        return f"{name} (pid {thread.pid}, the other end)"
+    return f"{name} (pid {thread.pid})"
 
 
 def all_cpus(result: Result, flow: Flow) -> Judgement:
     """All CPUs of an end, or of a hypervisor below one: an observer that runs virtual machines."""
     possible: list[Phrase] = []
     for load in ends_of(result, flow):
-        if load.busy is not None and load.busy.total >= FULL_HOST_SHARE * load.busy.cores:
-            others = [one for one in load.threads or () if not one.generator and one.share >= FOREIGN_CPU_SHARE]
-            more = f"; other processes: {_threads(others)}" if others else ""
-            limit, rest = f"all CPUs of {clean(load.host)}", f": {_busy_text(load)}{more}"
-            if _needs_more_cpus(load):
-                return Judgement(Phrase(limit, f"{rest}{packets_text(result, flow)}"))
-            possible.append(Phrase(limit, f"{rest}, little of it by this test"))
-    examined = []
-    for load in result.hosts:
-        if load.role != "observer" or load.busy is None or not load.machines:
+        busy = load.busy
+        if busy is None or busy.total < FULL_HOST_SHARE * busy.cores:
             continue
-        on_hottest = any(load.busy.hottest in machine.cpus for machine in load.machines)
-        full = load.busy.total >= FULL_HOST_SHARE * load.busy.cores
-        if full or (on_hottest and load.busy.hottest_busy >= BUSY_CPU_SHARE):
-            machines = [
-                f"{clean(machine.name)} {units.significant(machine.cores)}"
-                + (f" (vhost {units.significant(machine.vhost)})" if machine.vhost else "")
-                for machine in load.machines[:MAX_LISTED_MACHINES]
-            ]
-            rest = f": {_busy_text(load)}; most for {', '.join(machines)}"
-            return Judgement(Phrase(f"hypervisor {clean(load.host)}", rest))
-        hottest = f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}"
+        limit, rest = f"all CPUs of {clean(load.host)}", f": {_busy_text(busy)}{_others_text(load)}"
+        if _needs_more_cpus(load):
+            return Judgement.of_cause(limit, f"{rest}{packets_text(result, flow)}")
+        possible.append(Phrase(limit, f"{rest}, little of it by this test"))
+    of_hypervisors = _cpus_of_hypervisors(result)
+    if of_hypervisors.cause is not None:
+        return of_hypervisors
+    return replace(of_hypervisors, possible=(*possible, *of_hypervisors.possible))
+
+
+def _cpus_of_hypervisors(result: Result) -> Judgement:
+    examined: list[str] = []
+    possible: list[Phrase] = []
+    for load in result.hosts:
+        is_hypervisor = load.role == "observer" and bool(load.machines)
+        busy = load.busy
+        if busy is None or not is_hypervisor:
+            continue
+        where = clean(load.host)
+        if _is_hypervisor_full(load, busy):
+            rest = f": {_busy_text(busy)}; most for {_machines_text(load)}"
+            return Judgement.of_cause(f"hypervisor {where}", rest)
+        hottest = f"{where} CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"
         windows = _full_windows_text(result, load)
         if windows:
-            possible.append(Phrase(f"a CPU of hypervisor {clean(load.host)}", f" ({hottest} on average; {windows})"))
+            rest = f" ({hottest} on average; {windows})"
+            possible.append(Phrase(f"a CPU of hypervisor {where}", rest))
         else:
             examined.append(hottest)
-    is_below = bool(examined) and not on_one_machine(result)
-    excluded = (Phrase("hypervisor CPU", f" ({', '.join(examined)})"),) if is_below else ()
-    return Judgement(None, excluded, tuple(possible))
+    if not examined or on_one_machine(result):
+        return Judgement(possible=tuple(possible))
+    return Judgement(
+        None, (Phrase("hypervisor CPU", f" ({', '.join(examined)})"),), tuple(possible)
+    )
+
+
+def _others_text(load: HostLoad) -> str:
+    """``; other processes: stress (pid 812) 61 %``; "": none that matters."""
+    others = []
+    for thread in load.known_threads:
+        if not thread.generator and thread.share >= FOREIGN_CPU_SHARE:
+            others.append(thread)
+    if not others:
+        return ""
+    return f"; other processes: {_threads(others)}"
+
+
+def _is_hypervisor_full(load: HostLoad, busy: Busy) -> bool:
+    """All its CPUs, or the one on which a virtual machine ran."""
+    if busy.total >= FULL_HOST_SHARE * busy.cores:
+        return True
+    if busy.hottest_busy < BUSY_CPU_SHARE:
+        return False
+    return any(busy.hottest in machine.cpus for machine in load.machines)
+
+
+def _machines_text(load: HostLoad) -> str:
+    """``web1 2.1 (vhost 0.4), db1 0.3``"""
+    texts = []
+    for machine in load.machines[:MAX_LISTED_MACHINES]:
+        vhost = f" (vhost {units.significant(machine.vhost)})" if machine.vhost else ""
+        texts.append(f"{clean(machine.name)} {units.significant(machine.cores)}{vhost}")
+    return ", ".join(texts)
 
 
 def _needs_more_cpus(load: HostLoad) -> bool:
     """As `_needs_more_cpu`, for all CPUs together: one thread uses one CPU at most."""
     if load.threads is None or load.busy is None:
         return True
-    own = sum(one.share for one in load.threads if one.generator)
-    others = [one for one in load.threads if not one.generator and one.share >= MINOR_SHARE and not _is_softirq(one)]
-    fair = min(1.0, load.busy.cores / (len(others) + 1))
+    own = 0.0
+    others = []
+    for thread in load.threads:
+        if thread.generator:
+            own += thread.share
+        elif thread.share >= MINOR_SHARE:
+            others.append(thread)
+    fair = min(1.0, load.busy.cores / (len(_without_softirq(others)) + 1))
     return own + load.busy.irq + load.busy.softirq >= FAIR_SHARE * fair
 
 
-def _busy_text(load: HostLoad) -> str:
-    busy = load.busy
-    assert busy is not None
+def _busy_text(busy: Busy) -> str:
     cores = f"{units.significant(busy.total)} of {count_noun(busy.cores, 'core')} busy"
     return f"{cores}, CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"

@@ -9,21 +9,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nictop.model.text import units
-from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import (
-    DEFAULT_DATAGRAM_BYTES,
     NOT_DETERMINED,
     ExaminedLimit,
     Flow,
     LimitVerdict,
     Result,
     SocketFigures,
+    datagram_bytes,
 )
 
 ABOVE_CEILING_SHARE = 1.02
 """With a larger share of the ceiling, the wire was not the limit."""
 LATE_READ_SECONDS = 0.2
-"""A busy receiver may read that late: payload that arrived before counts in a run or interval that is shorter."""
+"""A busy receiver may read that late: payload that arrived before counts in a run or interval that
+is shorter."""
 EXPLAINED_FACTOR = 2.0
 """A computed rate explains the measured one if they differ by less than this factor."""
 SMALL_PAYLOAD_BYTES = 512
@@ -32,7 +33,8 @@ SMALL_PAYLOAD_BYTES = 512
 
 @dataclass(frozen=True)
 class Phrase:
-    """A limit with its figures, without control characters: a part of a sentence, and a row of a table."""
+    """A limit with its figures, without control characters: a part of a sentence, and a row of a
+    table."""
 
     limit: str
     """``receive window``"""
@@ -71,25 +73,45 @@ class Judgement:
     possible: tuple[Phrase, ...] = ()
     """Not excluded: it could not be read, or its figures allow it; with the reason."""
 
+    @classmethod
+    def of_cause(cls, limit: str, rest: str = "") -> Judgement:
+        """Of one limit, which is the cause."""
+        return cls(Phrase(limit, rest))
+
+    @classmethod
+    def of_excluded(cls, limit: str, rest: str = "") -> Judgement:
+        """Of one limit, which is not the cause."""
+        return cls(excluded=(Phrase(limit, rest),))
+
+    @classmethod
+    def of_possible(cls, limit: str, rest: str = "") -> Judgement:
+        """Of one limit, which may be the cause."""
+        return cls(possible=(Phrase(limit, rest),))
+
 
 def combined(judgements: Iterable[Judgement]) -> Judgement:
-    """The first cause, and all excluded and possible phrases. A later cause explains the rate too, but the first one
-    hides it: it is possible."""
-    found = list(judgements)
-    causes = [one.cause for one in found if one.cause is not None]
-    possible = [phrase for one in found for phrase in one.possible]
-    return Judgement(
-        causes[0] if causes else None,
-        tuple(phrase for one in found for phrase in one.excluded),
-        (*causes[1:], *possible),
-    )
+    """The first cause, and all excluded and possible phrases. A later cause explains the rate too,
+    but the first one hides it: it is possible."""
+    causes: list[Phrase] = []
+    excluded: list[Phrase] = []
+    possible: list[Phrase] = []
+    for judgement in judgements:
+        if judgement.cause is not None:
+            causes.append(judgement.cause)
+        excluded += judgement.excluded
+        possible += judgement.possible
+    cause = causes[0] if causes else None
+    return Judgement(cause, tuple(excluded), (*causes[1:], *possible))
 
 
 def undetermined_text(found: Judgement, rate: str = "") -> str:
-    """The sentence of a bottleneck without a cause: what remains possible, and what was excluded."""
+    """The sentence of a bottleneck without a cause: what remains possible, and what was
+    excluded."""
     text = f"{NOT_DETERMINED} ({rate})" if rate else NOT_DETERMINED
     text += f"; possible: {', '.join(map(str, found.possible))}"
-    return f"{text}; excluded: {', '.join(map(str, found.excluded))}" if found.excluded else text
+    if found.excluded:
+        text += f"; excluded: {', '.join(map(str, found.excluded))}"
+    return text
 
 
 def limit_rows(found: Judgement) -> tuple[ExaminedLimit, ...]:
@@ -109,24 +131,38 @@ def limit_rows(found: Judgement) -> tuple[ExaminedLimit, ...]:
 def is_above_ceiling(result: Result) -> bool:
     """More arrived than the wire can carry, even if the receiver read some of it late."""
     share = result.of_ceiling
-    seconds = [flow.received.seconds for flow in result.flows if flow.received is not None and flow.received.seconds]
-    return share is not None and share > ABOVE_CEILING_SHARE + (LATE_READ_SECONDS / min(seconds) if seconds else 0.0)
+    if share is None:
+        return False
+    received = [flow.received for flow in result.flows if flow.received is not None]
+    seconds = [total.seconds for total in received if total.seconds]
+    read_late = LATE_READ_SECONDS / min(seconds) if seconds else 0.0
+    return share > ABOVE_CEILING_SHARE + read_late
 
 
 def load_of(result: Result, host: str) -> HostLoad | None:
     """The load of a host; None: not known."""
-    return next((load for load in result.hosts if load.host == host), None)
+    for load in result.hosts:
+        if load.host == host:
+            return load
+    return None
 
 
 def ends_of(result: Result, flow: Flow) -> list[HostLoad]:
     """Loads of receiver and sender as far as they are known; one if a host is both."""
-    hosts = dict.fromkeys((flow.receiver, flow.sender))
-    return [load for host in hosts if (load := load_of(result, host)) is not None]
+    found = []
+    for host in dict.fromkeys((flow.receiver, flow.sender)):
+        load = load_of(result, host)
+        if load is not None:
+            found.append(load)
+    return found
 
 
 def figures_of(result: Result, flow: Flow) -> SocketFigures | None:
     """Figures of the sender's connections."""
-    return next((one for one in result.sockets if one.host == flow.sender), None)
+    for figures in result.sockets:
+        if figures.host == flow.sender:
+            return figures
+    return None
 
 
 def on_one_machine(result: Result) -> bool:
@@ -137,25 +173,35 @@ def on_one_machine(result: Result) -> bool:
 def payload_of(result: Result, flow: Flow) -> int | None:
     """Bytes of payload in a packet; None: not known."""
     if result.plan.protocol == "udp":
-        return result.plan.length or DEFAULT_DATAGRAM_BYTES
+        return datagram_bytes(result.plan)
     figures = figures_of(result, flow)
-    return (figures.snd_mss if figures is not None else None) or result.plan.mss
+    if figures is not None and figures.snd_mss:
+        return figures.snd_mss
+    return result.plan.mss
 
 
 def packets_text(result: Result, flow: Flow) -> str:
-    """Packets per second of that goodput, as on a wire: segments that a NIC or the kernel cuts count one by one. "" for
-    full-sized TCP segments."""
+    """Packets per second of that goodput, as on a wire: segments that a NIC or the kernel cuts
+    count one by one. "" for full-sized TCP segments."""
     payload = payload_of(result, flow)
-    if payload is None or (result.plan.protocol == "tcp" and payload > SMALL_PAYLOAD_BYTES):
+    if payload is None:
         return ""
-    rate = units.packets_per_second((flow.goodput or 0.0) / 8 / payload)
-    more = ", limited by packet rate" if payload <= SMALL_PAYLOAD_BYTES else ""
-    return f", at {rate} of {payload} B each{more}"
+    is_small = payload <= SMALL_PAYLOAD_BYTES
+    if result.plan.protocol == "tcp" and not is_small:
+        return ""
+    rate = units.packets_per_second(flow.goodput_or_zero / 8 / payload)
+    text = f", at {rate} of {payload} B each"
+    if is_small:
+        text += ", limited by packet rate"
+    return text
 
 
 def small_share(share: float) -> str:
-    """A share of 1 with two digits, however small: ``0.015 %``; losses far below a tenth of a percent matter."""
+    """A share of 1 with two digits, however small: ``0.015 %``; losses far below a tenth of a
+    percent matter."""
     value = share * 100
     if value >= 9.95 or value == 0:
         return f"{value:.0f} %"
-    return f"{value:.2g} %" if value >= 0.0001 else "<0.0001 %"
+    if value < 0.0001:
+        return "<0.0001 %"
+    return f"{value:.2g} %"

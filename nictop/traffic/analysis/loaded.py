@@ -1,11 +1,13 @@
-"""Latency under load: the requests of a loaded run by phase, and where their additional latency arises.
+"""Latency under load: the requests of a loaded run by phase, and where their additional latency
+arises.
 
-Reads nothing. Only intervals that lie wholly within a phase are counted: idle is before the bulk flow is started,
-loaded are its measured seconds, without those in which its rate rises (`LOAD_RAMP_SECONDS`) and without its end.
+Reads nothing. Only intervals that lie wholly within a phase are counted: idle is before the bulk
+flow is started, loaded are its measured seconds, without those in which its rate rises
+(`LOAD_RAMP_SECONDS`) and without its end.
 
-The round-trip time of the bulk flow's own connections is measured by the kernel (TCP_INFO): it contains the queues of
-the path and the queueing discipline of the sender, but not the time that processes wait for a CPU. So it tells the two
-apart.
+The round-trip time of the bulk flow's own connections is measured by the kernel (TCP_INFO): it
+contains the queues of the path and the queueing discipline of the sender, but not the time that
+processes wait for a CPU. So it tells the two apart.
 """
 
 from __future__ import annotations
@@ -20,15 +22,17 @@ from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.transactions import Floor, IdlePhase, TransactionFigures
 
 PHASE_MARGIN_SECONDS = 0.05
-"""At both ends of a phase: lines of generators may come that late, so that its bounds are known to that."""
+"""At both ends of a phase: lines of generators may come that late, so that its bounds are known to
+that."""
 SMALL_FACTOR = 1.5
 """Loaded latency / idle latency up to which no queue is said to build up."""
 QUEUE_SHARE = 0.5
-"""Of the additional latency: if the round-trip time of the bulk flow has grown by that much, packets wait."""
+"""Of the additional latency: if the round-trip time of the bulk flow has grown by that much,
+packets wait."""
 
 TimedInterval = tuple[float, TransactionInterval]
 """End on the axis of the run, and the interval."""
@@ -41,29 +45,52 @@ def loaded_figures(
     window: tuple[float, float] | None,
     floors: Iterable[Floor],
 ) -> TransactionFigures | None:
-    """`begun`: start of the bulk flow on the axis, with the seconds in which its rate rises; `window`: its measured
-    seconds. None of both: it did not run. None: no request was answered."""
-    if not any(one.latency.count for _, one in intervals):
+    """`begun`: start of the bulk flow on the axis, with the seconds in which its rate rises;
+    `window`: its measured seconds. None of both: it did not run. None: no request was answered."""
+    if not any(interval.latency.count for _, interval in intervals):
         return None
     idle = _within(intervals, (-math.inf, math.inf if begun is None else begun))
-    loaded = _within(intervals, window) if window is not None else []
-    idle_seconds = sum(one.seconds for one in idle)
+    loaded: list[TransactionInterval] = []
+    loaded_since = None
+    if window is not None:
+        loaded = _within(intervals, window)
+        loaded_since = window[0] if loaded else None
     return TransactionFigures(
-        sum(one.seconds for one in loaded),
-        merged(one.latency for one in loaded),
-        lost=sum(one.lost or 0 for one in loaded),
-        points=tuple(transaction_point(time, one) for time, one in intervals),
+        _seconds(loaded),
+        merged(interval.latency for interval in loaded),
+        lost=_lost(loaded),
+        points=tuple(transaction_point(time, interval) for time, interval in intervals),
         floors=tuple(floors),
-        idle=IdlePhase(idle_seconds, merged(one.latency for one in idle), sum(one.lost or 0 for one in idle))
-        if idle_seconds
-        else None,
-        loaded_since=window[0] if window is not None and loaded else None,
+        idle=_idle_phase(idle),
+        loaded_since=loaded_since,
     )
 
 
-def _within(intervals: Iterable[TimedInterval], phase: tuple[float, float]) -> list[TransactionInterval]:
+def _idle_phase(intervals: Sequence[TransactionInterval]) -> IdlePhase | None:
+    seconds = _seconds(intervals)
+    if not seconds:
+        return None
+    return IdlePhase(seconds, merged(interval.latency for interval in intervals), _lost(intervals))
+
+
+def _seconds(intervals: Iterable[TransactionInterval]) -> float:
+    return sum(interval.seconds for interval in intervals)
+
+
+def _lost(intervals: Iterable[TransactionInterval]) -> int:
+    return sum(interval.lost or 0 for interval in intervals)
+
+
+def _within(
+    intervals: Iterable[TimedInterval], phase: tuple[float, float]
+) -> list[TransactionInterval]:
     begin, end = phase[0] + PHASE_MARGIN_SECONDS, phase[1] - PHASE_MARGIN_SECONDS
-    return [one for time, one in intervals if not one.omitted and time - one.seconds >= begin and time <= end]
+    found = []
+    for time, interval in intervals:
+        is_inside = time - interval.seconds >= begin and time <= end
+        if is_inside and not interval.omitted:
+            found.append(interval)
+    return found
 
 
 def added_latency(result: Result) -> tuple[float, float] | None:
@@ -72,51 +99,71 @@ def added_latency(result: Result) -> tuple[float, float] | None:
     if figures is None or figures.idle is None:
         return None
     idle, loaded = figures.idle.latency.summary().p50, figures.latency.summary().p50
-    return None if not idle or loaded is None else (idle, loaded)
+    if not idle or loaded is None:
+        return None
+    return idle, loaded
 
 
 def delay_text(result: Result) -> str:
-    """Where the additional latency arises, with figures; "" if it is not known, or of a failed run."""
+    """Where the additional latency arises, with figures; "" if it is not known, or of a failed
+    run."""
     figures, medians = result.transactions, added_latency(result)
-    if figures is None or medians is None or not result.goodput or result.failure is not None:
+    if figures is None or medians is None:
+        return ""
+    if not result.goodput or result.failure is not None:
         return ""
     idle, loaded = medians
     if loaded <= SMALL_FACTOR * idle:
         return "no queue builds up"
-    added = loaded - idle
     full = _full_cpu(result)
-    known = [one for one in result.sockets if one.rtt is not None]
-    slowest = max(known, key=lambda one: one.rtt or 0, default=None)
+    slowest = _slowest(result.sockets)
     if slowest is None or slowest.rtt is None:
-        return f"cause not determined{f' ({full})' if full else ''}"
-    rtt = slowest.rtt / 1e6
+        return f"cause not determined ({full})" if full else "cause not determined"
+    rtt, added = slowest.rtt / 1e6, loaded - idle
     least, most = _grown(rtt, idle, figures.floor)
     if least >= QUEUE_SHARE * added:
-        rate = max((flow.goodput or 0.0 for flow in result.flows if flow.sender == slowest.host), default=0.0)
-        size = f", about {units.bytes_(rate / 8 * min(added, least))}" if rate else ""
-        more = f", or for a CPU ({full})" if full else ""
-        return f"packets wait in a queue (bufferbloat{size}){more}"
-    short = f"round-trip time of the bulk flow {units.duration(rtt)}"
+        size = _queue_text(result, slowest.host, min(added, least))
+        text = f"packets wait in a queue (bufferbloat{size})"
+        return f"{text}, or for a CPU ({full})" if full else text
+    shown = full or f"round-trip time of the bulk flow {units.duration(rtt)}"
     if most >= QUEUE_SHARE * added:
-        return f"cause not determined: packets wait in a queue, or processes for a CPU ({full or short})"
-    return f"processes wait for a CPU, not packets in a queue ({full or short})"
+        either = "packets wait in a queue, or processes for a CPU"
+        return f"cause not determined: {either} ({shown})"
+    return f"processes wait for a CPU, not packets in a queue ({shown})"
+
+
+def _slowest(sockets: Iterable[SocketFigures]) -> SocketFigures | None:
+    """The sender with the longest round-trip time; None: none is known."""
+    known = [figures for figures in sockets if figures.rtt is not None]
+    return max(known, key=lambda figures: figures.rtt or 0, default=None)
+
+
+def _queue_text(result: Result, sender: str, delay: float) -> str:
+    """``, about 542 KiB``: what a flow sends in these seconds; "": its goodput is 0."""
+    rates = [flow.goodput_or_zero for flow in result.flows if flow.sender == sender]
+    rate = max(rates, default=0.0)
+    if not rate:
+        return ""
+    return f", about {units.bytes_(rate / 8 * delay)}"
 
 
 def _grown(rtt: float, idle: float, floor: float | None) -> tuple[float, float]:
-    """By how much the round-trip time has grown, at least and at most. The idle one is the idle latency without that of
-    the generator: anything up to it if that was not measured, or was longer over loopback, as on a busy CPU."""
+    """By how much the round-trip time has grown, at least and at most. The idle one is the idle
+    latency without that of the generator: anything up to it if that was not measured, or was longer
+    over loopback, as on a busy CPU."""
     if floor is None or floor >= idle:
         return rtt - idle, rtt
-    return rtt - (idle - floor), rtt - (idle - floor)
+    grown = rtt - (idle - floor)
+    return grown, grown
 
 
 def _full_cpu(result: Result) -> str:
-    """The first full CPU of an end: softirq and processes wait there, and acknowledgements with them; "": none."""
-    full = (
-        f"CPU {one.cpu} on {clean(load.host)} {units.percentage(one.busy)} busy"
-        for load in result.hosts
-        if load.role != "observer"
-        for one in load.busy_cpus
-        if one.busy >= BUSY_CPU_SHARE
-    )
-    return next(full, "")
+    """The first full CPU of an end: softirq and processes wait there, and acknowledgements with
+    them; "": none."""
+    for load in result.hosts:
+        if load.role == "observer":
+            continue
+        for cpu in load.busy_cpus:
+            if cpu.busy >= BUSY_CPU_SHARE:
+                return f"CPU {cpu.cpu} on {clean(load.host)} {units.percentage(cpu.busy)} busy"
+    return ""

@@ -1,8 +1,10 @@
-"""What happened to the chosen NICs during a run, by the kernel logs of their hosts and by rtnetlink.
+"""What happened to the chosen NICs during a run, by the kernel logs of their hosts and by
+rtnetlink.
 
 A NIC that was reset, unplugged or renamed explains the rate of a run better than any counter.
 
-Reads nothing; takes the snapshots of the hosts after the run, and the changes of their links during it.
+Reads nothing; takes the snapshots of the hosts after the run, and the changes of their links during
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
 Event = Literal["removed", "renamed", "set_down", "no_carrier"]
-"""removed: RTM_DELLINK: unplugged, unbound, or moved to another network namespace. set_down: administratively."""
+"""removed: RTM_DELLINK: unplugged, unbound, or moved to another network namespace. set_down:
+administratively."""
 WORDS: dict[Meaning | Event, str] = {
     "removed": "disappeared",
     "device_gone": "was detached by its driver",
@@ -52,16 +55,24 @@ class NicIncident:
     @property
     def sentence(self) -> str:
         """``b eth2 was reset by its driver at second 7 (kernel log: Detected Tx Unit Hang)``"""
-        text = clean(self.text)
-        shown = text if len(text) <= MAX_TEXT_CHARS else text[: MAX_TEXT_CHARS - 1] + "…"
-        what = WORDS[self.meaning] + (f" to {shown}" if self.meaning == "renamed" else "")
-        happened = f"{clean(self.host)} {clean(self.link)} {what} at second {max(0.0, self.second):.0f}"
-        return f"{happened} (kernel log: {shown})" if shown and self.meaning != "renamed" else happened
+        shown = clean(self.text)
+        if len(shown) > MAX_TEXT_CHARS:
+            shown = shown[: MAX_TEXT_CHARS - 1] + "…"
+        is_renamed = self.meaning == "renamed"
+        what = WORDS[self.meaning]
+        if is_renamed:
+            what += f" to {shown}"
+        second = max(0.0, self.second)
+        happened = f"{clean(self.host)} {clean(self.link)} {what} at second {second:.0f}"
+        if is_renamed or not shown:
+            return happened
+        return f"{happened} (kernel log: {shown})"
 
 
 @dataclass(frozen=True)
 class ChosenNic:
-    """The chosen NIC of an end at the start of a run, and what its host reported of links since then."""
+    """The chosen NIC of an end at the start of a run, and what its host reported of links since
+    then."""
 
     ifindex: int
     name: str
@@ -74,33 +85,44 @@ class ChosenNic:
 def nic_incidents(
     snapshots: Mapping[str, Snapshot], nics: Mapping[str, ChosenNic], seconds: float
 ) -> tuple[NicIncident, ...]:
-    """Incidents in the run, the most telling of the first second first. `nics`: by host; `seconds`: length of the
-    run."""
+    """Incidents in the run, the most telling of the first second first. `nics`: by host; `seconds`:
+    length of the run."""
     found: list[NicIncident] = []
     for host, nic in nics.items():
-        snapshot = snapshots.get(host)
-        if snapshot is None:
-            continue
-        link = snapshot.links.get(nic.ifindex)
-        shown = nic.name or (link.name if link is not None else f"ifindex {nic.ifindex}")
-        found += _of_changes(host, nic, shown, seconds)
-        if link is not None:
-            entries = _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds)
-            found += [NicIncident(host, shown, one.time - nic.begin, one.known.meaning, one.text) for one in entries]
+        if host in snapshots:
+            found += _of_host(snapshots[host], host, nic, seconds)
     order = list(WORDS)
-    return tuple(sorted(found, key=lambda one: (round(one.second), order.index(one.meaning))))
+    found.sort(key=lambda incident: (round(incident.second), order.index(incident.meaning)))
+    return tuple(found)
+
+
+def _of_host(
+    snapshot: Snapshot, host: str, nic: ChosenNic, seconds: float
+) -> Iterator[NicIncident]:
+    link = snapshot.links.get(nic.ifindex)
+    if link is None:
+        yield from _of_changes(host, nic, nic.name or f"ifindex {nic.ifindex}", seconds)
+        return
+    shown = nic.name or link.name
+    yield from _of_changes(host, nic, shown, seconds)
+    for entry in _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds):
+        second = entry.time - nic.begin
+        yield NicIncident(host, shown, second, entry.known.meaning, entry.text)
 
 
 def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterator[NicIncident]:
     """The first incident of each kind. `shown`: name of the NIC in them."""
     name, seen = nic.name, set[Event]()
     for change in nic.changes:
-        if change.ifindex != nic.ifindex or not nic.begin <= change.time <= nic.begin + seconds:
+        second = change.time - nic.begin
+        is_in_run = nic.begin <= change.time <= nic.begin + seconds
+        if change.ifindex != nic.ifindex or not is_in_run:
             continue
         event = _event(change, name)
         if event is not None and event not in seen:
             seen.add(event)
-            yield NicIncident(host, shown, change.time - nic.begin, event, change.name if event == "renamed" else "")
+            text = change.name if event == "renamed" else ""
+            yield NicIncident(host, shown, second, event, text)
         name = change.name
 
 
@@ -114,5 +136,7 @@ def _event(change: LinkChange, name: str) -> Event | None:
     return "no_carrier" if change.carrier is False else None
 
 
-def _during(entries: Iterable[Logged], begin: float, end: float) -> list[Logged]:
-    return [entry for entry in entries if entry.known.meaning in WORDS and begin <= entry.time <= end]
+def _during(entries: Iterable[Logged], begin: float, end: float) -> Iterator[Logged]:
+    for entry in entries:
+        if entry.known.meaning in WORDS and begin <= entry.time <= end:
+            yield entry

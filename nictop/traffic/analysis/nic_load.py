@@ -1,6 +1,8 @@
-"""Counters of the chosen NIC of a host in one window of a run, and the queue and CPUs that carried it.
+"""Counters of the chosen NIC of a host in one window of a run, and the queue and CPUs that carried
+it.
 
-Reads nothing; takes two counter records and the snapshot of the host, the same for a running run and a result.
+Reads nothing; takes two counter records and the snapshot of the host, the same for a running run
+and a result.
 """
 
 from __future__ import annotations
@@ -8,46 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
-from nictop.model.queues.map import QueueMap, queue_map
+from nictop.model.queues.map import QueueMap, QueueRow, queue_map
 from nictop.model.rates.links import rates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import clock_ticks
 from nictop.probe.records import LINK_COUNTERS, Counters
+from nictop.traffic.results.host_load import CarryingQueue, Packets
 
 _RECEIVED, _SENT = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
 _DROPPED = tuple(LINK_COUNTERS.index(name) for name in ("rx_missed_errors", "rx_dropped"))
-
-
-@dataclass(frozen=True)
-class Packets:
-    """Counters of the chosen NIC in one window. None: reset, or not counted."""
-
-    time: float
-    """End of the window, seconds on the axis of the run."""
-    seconds: float
-    received: float | None = None
-    """Packets per second."""
-    sent: float | None = None
-    dropped: int | None = None
-    """Packets in this window without a free descriptor (rx_missed_errors), or dropped (rx_dropped)."""
-
-
-@dataclass(frozen=True)
-class CarryingQueue:
-    """Queue and CPUs that carried the packets of one window."""
-
-    time: float
-    """End of the window, seconds on the axis of the run."""
-    queue: int | None = None
-    """The busiest queue of the chosen NIC."""
-    share: float | None = None
-    """Share of 1 of all its packets."""
-    queues: int = 0
-    """Number of its queues in use."""
-    cpus: tuple[int, ...] = ()
-    """CPUs that handled the interrupts of that queue, busiest first."""
-    vhost: float | None = None
-    """Cores that the vhost threads of the host used; None: it has none."""
 
 
 @dataclass(frozen=True)
@@ -66,60 +37,83 @@ def snapshot_between(snapshot: Snapshot, before: Counters, after: Counters) -> S
     return replace(snapshot, rates=rates(before, after, clock_ticks(snapshot)))
 
 
-def packets_between(before: Counters, after: Counters, ifindex: int | None, time: float) -> Packets | None:
+def packets_between(
+    before: Counters, after: Counters, ifindex: int | None, time: float
+) -> Packets | None:
     """Counters of a NIC between two records; None: it is in only one of them."""
-    old, new = before.links.get(ifindex or 0), after.links.get(ifindex or 0)
+    if ifindex is None:
+        return None
+    old, new = before.links.get(ifindex), after.links.get(ifindex)
     seconds = after.time - before.time
     if old is None or new is None or seconds <= 0:
         return None
+    received, sent = _step(old, new, _RECEIVED), _step(old, new, _SENT)
+    dropped = [_step(old, new, index) for index in _DROPPED]
     # the larger one of both: some drivers count a missed packet as dropped too
-    steps = [new[index] - old[index] for index in _DROPPED if index < min(len(old), len(new))]
-    return Packets(
-        time,
-        seconds,
-        _rate(old, new, _RECEIVED, seconds),
-        _rate(old, new, _SENT, seconds),
-        max((step for step in steps if step >= 0), default=None),
-    )
+    most_dropped = max((step for step in dropped if step is not None), default=None)
+    return Packets(time, seconds, _rate(received, seconds), _rate(sent, seconds), most_dropped)
 
 
-def _rate(old: tuple[int, ...], new: tuple[int, ...], index: int, seconds: float) -> float | None:
-    step = new[index] - old[index] if index < min(len(old), len(new)) else -1
-    return step / seconds if step >= 0 else None
+def _step(old: tuple[int, ...], new: tuple[int, ...], index: int) -> int | None:
+    """None: the kernel does not have this counter, or it was reset."""
+    if index >= min(len(old), len(new)) or new[index] < old[index]:
+        return None
+    return new[index] - old[index]
+
+
+def _rate(step: int | None, seconds: float) -> float | None:
+    if step is None:
+        return None
+    return step / seconds
 
 
 def chosen_queues(window: Snapshot, ifindex: int | None) -> QueueMap | None:
-    """The queues of a NIC; None: there is no such link. `window`: the host in a window (`snapshot_between`)."""
-    link = window.links.get(ifindex or 0)
-    return queue_map(link, window) if link is not None else None
+    """The queues of a NIC; None: there is no such link. `window`: the host in a window
+    (`snapshot_between`)."""
+    if ifindex is None or ifindex not in window.links:
+        return None
+    return queue_map(window.links[ifindex], window)
 
 
 def carrying_queue(window: Snapshot, queues: QueueMap | None, time: float) -> CarryingQueue:
-    """Queue and CPUs of a NIC. `window`: the host in a window that ends at `time`; `queues`: `chosen_queues` in it."""
+    """Queue and CPUs of a NIC. `window`: the host in a window that ends at `time`; `queues`:
+    `chosen_queues` in it."""
     vhost = sum_known(map(_vhost_cores, cpu_consumers(window)))
     if queues is None:
         return CarryingQueue(time, vhost=vhost)
-    row = (
-        next((one for one in queues.rows if one.queue == queues.busiest), None) if queues.busiest is not None else None
-    )
-    used = sum(one.in_use for one in queues.rows)
-    if row is None:
+    used = sum(row.in_use for row in queues.rows)
+    busiest = _busiest_row(queues)
+    if busiest is None:
         return CarryingQueue(time, queues=used, vhost=vhost)
-    return CarryingQueue(
-        time, queues.busiest, queues.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost
-    )
+    cpus = busiest.busy_cpus or busiest.effective or ()
+    return CarryingQueue(time, queues.busiest, queues.busiest_share, used, cpus, vhost)
+
+
+def _busiest_row(queues: QueueMap) -> QueueRow | None:
+    """None: not known which queue is the busiest one."""
+    if queues.busiest is None:
+        return None
+    for row in queues.rows:
+        if row.queue == queues.busiest:
+            return row
+    return None
 
 
 def queue_shares(queues: QueueMap | None) -> tuple[QueueShare, ...]:
     """Every queue in use, by number; () if nothing is counted per queue, or all are idle."""
-    rows = [one for one in queues.rows if one.in_use and one.queue is not None] if queues is not None else []
-    total = sum(one.load or 0.0 for one in rows)
+    if queues is None:
+        return ()
+    loads = []
+    for row in queues.rows:
+        if row.in_use and row.queue is not None:
+            loads.append((row.queue, row.load or 0.0, row.busy_cpus))
+    total = sum(load for _, load, _ in loads)
     if not total:
         return ()
-    return tuple(QueueShare(one.queue or 0, (one.load or 0.0) / total, one.busy_cpus) for one in rows)
+    return tuple(QueueShare(queue, load / total, cpus) for queue, load, cpus in loads)
 
 
-def _vhost_cores(one: CpuConsumer) -> float | None:
-    if one.kind == "machine":
-        return one.vhost
-    return one.total if one.kind == "vhost" else None
+def _vhost_cores(consumer: CpuConsumer) -> float | None:
+    if consumer.kind == "machine":
+        return consumer.vhost
+    return consumer.total if consumer.kind == "vhost" else None

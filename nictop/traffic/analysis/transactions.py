@@ -1,8 +1,8 @@
 """Transactions of a run: figures from the reports of its client, and what limited them.
 
-Reads nothing. A test of requests and responses is a closed loop: with n connections, transactions per second are n
-divided by the mean latency, and a slow response delays the next request. Causes are examined in the order in which one
-hides the next; otherwise the bottleneck is "not determined".
+Reads nothing. A test of requests and responses is a closed loop: with n connections, transactions
+per second are n divided by the mean latency, and a slow response delays the next request. Causes
+are examined in the order in which one hides the next; otherwise the bottleneck is "not determined".
 """
 
 from __future__ import annotations
@@ -15,17 +15,26 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.records import GeneratorFloor
 from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
-from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.analysis.judgement import Judgement, Phrase, combined, limit_rows, undetermined_text
+from nictop.traffic.analysis.judgement import (
+    Judgement,
+    Phrase,
+    combined,
+    limit_rows,
+    undetermined_text,
+)
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import histogram_of, merged
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import MAX_STEAL_SHARE, ExaminedLimit, Result
 from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
 
 BEYOND_THE_COUNTERS = tuple(
-    map(Phrase, ("network between the hosts", "interrupt coalescing", "CPU sleep states", "hypervisor"))
+    map(
+        Phrase,
+        ("network between the hosts", "interrupt coalescing", "CPU sleep states", "hypervisor"),
+    )
 )
 """Causes of latency that no counter of a host shows."""
 EXPLAINED_SHARE = 0.8
@@ -36,8 +45,8 @@ ETHERNET_BYTES = 18
 TCP_HEADER_BYTES, UDP_HEADER_BYTES = 32, 8
 """TCP with timestamps."""
 CONTROL_PACKETS = {"rr": (0, 0), "crr": (2, 1)}
-"""Packets without payload that client and server send at least for each transaction: SYN and the acknowledgement of the
-SYN-ACK, and the SYN-ACK."""
+"""Packets without payload that client and server send at least for each transaction: SYN and the
+acknowledgement of the SYN-ACK, and the SYN-ACK."""
 MAX_MORE_PACKETS = {"rr": (1, 1), "crr": (4, 4)}
 """Packets without payload beyond these: acknowledgements, FIN, RST."""
 MIN_PROVEN_BYTES = 16 * 1024
@@ -52,32 +61,47 @@ def transaction_figures(
     *,
     stopped: bool,
 ) -> TransactionFigures | None:
-    """`intervals`: with their ends on the axis of the run. `stopped`: by the user; then the intervals are the result,
-    as the generator was ended before its total. None: nothing was measured."""
+    """`intervals`: with their ends on the axis of the run. `stopped`: by the user; then the
+    intervals are the result, as the generator was ended before its total. None: nothing was
+    measured."""
     reported = list(intervals)
-    points = tuple(transaction_point(time, one) for time, one in reported)
-    if total is not None and not stopped:
-        return TransactionFigures(
-            total.seconds,
-            total.latency,
-            total.connect,
-            total.lost or 0,
-            points,
-            tuple(floors),
-            total.stopped or _missing_files(plan, total),
-        )
-    measured = [one for _, one in reported if not one.omitted]
-    seconds = sum(one.seconds for one in measured)
-    if not stopped or not seconds:
+    if stopped:
+        figures = _figures_of_intervals(interval for _, interval in reported)
+    else:
+        figures = _figures_of_total(plan, total)
+    if figures is None:
         return None
-    connects = [one.connect for one in measured if one.connect is not None]
+    points = tuple(transaction_point(time, interval) for time, interval in reported)
+    return replace(figures, points=points, floors=tuple(floors))
+
+
+def _figures_of_total(plan: RunPlan, total: TransactionTotal | None) -> TransactionFigures | None:
+    """As the generator reported them at its end."""
+    if total is None:
+        return None
+    return TransactionFigures(
+        total.seconds,
+        total.latency,
+        total.connect,
+        total.lost or 0,
+        ended_early=total.stopped or _missing_files(plan, total),
+    )
+
+
+def _figures_of_intervals(
+    intervals: Iterable[TransactionInterval],
+) -> TransactionFigures | None:
+    """Of the measured ones; None: there are none."""
+    measured = [interval for interval in intervals if not interval.omitted]
+    seconds = sum(interval.seconds for interval in measured)
+    if not seconds:
+        return None
+    connects = [interval.connect for interval in measured if interval.connect is not None]
     return TransactionFigures(
         seconds,
-        merged(one.latency for one in measured),
+        merged(interval.latency for interval in measured),
         merged(connects) if connects else None,
-        sum(one.lost or 0 for one in measured),
-        points,
-        tuple(floors),
+        sum(interval.lost or 0 for interval in measured),
     )
 
 
@@ -109,22 +133,27 @@ def floor_of(host: str, reply: GeneratorFloor | str) -> Floor:
     )
 
 
-def with_transaction_costs(hosts: Iterable[HostLoad], figures: TransactionFigures) -> tuple[HostLoad, ...]:
+def with_transaction_costs(
+    hosts: Iterable[HostLoad], figures: TransactionFigures
+) -> tuple[HostLoad, ...]:
     """The loads with CPU time per transaction."""
     rate = figures.rate
-    return tuple(
-        replace(load, per_transaction=load.busy.total / rate if load.busy is not None and rate else None)
-        for load in hosts
-    )
+    found = []
+    for load in hosts:
+        cost = load.busy.total / rate if load.busy is not None and rate else None
+        found.append(replace(load, per_transaction=cost))
+    return tuple(found)
 
 
-# ------------------------------------------------------------------------------------------------------- the path
+# ----------------------------------------------------------------------------------------- the path
 
 
 def packet_bytes(plan: RunPlan, count: int) -> tuple[tuple[float, float], float]:
-    """((bytes that the client sends at least for so many transactions, that the server sends), factor by which a netdev
-    counts at most more): with the headers of IP and TCP or UDP, as small messages are mostly headers."""
-    header = (20 if plan.ip_version == 4 else 40) + (UDP_HEADER_BYTES if plan.protocol == "udp" else TCP_HEADER_BYTES)
+    """((bytes that the client sends at least for so many transactions, that the server sends),
+    factor by which a netdev counts at most more): with the headers of IP and TCP or UDP, as small
+    messages are mostly headers."""
+    ip_header = 20 if plan.ip_version == 4 else 40
+    header = ip_header + (UDP_HEADER_BYTES if plan.protocol == "udp" else TCP_HEADER_BYTES)
     least, most = [], []
     control, more = CONTROL_PACKETS[plan.test], MAX_MORE_PACKETS[plan.test]
     segment = plan.mss or 1400
@@ -136,54 +165,65 @@ def packet_bytes(plan: RunPlan, count: int) -> tuple[tuple[float, float], float]
     return (least[0] * count, least[1] * count), factor
 
 
-# ---------------------------------------------------------------------------------------------------- bottleneck
+# --------------------------------------------------------------------------------------- bottleneck
 
 
-def transaction_bottleneck(result: Result, setups: Mapping[str, NicSetup]) -> tuple[str, tuple[ExaminedLimit, ...]]:
-    """The sentence, and all limits that were examined; "" for a run without transactions or a failed one. `setups`:
-    host → its chosen NIC."""
+def transaction_bottleneck(
+    result: Result, setups: Mapping[str, NicSetup]
+) -> tuple[str, tuple[ExaminedLimit, ...]]:
+    """The sentence, and all limits that were examined; "" for a run without transactions or a
+    failed one. `setups`: host → its chosen NIC."""
     figures = result.transactions
     if figures is None or not figures.latency.count or result.failure is not None:
         return "", ()
-    found = combined((_delay(figures, setups), _losses(figures), _generator(figures), _cpus(result.hosts)))
-    if found.cause is None:
-        found = replace(found, possible=(*found.possible, *BEYOND_THE_COUNTERS))
-    text = undetermined_text(found) if found.cause is None else str(found.cause)
-    return text, limit_rows(found)
+    found = combined(
+        (_delay(figures, setups), _losses(figures), _generator(figures), _cpus(result.hosts))
+    )
+    if found.cause is not None:
+        return str(found.cause), limit_rows(found)
+    found = replace(found, possible=(*found.possible, *BEYOND_THE_COUNTERS))
+    return undetermined_text(found), limit_rows(found)
 
 
 def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judgement:
     """Queueing disciplines that delay packets."""
-    found = [
-        (qdisc, sending.link, setup.host)
-        for setup in setups.values()
-        for sending in setup.qdiscs
-        for qdisc in sending.acting
-        if qdisc.delay
-    ]
+    delay = 0.0
+    names = []
+    for setup in setups.values():
+        for sending in setup.qdiscs:
+            for qdisc in sending.acting:
+                if qdisc.delay:
+                    delay += qdisc.delay
+                    where = f"{clean(sending.link)} on {clean(setup.host)}"
+                    names.append(f"qdisc {clean(qdisc_text(qdisc))} of {where}")
     median = figures.latency.summary().p50
-    delay = sum(qdisc.delay or 0.0 for qdisc, _, _ in found)
     if median is None or not delay:
         return Judgement()
-    listed = ", ".join(f"qdisc {clean(qdisc_text(one))} of {clean(link)} on {clean(host)}" for one, link, host in found)
-    phrase = Phrase(listed, f": {units.duration(delay)} of the median latency of {units.duration(median)}")
-    return Judgement(phrase) if delay >= EXPLAINED_SHARE * median else Judgement(None, (phrase,))
+    share = f": {units.duration(delay)} of the median latency of {units.duration(median)}"
+    phrase = Phrase(", ".join(names), share)
+    if delay >= EXPLAINED_SHARE * median:
+        return Judgement(phrase)
+    return Judgement(excluded=(phrase,))
 
 
 def _losses(figures: TransactionFigures) -> Judgement:
     share = units.percentage(figures.lost_share)
     if figures.lost_share < MANY_LOST_SHARE:
-        return Judgement(None, (Phrase("lost requests", f" ({share})"),))
-    return Judgement(Phrase("lost requests", f": {share} of all; each stops its connection until the timeout"))
+        return Judgement.of_excluded("lost requests", f" ({share})")
+    return Judgement.of_cause(
+        "lost requests", f": {share} of all; each stops its connection until the timeout"
+    )
 
 
 def _generator(figures: TransactionFigures) -> Judgement:
     if figures.floor is None:
-        return Judgement(None, (), (Phrase("generator", " (its own latency was not measured)"),))
+        return Judgement.of_possible("generator", " (its own latency was not measured)")
     median, floor = units.duration(figures.latency.summary().p50), units.duration(figures.floor)
     if figures.limited_by_generator:
-        return Judgement(Phrase("generator", f": median latency {median}, of the generator itself {floor} (loopback)"))
-    return Judgement(None, (Phrase("generator", f" ({floor} of the median latency of {median})"),))
+        return Judgement.of_cause(
+            "generator", f": median latency {median}, of the generator itself {floor} (loopback)"
+        )
+    return Judgement.of_excluded("generator", f" ({floor} of the median latency of {median})")
 
 
 def _cpus(hosts: Iterable[HostLoad]) -> Judgement:
@@ -194,11 +234,15 @@ def _cpu(load: HostLoad) -> Judgement:
     """Steal of any host, and full CPUs of an end."""
     where, busy = clean(load.host), load.busy
     if busy is None:
-        return Judgement(None, (), (Phrase(f"CPUs of {where}", " (not measured)"),))
+        return Judgement.of_possible(f"CPUs of {where}", " (not measured)")
     if busy.steal_share > MAX_STEAL_SHARE:
-        return Judgement(Phrase(f"hypervisor of {where}", f": {units.percentage(busy.steal_share)} CPU steal"))
-    full = [one for one in load.busy_cpus if one.busy >= BUSY_CPU_SHARE]
+        return Judgement.of_cause(
+            f"hypervisor of {where}", f": {units.percentage(busy.steal_share)} CPU steal"
+        )
+    full = [cpu for cpu in load.busy_cpus if cpu.busy >= BUSY_CPU_SHARE]
     if load.role != "observer" and full:
-        return Judgement(Phrase(f"CPU {full[0].cpu} on {where}", f", {units.percentage(full[0].busy)} busy"))
+        return Judgement.of_cause(
+            f"CPU {full[0].cpu} on {where}", f", {units.percentage(full[0].busy)} busy"
+        )
     hottest = f" (hottest on average: CPU {busy.hottest} at {units.percentage(busy.hottest_busy)})"
-    return Judgement(None, (Phrase(f"CPU of {where}", hottest),))
+    return Judgement.of_excluded(f"CPU of {where}", hottest)

@@ -1,4 +1,5 @@
-"""What a host dropped, judged: what each reason means, the NIC, the findings that explain it, and the next commands."""
+"""What a host dropped, judged: what each reason means, the NIC, the findings that explain it, and
+the next commands."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ class DropRow:
     direction: str
     """``rx``, ``tx`` or "": not known."""
     certain: bool
-    """False: `nic` may be the name of another NIC, because the host has several network namespaces."""
+    """False: `nic` may be the name of another NIC, because the host has several network
+    namespaces."""
     packets: int
     bytes: int
     per_second: float
@@ -55,54 +57,83 @@ class DropsResult:
     """Loss first, then by packets."""
 
 
-def drop_rows(report: DropReport, snapshot: Snapshot, findings: Iterable[Finding] = ()) -> tuple[DropRow, ...]:
+def drop_rows(
+    report: DropReport, snapshot: Snapshot, findings: Iterable[Finding] = ()
+) -> tuple[DropRow, ...]:
     """`findings`: those of this host."""
     found = tuple(findings)
     rows = [_row(group, report, snapshot, found) for group in report.groups]
     return tuple(sorted(rows, key=lambda row: (KINDS.index(row.kind), -row.packets)))
 
 
-def _row(group: DropGroup, report: DropReport, snapshot: Snapshot, findings: tuple[Finding, ...]) -> DropRow:
+def _row(
+    group: DropGroup, report: DropReport, snapshot: Snapshot, findings: tuple[Finding, ...]
+) -> DropRow:
     reason = reason_of(group)
     link, certain = _link(group, report, snapshot)
-    known = link.ifindex if link is not None and certain else None
-    explaining = tuple(one for one in findings if one.rule in reason.rules and one.ifindex in (None, known))
+    certain_link = link if certain else None
+    ifindexes = (None, certain_link.ifindex if certain_link is not None else None)
+    explaining = []
+    for finding in findings:
+        if finding.rule in reason.rules and finding.ifindex in ifindexes:
+            explaining.append(finding)
     return DropRow(
         reason="" if group.reason in NO_REASON else group.reason,
         place=group.place,
         kind=reason.kind,
         meaning=reason.meaning,
         nic=link.name if link is not None else "",
-        direction="rx" if group.ifindex is not None else "tx" if link is not None else "",
+        direction=_direction(group, link),
         certain=certain,
         packets=group.packets,
         bytes=group.bytes,
         per_second=group.packets / report.seconds if report.seconds > 0 else 0.0,
         flows=group.flows,
         rules=reason.rules,
-        findings=explaining,
-        commands=tuple(_commands(reason, group, link if certain else None)),
+        findings=tuple(explaining),
+        commands=tuple(_commands(reason, group, certain_link)),
     )
 
 
+def _direction(group: DropGroup, link: Link | None) -> str:
+    if group.ifindex is not None:
+        return "rx"
+    return "tx" if link is not None else ""
+
+
 def _link(group: DropGroup, report: DropReport, snapshot: Snapshot) -> tuple[Link | None, bool]:
-    """The NIC, and whether it is certain: an ifindex means different NICs in different network namespaces."""
+    """The NIC, and whether it is certain: an ifindex means different NICs in different network
+    namespaces."""
     if group.ifindex is None:
-        own = [link for link in snapshot.links.values() if group.mac is not None and link.address == group.mac]
-        # of links with the same address (bond and port, bridge and port), the one that programs use
-        own.sort(key=lambda link: (link.master is not None, not link.addresses, link.ifindex))
-        return (own[0], True) if own else (None, False)
+        link = _link_with_address(group.mac, snapshot)
+        return link, link is not None
     link = snapshot.links.get(group.ifindex)
     if link is None:
         return None, False
     return link, not report.namespaces or link.address == group.mac
 
 
+def _link_with_address(mac: str | None, snapshot: Snapshot) -> Link | None:
+    """Of links with the same address (bond and port, bridge and port), the one that programs
+    use."""
+    if mac is None:
+        return None
+    own = [link for link in snapshot.links.values() if link.address == mac]
+    return min(
+        own,
+        key=lambda link: (link.master is not None, not link.addresses, link.ifindex),
+        default=None,
+    )
+
+
 def _commands(reason: Reason, group: DropGroup, link: Link | None) -> Iterator[Step]:
-    flow = group.flows[0] if group.flows else None
-    values = {"nic": link.name if link is not None else ""}
-    if flow is not None:
-        values["port"] = str(flow.port) if flow.port is not None else ""
+    values = {}
+    if link is not None:
+        values["nic"] = link.name
+    if group.flows:
+        flow = group.flows[0]
+        if flow.port is not None:
+            values["port"] = str(flow.port)
         if not flow.protocol.startswith("0x"):
             values |= {"source": flow.source, "destination": flow.destination}
     for words in reason.commands:
@@ -113,7 +144,8 @@ def _commands(reason: Reason, group: DropGroup, link: Link | None) -> Iterator[S
 
 def _filled(words: Words, values: dict[str, str]) -> Words | None:
     """None: a value is not known."""
-    needed = [name for name in ("nic", "source", "destination", "port") if any(f"{{{name}}}" in one for one in words)]
-    if not all(values.get(name) for name in needed):
-        return None
-    return tuple(one.format(**values) for one in words)
+    line = " ".join(words)
+    for name in ("nic", "source", "destination", "port"):
+        if f"{{{name}}}" in line and not values.get(name):
+            return None
+    return tuple(word.format(**values) for word in words)

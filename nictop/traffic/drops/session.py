@@ -1,7 +1,7 @@
 """Monitors the dropped packets of one host for some seconds, as root, and says what they mean.
 
-The work is done by the probe (`probe.traffic.drops`). However it ends, the drop monitor of the kernel is stopped: by
-the process that started it there, when the child of the probe has ended.
+The work is done by the probe (`probe.traffic.drops`). However it ends, the drop monitor of the
+kernel is stopped: by the process that started it there, when the child of the probe has ended.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from nictop.probe.records import DropReport, TrafficLine, TrafficRequest
 from nictop.rules import RULES, diagnose
 from nictop.traffic.drops.reasons import reason_of
 from nictop.traffic.drops.result import DropsResult, drop_rows
-from nictop.traffic.run.events import RunFailed
-from nictop.traffic.run.host import RunHost
-from nictop.traffic.run.inbox import TrafficInbox
-from nictop.traffic.run.readings import wait_for_readings
+from nictop.traffic.failures import RunFailed
+from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.inbox import TrafficInbox
+from nictop.traffic.hosts.readings import wait_for_readings
 
 DEFAULT_DROPS_SECONDS = 10.0
 MAX_DROPS_SECONDS = 60.0
@@ -32,25 +32,34 @@ Progress = Callable[[str], object]
 
 
 class DropsSession:
-    """`session`: the host, whose items the caller processes. `timeout`: as for `wait_for_readings`."""
+    """`session`: the host, whose items the caller processes. `timeout`: as for
+    `wait_for_readings`."""
 
-    def __init__(self, session: HostSession, seconds: float, *, timeout: float | None = None) -> None:
+    def __init__(
+        self, session: HostSession, seconds: float, *, timeout: float | None = None
+    ) -> None:
         self._session, self._seconds, self._timeout = session, seconds, timeout
 
-    async def run(self, progress: Progress = lambda _: None, waiting: Progress = lambda _: None) -> DropsResult:
-        """`waiting`: is told the steps until the host is read. Raises HostUnreachable if the host is not reached or
-        lost, NictopError if its probe cannot do it."""
+    async def run(
+        self, progress: Progress = lambda _: None, waiting: Progress = lambda _: None
+    ) -> DropsResult:
+        """`waiting`: is told the steps until the host is read. Raises HostUnreachable if the host
+        is not reached or lost, NictopError if its probe cannot do it."""
         host = RunHost(self._session)
         try:
-            async for stage in wait_for_readings([self._session], self._timeout):
-                waiting(clean(stage.sentence))
+            await wait_for_readings(
+                [self._session], self._timeout, lambda sentence: waiting(clean(sentence))
+            )
             wall = time.time()
             progress(f"{clean(host.name)}: monitoring dropped packets for {self._seconds:g} s")
             report = await self._report(host)
         finally:
             host.close()
-        named = {name for one in report.groups for name in reason_of(one).rules}
-        findings = diagnose([self._session.facts], [rule for rule in RULES.values() if rule.name in named]).findings
+        named: set[str] = set()
+        for group in report.groups:
+            named.update(reason_of(group).rules)
+        rules = [rule for rule in RULES.values() if rule.name in named]
+        findings = diagnose([self._session.facts], rules).findings
         return DropsResult(host.name, wall, report, drop_rows(report, host.snapshot, findings))
 
     async def _report(self, host: RunHost) -> DropReport:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from nictop.traffic.experiment.steps import ExperimentStep
@@ -64,4 +65,14 @@ class ExperimentEnded:
     """Why it ended before its last step; "" if it did not. Without control characters."""
 
 
-ExperimentEvent = StepStarted | RunEvent | PauseStarted | ChangeRequired | StepEnded | SaveFailed | ExperimentEnded
+ExperimentEvent = (
+    StepStarted
+    | RunEvent
+    | PauseStarted
+    | ChangeRequired
+    | StepEnded
+    | SaveFailed
+    | ExperimentEnded
+)
+EmitExperiment = Callable[[ExperimentEvent], object]
+"""Called with each event, when it happens."""

@@ -1,15 +1,15 @@
 """One run or several that belong together: repeats, a sweep, a comparison.
 
-`run_experiment` runs the steps of an `Experiment` between watched hosts, waits for manual changes, and yields an event
-for each step and result. However it ends, the settings of the hosts' probes are restored.
+`run_experiment` runs the steps of an `Experiment` between watched hosts, waits for manual changes,
+and emits an event for each step and result. However it ends, the settings of the hosts' probes are
+restored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from statistics import mean
 from typing import Any
@@ -18,6 +18,7 @@ from nictop import __version__
 from nictop.errors import NictopError
 from nictop.traffic.experiment.events import (
     ChangeRequired,
+    EmitExperiment,
     ExperimentEnded,
     ExperimentEvent,
     PauseStarted,
@@ -41,13 +42,13 @@ from nictop.traffic.experiment.steps import (
     experiment_of,
     prepare_experiment,
 )
-from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.failures import Failure, Kind
+from nictop.traffic.hosts.host import RunHost, link_of
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import RunEvent, RunFinished, RunTimeouts, Stage
-from nictop.traffic.run.failures import Failure, Kind
-from nictop.traffic.run.host import RunHost
-from nictop.traffic.run.run import Run
+from nictop.traffic.run.events import RunTimeouts, Stage
+from nictop.traffic.run.run import run
 from nictop.wire.timeout import EventSetError, run_until
 
 __all__ = [
@@ -69,7 +70,8 @@ __all__ = [
 STOPPED = "stopped"
 """`ExperimentEnded.why` of an experiment that the user stopped."""
 COUNTER_INTERVAL_SECONDS = 0.2
-"""Between two counter records of every host during an experiment: CPU times have a resolution of 10 ms."""
+"""Between two counter records of every host during an experiment: CPU times have a resolution of 10
+ms."""
 RETRY_SUFFIX = "-r"
 """Of the identity of a run that is repeated (see `nictop.replay.run_index`)."""
 RETRIED_KINDS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
@@ -82,23 +84,26 @@ Keep = Callable[[StoredRun], object]
 async def run_experiment(
     experiment: Experiment,
     hosts: Mapping[str, RunHost],
+    emit: EmitExperiment = lambda _: None,
     *,
     change: Change | None = None,
     keep: Keep | None = None,
     limits: RunTimeouts | None = None,
     change_timeouts: ManualChangeTimeouts | None = None,
     stop: asyncio.Event | None = None,
-) -> AsyncGenerator[ExperimentEvent, None]:
-    """Run the steps; close the iterator (`contextlib.aclosing`) if it is left early. `hosts` may contain more than the
-    participants.
+) -> ExperimentEnded:
+    """Run the steps; the results of those that were run. `hosts` may contain more than the
+    participants. `emit` is called with each event, at last with what is returned.
 
-    `change` returns whether the user made the change of a step (False ends the experiment); None: the user cannot be
-    asked. `keep` stores a result; it is called in a thread and may raise NictopError. `stop`: once it is set, the
-    current run ends with what was measured of it (`Run.stop`), which is stored, and no other one starts.
+    `change` returns whether the user made the change of a step (False ends the experiment); None:
+    the user cannot be asked. `keep` stores a result; it is called in a thread and may raise
+    NictopError. `stop`: once it is set, the current run ends with what was measured of it, which is
+    stored, and no other one starts.
     """
     running = _RunningExperiment(
         experiment,
         hosts,
+        emit,
         change=change,
         keep=keep,
         limits=limits,
@@ -106,9 +111,9 @@ async def run_experiment(
         stop=stop or asyncio.Event(),
     )
     try:
-        async with aclosing(running.events()) as events:
-            async for event in events:
-                yield event
+        ended = await running.carry_out()
+        emit(ended)
+        return ended
     finally:
         await running.release()
 
@@ -117,11 +122,16 @@ class _ExperimentStopped(Exception):
     """Ends the experiment; the message is the reason."""
 
 
+class _StepRefused(Exception):
+    """A step cannot be run; the message says why."""
+
+
 class _RunningExperiment:
     def __init__(
         self,
         experiment: Experiment,
         hosts: Mapping[str, RunHost],
+        emit: EmitExperiment,
         *,
         change: Change | None,
         keep: Keep | None,
@@ -129,37 +139,48 @@ class _RunningExperiment:
         change_timeouts: ManualChangeTimeouts,
         stop: asyncio.Event,
     ) -> None:
-        self._experiment = experiment
+        self._experiment, self._emit = experiment, emit
         self._hosts = {name: hosts[name] for name in experiment.hosts if name in hosts}
         self._change, self._keep, self._stop = change, keep, stop
         self._limits, self._change_timeouts = limits, change_timeouts
-        self._results: list[StoredRun] = []
         self._value: str | None = None
         """Value of the variable that the user has set; None: not known."""
-        self._refusal = ""
-        """Why the current step cannot be run."""
-        self._result: Result | None = None
-        """Result of the current step."""
         self._overheads: list[float] = []
         """Seconds that each run took in addition to its planned ones."""
 
-    async def events(self) -> AsyncGenerator[ExperimentEvent, None]:
-        reason, total = "", len(self._experiment.steps)
+    async def carry_out(self) -> ExperimentEnded:
+        """All steps, or those before it was stopped."""
+        runs: list[StoredRun] = []
         try:
             for number, step in enumerate(self._experiment.steps, 1):
-                if number > 1 and self._experiment.rest > 0:
-                    yield PauseStarted(self._experiment.rest)
-                    await run_until(self._stop, asyncio.sleep(self._experiment.rest))
-                async with aclosing(self._step(number, step)) as events:
-                    async for event in events:
-                        yield event
-                if self._stop.is_set() and (number < total or self._results[-1].result.stopped is not None):
-                    raise _ExperimentStopped(STOPPED)
+                if number > 1:
+                    await self._rest()
+                run = await self._step(number, step)
+                runs.append(run)
+                await self._store(number, run)
+                self._emit(StepEnded(number, run))
+                has_more = number < len(self._experiment.steps)
+                if self._stop.is_set() and (has_more or run.result.stopped is not None):
+                    return ExperimentEnded(tuple(runs), STOPPED)
         except EventSetError:
-            reason = STOPPED
+            return ExperimentEnded(tuple(runs), STOPPED)
         except _ExperimentStopped as error:
-            reason = str(error)
-        yield ExperimentEnded(tuple(self._results), reason)
+            return ExperimentEnded(tuple(runs), str(error))
+        return ExperimentEnded(tuple(runs))
+
+    async def _rest(self) -> None:
+        """The pause before a step."""
+        if self._experiment.rest > 0:
+            self._emit(PauseStarted(self._experiment.rest))
+            await run_until(self._stop, asyncio.sleep(self._experiment.rest))
+
+    async def _store(self, number: int, run: StoredRun) -> None:
+        if self._keep is None:
+            return
+        try:
+            await asyncio.to_thread(self._keep, run)
+        except NictopError as error:
+            self._emit(SaveFailed(number, error.message))
 
     async def release(self) -> None:
         """Restore the request interval and watched links of every host."""
@@ -167,87 +188,66 @@ class _RunningExperiment:
             if host.session.in_run:
                 await host.session.leave_run()
 
-    # ------------------------------------------------------------------------------------------------------ a step
+    # --------------------------------------------------------------------------------------- a step
 
-    async def _step(self, number: int, step: ExperimentStep) -> AsyncGenerator[ExperimentEvent, None]:
-        self._result, self._refusal = None, ""
+    async def _step(self, number: int, step: ExperimentStep) -> StoredRun:
+        """A run, or why it cannot be made."""
         wall = time.time()
-        yield self._step_began(number, step)
-        async with aclosing(self._wait_for_ends(step)) as waiting:
-            async for event in waiting:
-                yield event
-        if step.change:
-            changing = self._make_change(number, step)
-            async with aclosing(changing) as changes:
-                async for change in changes:
-                    yield change
-                    step = change.step if isinstance(change, StepStarted) else step
-        if self._refusal:
-            self._result = Result(step.plan, wall, failure=Failure("other", self._refusal))
-        else:
-            async with aclosing(self._attempts(number, step)) as events:
-                async for event in events:
-                    yield event
-        assert self._result is not None
-        if self._result.stopped is not None and self._result.failure is not None:
+        self._emit(self._step_began(number, step))
+        await self._wait_for_ends(step)
+        try:
+            if step.change:
+                step = await self._make_change(number, step)
+        except _StepRefused as error:
+            failure = Failure("other", str(error))
+            return self._stored_run(number, step, Result(step.plan, wall, failure=failure))
+        result = await self._attempts(number, step)
+        if result.stopped is not None and result.failure is not None:
             raise _ExperimentStopped(STOPPED)  # nothing was measured
-        run = self._stored_run(number, step, self._result)
-        self._results.append(run)
-        if self._keep is not None:
-            try:
-                await asyncio.to_thread(self._keep, run)
-            except NictopError as error:
-                yield SaveFailed(number, error.message)
-        yield StepEnded(number, run)
+        return self._stored_run(number, step, result)
 
     def _step_began(self, number: int, step: ExperimentStep) -> StepStarted:
         overhead = mean(self._overheads) if self._overheads else RUN_OVERHEAD_SECONDS
         seconds_left = self._experiment.seconds_from(number, overhead)
-        return StepStarted(number, len(self._experiment.steps), step, seconds_left, self._identity(number))
+        return StepStarted(
+            number, len(self._experiment.steps), step, seconds_left, self._identity(number)
+        )
 
     def _identity(self, number: int) -> str:
         """Of the run of a step."""
         return f"{self._experiment.identity}-{number}"
 
-    async def _attempts(self, number: int, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
-        """Run the step. If there are other steps, a run that failed with one of `RETRIED_KINDS` is repeated once."""
-        async with aclosing(self._run(step, self._identity(number))) as events:
-            async for event in events:
-                yield event
-        first = self._result
-        if first is None or first.failure is None or first.failure.kind not in RETRIED_KINDS or self._stop.is_set():
-            return
-        if len(self._experiment.steps) > 1:
-            reason = first.failure.sentence
-            yield Stage("waiting", f"retrying after failure: {reason}")
-            await run_until(self._stop, asyncio.sleep(self._experiment.rest))
-            async with aclosing(self._run(step, self._identity(number) + RETRY_SUFFIX)) as events:
-                async for event in events:
-                    yield event
-            assert self._result is not None
-            self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {reason}"))
+    async def _attempts(self, number: int, step: ExperimentStep) -> Result:
+        """Run the step. If there are other steps, a run that failed with one of `RETRIED_KINDS` is
+        repeated once."""
+        first = await self._run(step, self._identity(number))
+        failure = first.failure
+        if failure is None or failure.kind not in RETRIED_KINDS or self._stop.is_set():
+            return first
+        if len(self._experiment.steps) == 1:
+            return first
+        self._emit(Stage("waiting", f"retrying after failure: {failure.sentence}"))
+        await run_until(self._stop, asyncio.sleep(self._experiment.rest))
+        second = await self._run(step, self._identity(number) + RETRY_SUFFIX)
+        note = f"the first attempt failed: {failure.sentence}"
+        return replace(second, notes=(*second.notes, note))
 
-    async def _run(self, step: ExperimentStep, identity: str) -> AsyncGenerator[RunEvent, None]:
+    async def _run(self, step: ExperimentStep, identity: str) -> Result:
         for host in self._hosts.values():
-            ifindexes = (one.ifindex for one in (step.plan.client, step.plan.server) if one.host == host.name)
-            await host.session.join_run(COUNTER_INTERVAL_SECONDS, next(ifindexes, None))
+            await host.session.join_run(COUNTER_INTERVAL_SECONDS, _chosen_nic(step.plan, host.name))
         started = time.monotonic()
-        run = Run(step.plan, self._hosts, limits=self._limits, identity=identity)
-        stopping = asyncio.ensure_future(self._stop_run(run))
-        try:
-            async with aclosing(run.events()) as events:
-                async for event in events:
-                    if isinstance(event, RunFinished):
-                        self._result = event.result
-                    yield event
-        finally:
-            stopping.cancel()
-        if self._result is not None and self._result.failure is None and self._result.stopped is None:
-            self._overheads.append(max(0.0, time.monotonic() - started - step.plan.seconds))
-
-    async def _stop_run(self, run: Run) -> None:
-        await self._stop.wait()
-        run.stop()
+        result = await run(
+            step.plan,
+            self._hosts,
+            self._emit,
+            limits=self._limits,
+            identity=identity,
+            stop=self._stop,
+        )
+        if result.failure is None and result.stopped is None:
+            overhead = time.monotonic() - started - step.plan.seconds
+            self._overheads.append(max(0.0, overhead))
+        return result
 
     def _stored_run(self, number: int, step: ExperimentStep, result: Result) -> StoredRun:
         return StoredRun(
@@ -264,61 +264,69 @@ class _RunningExperiment:
             number,
         )
 
-    # --------------------------------------------------------------------------------------------- before a step
+    # -------------------------------------------------------------------------------- before a step
 
-    async def _wait_for_ends(self, step: ExperimentStep) -> AsyncGenerator[RunEvent, None]:
+    async def _wait_for_ends(self, step: ExperimentStep) -> None:
         """Wait until both ends are live; raise _ExperimentStopped if they are not."""
         reason = unavailable_end(step.plan, self._hosts)
         if reason:
-            yield Stage("waiting", f"waiting for reconnection: {reason}")
-            reason = await run_until(self._stop, wait_for_ends(step.plan, self._hosts, self._change_timeouts.back))
+            self._emit(Stage("waiting", f"waiting for reconnection: {reason}"))
+            waiting = wait_for_ends(step.plan, self._hosts, self._change_timeouts.back)
+            reason = await run_until(self._stop, waiting)
         if reason:
             raise _ExperimentStopped(reason)
 
-    async def _make_change(self, number: int, step: ExperimentStep) -> AsyncGenerator[ExperimentEvent, None]:
-        """Have the change made if it is not in force yet, and check that it is."""
+    async def _make_change(self, number: int, step: ExperimentStep) -> ExperimentStep:
+        """Have the change made if it is not in force yet, and check that it is: the step with the
+        NICs of then. Raises _StepRefused."""
         variable = self._experiment.variable
-        yield Stage("changing", f"checking {step.change}")
-        plan = await run_until(self._stop, refreshed_plan(step.plan, self._hosts, self._change_timeouts.shown))
+        self._emit(Stage("changing", f"checking {step.change}"))
+        refreshing = refreshed_plan(step.plan, self._hosts, self._change_timeouts.shown)
+        plan = await run_until(self._stop, refreshing)
         reason = unmet_change(variable, step.value, plan, self._hosts)
-        if reason or (variable == "setup" and self._value != step.value):
+        is_made = variable != "setup" or self._value == step.value  # a setup cannot be seen
+        if reason or not is_made:
             self._value = None
-            async with aclosing(self._request_change(number, step, reason)) as events:
-                async for event in events:
-                    yield event
-            if self._refusal:
-                return
-            async with aclosing(self._wait_for_ends(step)) as waiting:
-                async for event in waiting:
-                    yield event
-            yield Stage("changing", f"waiting for {step.change}")
-            shown = wait_for_change(variable, step.value, plan, self._hosts, self._change_timeouts.shown)
-            plan, self._refusal = await run_until(self._stop, shown)
-            if self._refusal:
-                self._refusal = f"change not in effect: {self._refusal}"
-                return
+            await self._request_change(number, step, reason)
+            await self._wait_for_ends(step)
+            plan = await self._wait_for_change(step, plan)
             self._value = step.value
         if plan != step.plan:
-            yield self._step_began(number, replace(step, plan=plan))
+            step = replace(step, plan=plan)
+            self._emit(self._step_began(number, step))
+        return step
 
-    async def _request_change(
-        self, number: int, step: ExperimentStep, reason: str
-    ) -> AsyncGenerator[ExperimentEvent, None]:
-        """By the command between the runs, or by the user."""
+    async def _request_change(self, number: int, step: ExperimentStep, reason: str) -> None:
+        """By the command between the runs, or by the user. Raises _StepRefused."""
         if self._experiment.between:
-            yield Stage("changing", f"running setup command: {step.change}")
+            self._emit(Stage("changing", f"running setup command: {step.change}"))
             environment = self._environment(number, step)
-            running = run_hook(self._experiment.between, environment, self._change_timeouts.between)
-            self._refusal = await run_until(self._stop, running)
+            timeout = self._change_timeouts.between
+            running = run_hook(self._experiment.between, environment, timeout)
+            refusal = await run_until(self._stop, running)
+            if refusal:
+                raise _StepRefused(refusal)
             return
-        yield ChangeRequired(step, f"{step.change} (current: {reason})" if reason else step.change)
+        current = f" (current: {reason})" if reason else ""
+        self._emit(ChangeRequired(step, f"{step.change}{current}"))
         if self._change is None:
             raise _ExperimentStopped(f"change required, no terminal to ask: {step.change}")
         if not await run_until(self._stop, self._change(step)):
             raise _ExperimentStopped(f"change not confirmed: {step.change}")
 
+    async def _wait_for_change(self, step: ExperimentStep, plan: RunPlan) -> RunPlan:
+        """The plan once the hosts show the change. Raises _StepRefused."""
+        self._emit(Stage("changing", f"waiting for {step.change}"))
+        variable, timeout = self._experiment.variable, self._change_timeouts.shown
+        waiting = wait_for_change(variable, step.value, plan, self._hosts, timeout)
+        plan, refusal = await run_until(self._stop, waiting)
+        if refusal:
+            raise _StepRefused(f"change not in effect: {refusal}")
+        return plan
+
     def _environment(self, number: int, step: ExperimentStep) -> dict[str, str]:
-        """Environment of the command between the runs. Host names are those of the watched hosts."""
+        """Environment of the command between the runs. Host names are those of the watched
+        hosts."""
         return {
             "NICTOP_VARIABLE": self._experiment.variable,
             "NICTOP_VALUE": step.value,
@@ -331,6 +339,13 @@ class _RunningExperiment:
         }
 
     def _nic_name(self, endpoint: Endpoint) -> str:
-        host = self._hosts.get(endpoint.host)
-        link = host.snapshot.links.get(endpoint.ifindex or 0) if host is not None else None
+        link = link_of(endpoint, self._hosts)
         return link.name if link is not None else ""
+
+
+def _chosen_nic(plan: RunPlan, host: str) -> int | None:
+    """ifindex of the NIC of a host that should carry the run."""
+    for endpoint in (plan.client, plan.server):
+        if endpoint.host == host:
+            return endpoint.ifindex
+    return None

@@ -1,4 +1,5 @@
-"""The user's command between two runs (``--between``), which makes changes that nictop does not make.
+"""The user's command between two runs (``--between``), which makes changes that nictop does not
+make.
 
 Runs it on this machine with ``/bin/sh -c`` in its own session, with a time limit and without input.
 """
@@ -28,8 +29,9 @@ MAX_FINAL_READS = 16
 
 
 async def run_hook(command: str, environment: Mapping[str, str], seconds: float) -> str:
-    """Run the command. Returns why it failed, with its text and last line (of stderr if any) and without control
-    characters; "" if it succeeded. However this is left, the command has ended; its background processes stay."""
+    """Run the command. Returns why it failed, with its text and last line (of stderr if any) and
+    without control characters; "" if it succeeded. However this is left, the command has ended; its
+    background processes stay."""
     output, errors = _OutputTail(), _OutputTail()
     try:
         try:
@@ -46,31 +48,36 @@ async def run_hook(command: str, environment: Mapping[str, str], seconds: float)
         except (OSError, ValueError) as error:
             return f"command {_quoted_command(command)} cannot be started: {clean(str(error))}"
         finally:
-            for one in (output, errors):
-                one.start()
+            for stream in (output, errors):
+                stream.start()
         try:
             ended = await ends_within(process, seconds)
         finally:
             await _terminate(process)
     finally:
-        for one in (output, errors):
-            one.close()
-    last = errors.last_line or output.last_line
-    last = f": {last}" if last else ""
+        for stream in (output, errors):
+            stream.close()
     if not ended:
-        return f"command {_quoted_command(command)} timed out after {duration(seconds)}{last}"
-    code = process.returncode or 0
-    return f"command {_quoted_command(command)} {exit_text(code)}{last}" if code else ""
+        what = f"timed out after {duration(seconds)}"
+    elif process.returncode:
+        what = exit_text(process.returncode)
+    else:
+        return ""
+    sentence = f"command {_quoted_command(command)} {what}"
+    last_line = errors.last_line or output.last_line
+    return f"{sentence}: {last_line}" if last_line else sentence
 
 
 def _quoted_command(command: str) -> str:
     text = clean(command)
-    return f"'{text[:MAX_SHOWN_COMMAND]}…'" if len(text) > MAX_SHOWN_COMMAND else f"'{text}'"
+    if len(text) > MAX_SHOWN_COMMAND:
+        text = f"{text[:MAX_SHOWN_COMMAND]}…"
+    return f"'{text}'"
 
 
 class _OutputTail:
-    """The end of what a command writes to one stream. Not a pipe of asyncio, which would wait for its end: a background
-    process may keep it open."""
+    """The end of what a command writes to one stream. Not a pipe of asyncio, which would wait for
+    its end: a background process may keep it open."""
 
     def __init__(self) -> None:
         self._read_end, self.write_end = os.pipe()
@@ -95,7 +102,9 @@ class _OutputTail:
     def last_line(self) -> str:
         """The last line, without control characters; "" if nothing was written."""
         lines = self._output.decode("utf-8", "replace").strip().splitlines()
-        return clean(lines[-1].strip())[:MAX_SHOWN_LINE] if lines else ""
+        if not lines:
+            return ""
+        return clean(lines[-1].strip())[:MAX_SHOWN_LINE]
 
     def _read(self) -> bool:
         """Read once; return whether more may be available."""
@@ -111,7 +120,8 @@ class _OutputTail:
 
 
 async def _terminate(process: asyncio.subprocess.Process) -> None:
-    """Terminate the session of a command that still runs: SIGTERM, then SIGKILL, also if this is cancelled again."""
+    """Terminate the session of a command that still runs: SIGTERM, then SIGKILL, also if this is
+    cancelled again."""
     if process.returncode is not None:
         return
     try:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
+from nictop.traffic.hosts.host import RunHost, link_of
 from nictop.traffic.plan.endpoints import updated_endpoint
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.variables import not_in_force
-from nictop.traffic.run.host import RunHost
 
 CHECK_SECONDS = 0.5
 """Between two inventories of hosts that do not show a change yet."""
@@ -39,9 +39,14 @@ def unavailable_end(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
         host = hosts.get(name)
         if host is None:
             return f"{clean(name)} is not watched"
-        if host.snapshot.state != "live" or host.snapshot.counters is None:
+        if not _is_live(host):
             return f"{clean(name)}: {clean(host.snapshot.message) or host.snapshot.state}"
     return ""
+
+
+def _is_live(host: RunHost) -> bool:
+    """And its counters are read."""
+    return host.snapshot.state == "live" and host.snapshot.counters is not None
 
 
 async def wait_for_ends(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> str:
@@ -49,31 +54,35 @@ async def wait_for_ends(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: fl
     end = time.monotonic() + seconds
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
         if name in hosts:
-            await hosts[name].session.until(partial(_is_settled, hosts[name]), end - time.monotonic())
+            await hosts[name].session.until(
+                partial(_is_settled, hosts[name]), end - time.monotonic()
+            )
     return unavailable_end(plan, hosts)
 
 
 def _is_settled(host: RunHost) -> bool:
     """Live, or failed for good."""
-    state = host.snapshot.state
-    return state == "failed" or (state == "live" and host.snapshot.counters is not None)
+    return host.snapshot.state == "failed" or _is_live(host)
 
 
 async def refreshed_plan(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
-    """Request new inventories of both ends; returns the plan with the NICs that have its addresses now."""
-    ends = [hosts[name] for name in dict.fromkeys((plan.client.host, plan.server.host)) if name in hosts]
-    await asyncio.gather(*(host.refresh(seconds) for host in ends))
+    """Request new inventories of both ends; returns the plan with the NICs that have its addresses
+    now."""
+    names = {plan.client.host, plan.server.host} & hosts.keys()
+    await asyncio.gather(*(hosts[name].refresh(seconds) for name in sorted(names)))
     snapshots = {name: host.snapshot for name, host in hosts.items()}
     return replace(
-        plan, client=updated_endpoint(plan.client, snapshots), server=updated_endpoint(plan.server, snapshots)
+        plan,
+        client=updated_endpoint(plan.client, snapshots),
+        server=updated_endpoint(plan.server, snapshots),
     )
 
 
 async def wait_for_change(
     variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float
 ) -> tuple[RunPlan, str]:
-    """Request inventories of both ends until they show a change. Returns the plan with the NICs of then, and why the
-    change is not in force; "" if it is."""
+    """Request inventories of both ends until they show a change. Returns the plan with the NICs of
+    then, and why the change is not in force; "" if it is."""
     end = time.monotonic() + seconds
     while True:
         plan = await refreshed_plan(plan, hosts, max(CHECK_SECONDS, end - time.monotonic()))
@@ -85,15 +94,17 @@ async def wait_for_change(
 
 
 def unmet_change(variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
-    """Which change the newest inventories do not show, or which NIC has no carrier, without control characters; "" if
-    none."""
+    """Which change the newest inventories do not show, or which NIC has no carrier, without control
+    characters; "" if none."""
     snapshots = {name: host.snapshot for name, host in hosts.items()}
-    return not_in_force(variable, value, plan, snapshots) or "; ".join(_without_carrier(plan, hosts))
+    unmet = not_in_force(variable, value, plan, snapshots)
+    if unmet:
+        return unmet
+    return "; ".join(_without_carrier(plan, hosts))
 
 
 def _without_carrier(plan: RunPlan, hosts: Mapping[str, RunHost]) -> Iterable[str]:
     for endpoint in (plan.client, plan.server):
-        host = hosts.get(endpoint.host)
-        link = host.snapshot.links.get(endpoint.ifindex or 0) if host is not None else None
+        link = link_of(endpoint, hosts)
         if link is not None and link.carrier is not True:
             yield f"{clean(endpoint.host)}: {clean(link.name)} has no carrier"

@@ -1,12 +1,13 @@
-"""A client and a server on this machine, to test nictop and the generators: two network namespaces joined by a veth
-pair (as root), or loopback. This measures the machine and no NIC.
+"""A client and a server on this machine, to test nictop and the generators: two network namespaces
+joined by a veth pair (as root), or loopback. This measures the machine and no NIC.
 
-Namespaces are created and removed with ``ip``; nothing is added to the network namespace of nictop itself. Their names
-contain their owner, ``nictop-<PID namespace>-<PID>-<start time>-<number>-client``: those of a killed nictop are removed
-by the next self-test.
+Namespaces are created and removed with ``ip``; nothing is added to the network namespace of nictop
+itself. Their names contain their owner, ``nictop-<PID namespace>-<PID>-<start
+time>-<number>-client``: those of a killed nictop are removed by the next self-test.
 
-pyroute2 is not used: its import takes 90 ms of CPU (0.5 s of time) and 11 MB, creating the pair is not faster (150 to
-300 ms, as with ``ip``), and the probes need ``ip netns exec`` in any case, which mounts the namespace's /sys.
+pyroute2 is not used: its import takes 90 ms of CPU (0.5 s of time) and 11 MB, creating the pair is
+not faster (150 to 300 ms, as with ``ip``), and the probes need ``ip netns exec`` in any case, which
+mounts the namespace's /sys.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ NETNS = "/run/netns"
 """Directory of the named namespaces (ip-netns(8))."""
 LINK = "nictop0"
 """Name of the veth device in both namespaces."""
-ADDRESSES = {"client": ("198.18.0.1", "fd6e:6963:746f:70::1"), "server": ("198.18.0.2", "fd6e:6963:746f:70::2")}
+ADDRESSES = {
+    "client": ("198.18.0.1", "fd6e:6963:746f:70::1"),
+    "server": ("198.18.0.2", "fd6e:6963:746f:70::2"),
+}
 """Benchmarking addresses (RFC 2544), and unique local ones (RFC 4193)."""
 LOOPBACK = ("127.0.0.1", "::1")
 IP_COMMAND_TIMEOUT = 10.0
@@ -56,17 +60,18 @@ class SelfTest:
 
 @asynccontextmanager
 async def self_test_pair(request: RunRequest | None = None) -> AsyncGenerator[SelfTest, None]:
-    """Both ends; on exit the sources are closed and the namespaces removed. `request`: the options of the run; its
-    endpoints are replaced."""
+    """Both ends; on exit the sources are closed and the namespaces removed. `request`: the options
+    of the run; its endpoints are replaced."""
     request = request or RunRequest("", "")
-    reason = "network namespaces need root" if os.geteuid() != 0 else ""
     names: tuple[str, str] | None = None
     try:
-        if not reason:
+        if os.geteuid() == 0:
             remove_leftovers()
             names = _new_names()
             reason = _create(names)
-        test = _over_loopback(request, reason) if reason else _over_veth(request, names or _new_names())
+            test = _over_loopback(request, reason) if reason else _over_veth(request, names)
+        else:
+            test = _over_loopback(request, "network namespaces need root")
         try:
             yield test
         finally:
@@ -87,7 +92,8 @@ def remove_leftovers(netns: str = NETNS) -> tuple[str, ...]:
 
 
 def _left_behind(netns: str) -> Iterator[str]:
-    """Names of such namespaces. Only those of the same PID namespace: elsewhere the PID may be of another process."""
+    """Names of such namespaces. Only those of the same PID namespace: elsewhere the PID may be of
+    another process."""
     try:
         names = sorted(os.listdir(netns))
     except OSError:
@@ -113,7 +119,8 @@ def _pid_namespace() -> int:
 
 
 def _start_time(pid: int) -> int | None:
-    """Clock ticks since boot (field 22 of /proc/PID/stat, proc(5)); None if there is no such process."""
+    """Clock ticks since boot (field 22 of /proc/PID/stat, proc(5)); None if there is no such
+    process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rpartition(b")")[2].split()[19])
@@ -122,18 +129,25 @@ def _start_time(pid: int) -> int | None:
 
 
 def _create(names: tuple[str, str]) -> str:
-    """Create both namespaces with their link up; the reason if that fails, or "". The caller removes them in both
-    cases."""
+    """Create both namespaces with their link up; the reason if that fails, or "". The caller
+    removes them in both cases."""
     if shutil.which("ip") is None:
         return "the ip command is not installed"
     client, server = names
     steps = [
         (["netns", "add", client], ""),
         (["netns", "add", server], ""),
-        (["-n", client, "-batch", "-"], f"link add name {LINK} type veth peer name {LINK} netns {server}\n"),
+        (
+            ["-n", client, "-batch", "-"],
+            f"link add name {LINK} type veth peer name {LINK} netns {server}\n",
+        ),
     ]
     for name, side in zip(names, ("client", "server"), strict=True):
-        lines = ("link set lo up", f"address add {ADDRESSES[side][0]}/30 dev {LINK}", f"link set {LINK} up")
+        lines = (
+            "link set lo up",
+            f"address add {ADDRESSES[side][0]}/30 dev {LINK}",
+            f"link set {LINK} up",
+        )
         steps.append((["-n", name, "-batch", "-"], "".join(f"{line}\n" for line in lines)))
     steps.append((["netns", "exec", server, "true"], ""))
     for arguments, text in steps:
@@ -149,17 +163,29 @@ def _ip(arguments: list[str], text: str) -> str:
     """Run ``ip`` with these lines on stdin; its error message, or ""."""
     try:
         done = subprocess.run(
-            ["ip", *arguments], input=text, capture_output=True, text=True, timeout=IP_COMMAND_TIMEOUT, check=False
+            ["ip", *arguments],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=IP_COMMAND_TIMEOUT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
+    if done.returncode == 0:
+        return ""
     errors = done.stderr.strip().splitlines()
-    return (errors[0] if errors else f"ip {exit_text(done.returncode)}") if done.returncode else ""
+    return errors[0] if errors else f"ip {exit_text(done.returncode)}"
 
 
 def _remove(name: str) -> None:
     with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=IP_COMMAND_TIMEOUT, check=False)
+        subprocess.run(
+            ["ip", "netns", "del", name],
+            capture_output=True,
+            timeout=IP_COMMAND_TIMEOUT,
+            check=False,
+        )
 
 
 def _over_veth(request: RunRequest, names: tuple[str, str]) -> SelfTest:
@@ -181,7 +207,8 @@ def _over_veth(request: RunRequest, names: tuple[str, str]) -> SelfTest:
     return SelfTest(
         sources,
         request,
-        "self-test between two network namespaces joined by a veth pair: measures this machine, no NIC",
+        "self-test between two network namespaces joined by a veth pair: measures this machine, "
+        "no NIC",
     )
 
 

@@ -1,8 +1,9 @@
-"""The runs that a request means, in order, between existing endpoints and with a generator that can run them.
+"""The runs that a request means, in order, between existing endpoints and with a generator that can
+run them.
 
-Reads nothing; `experiment_of` takes endpoint pairs, snapshots and tools, `prepare_experiment` gets them from the hosts.
-Values of a sweep or a comparison alternate forwards and backwards (A B B A, 1 2 4 4 2 1), so that drift affects all of
-them alike and manual changes are as rare as possible.
+Reads nothing; `experiment_of` takes endpoint pairs, snapshots and tools, `prepare_experiment` gets
+them from the hosts. Values of a sweep or a comparison alternate forwards and backwards (A B B A, 1
+2 4 4 2 1), so that drift affects all of them alike and manual changes are as rare as possible.
 """
 
 from __future__ import annotations
@@ -17,21 +18,34 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.endpoints import select_pair
-from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs, plan_problems
+from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs
+from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.quantities import low_rate_question, quoted
-from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, generator_of, plan_of
+from nictop.traffic.plan.request import (
+    BUILTIN_TESTS,
+    RunRequest,
+    generator_of,
+    not_supported,
+    plan_of,
+)
 from nictop.traffic.plan.tools import iperf3_differences, refusals
-from nictop.traffic.plan.validation import ValidatedRequest, reasons_by_value, validate_request
+from nictop.traffic.plan.validation import (
+    ExperimentKind,
+    ValidatedRequest,
+    all_problems,
+    reasons_by_value,
+    validate_request,
+)
 from nictop.traffic.plan.variables import change_text, variable_of
-from nictop.traffic.results.selection import ExperimentKind
-from nictop.traffic.run.host import RunHost
 
 MIN_RANKED_SECONDS = 2
-"""Shorter runs may not contain two counter records that are `cpu_load.MIN_CPU_WINDOW_SECONDS` apart."""
+"""Shorter runs may not contain two counter records that are `cpu_load.MIN_CPU_WINDOW_SECONDS`
+apart."""
 RUN_OVERHEAD_SECONDS = 1.5
-"""Duration of a run in addition to its planned seconds, until one was measured: check of the generators, path test,
-start, last counters."""
+"""Duration of a run in addition to its planned seconds, until one was measured: check of the
+generators, path test, start, last counters."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +54,13 @@ class ExperimentStep:
 
     plan: RunPlan
     label: str
-    """What distinguishes the run: ``message size 4K``, ``B: queues 4``, ``2 of 5``; "" of a single run. Without control
-    characters."""
+    """What distinguishes the run: ``message size 4K``, ``B: queues 4``, ``2 of 5``; "" of a single
+    run. Without control characters."""
     group: str = ""
     """As in `StoredRun`."""
     change: str = ""
-    """State of the hosts that the user must establish before: ``queues of ens224 on a: 4``; "": none. Without control
-    characters."""
+    """State of the hosts that the user must establish before: ``queues of ens224 on a: 4``; "":
+    none. Without control characters."""
     value: str = ""
     """Value of the experiment's variable."""
 
@@ -65,8 +79,8 @@ class Experiment:
     """Shell command that makes the changes; "": the user is asked to make them."""
     label: str = ""
     notes: tuple[str, ...] = ()
-    """What the user should know before the start: why this generator, why no verdict is possible. Without control
-    characters."""
+    """What the user should know before the start: why this generator, why no verdict is possible.
+    Without control characters."""
     hosts: tuple[str, ...] = ()
     """Client, server and observers."""
 
@@ -76,14 +90,16 @@ class Experiment:
         return self.seconds_from(1)
 
     def seconds_from(self, number: int, overhead: float = RUN_OVERHEAD_SECONDS) -> float:
-        """Estimated duration from that step on, numbered from 1. `overhead`: seconds of a run in addition to its
-        planned ones."""
+        """Estimated duration from that step on, numbered from 1. `overhead`: seconds of a run in
+        addition to its planned ones."""
         left = self.steps[number - 1 :]
-        return sum(step.plan.seconds + overhead for step in left) + self.rest * max(0, len(left) - 1)
+        pauses = max(0, len(left) - 1)
+        return sum(step.plan.seconds + overhead for step in left) + self.rest * pauses
 
 
 async def prepare_experiment(request: RunRequest, hosts: Mapping[str, RunHost]) -> Experiment:
-    """Request the generators of both ends, then `experiment_of`. Every host must have an inventory."""
+    """Request the generators of both ends, then `experiment_of`. Every host must have an
+    inventory."""
     tools = {}
     for name in dict.fromkeys((request.client, request.server)):
         if name in hosts:
@@ -99,20 +115,26 @@ def experiment_of(
     snapshots: Mapping[str, Snapshot],
     tools: Mapping[str, TrafficTools],
 ) -> Experiment:
-    """The experiment that a request means. `snapshots` and `tools`: by host. Raises NictopError with every reason if it
-    cannot be run."""
+    """The experiment that a request means. `snapshots` and `tools`: by host. Raises NictopError
+    with every reason if it cannot be run."""
     checked = validate_request(request)
     pair, plans = _plans(checked, candidates, snapshots)
     missing = [clean(name) for name in (request.client, request.server) if name not in tools]
     if missing:
         raise NictopError(f"{', '.join(missing)}: iperf3 not checked yet")
     client, server = tools[request.client], tools[request.server]
-    note = ""
+    notes = []
     if checked.variable != "generator":
         generator, note = generator_of(request, list(plans.values()), client, server)
         plans = {value: replace(plan, generator=generator) for value, plan in plans.items()}
+        if note:
+            notes.append(note)
     _refuse(checked.variable, plans, client, server)
-    away = [f"{clean(name)} is not connected, not monitored" for name in request.observers if name not in snapshots]
+    for name in request.observers:
+        if name not in snapshots:
+            notes.append(f"{clean(name)} is not connected, not monitored")
+    notes += _notes(checked, pair, plans.values(), (client, server))
+    participants = dict.fromkeys((request.client, request.server, *request.observers))
     return Experiment(
         uuid.uuid4().hex[:12],
         tuple(_steps(checked, plans, snapshots)),
@@ -121,10 +143,8 @@ def experiment_of(
         request.rest,
         request.between,
         request.label,
-        tuple(filter(None, (note, *away, *_notes(checked, pair, plans.values(), (client, server))))),
-        tuple(
-            name for name in dict.fromkeys((request.client, request.server, *request.observers)) if name in snapshots
-        ),
+        tuple(notes),
+        tuple(name for name in participants if name in snapshots),
     )
 
 
@@ -139,62 +159,91 @@ def _plans(
     for value in checked.values:
         selection = _with_nics(request, value, snapshots) if variable == "nic" else request
         pair = select_pair(selection, candidates, snapshots)
-        is_builtin = request.generator == "builtin" or (request.generator == "auto" and request.test in BUILTIN_TESTS)
-        plan = plan_of(request, pair, "builtin" if is_builtin else "iperf3")
+        plan = plan_of(request, pair, "builtin" if _needs_builtin(request) else "iperf3")
         plans_by_value[value] = into_plan(plan, value) if into_plan is not None else plan
         first = first or pair
     assert first is not None
     return first, plans_by_value
 
 
+def _needs_builtin(request: RunRequest) -> bool:
+    if request.generator == "auto":
+        return request.test in BUILTIN_TESTS
+    return request.generator == "builtin"
+
+
 def _with_nics(request: RunRequest, value: str, snapshots: Mapping[str, Snapshot]) -> RunRequest:
-    """The NICs of a value: ``ens224/ens3`` of client and server; one name: of each end that has such a NIC."""
+    """The NICs of a value: ``ens224/ens3`` of client and server; one name: of each end that has
+    such a NIC."""
     client, slash, server = (part.strip() for part in value.partition("/"))
-    if slash:
-        return replace(request, client_nic=client or request.client_nic, server_nic=server or request.server_nic)
-
-    def has(host: str) -> bool:
-        links = snapshots[host].links.values() if host in snapshots else ()
-        return any(client == link.name or client in link.altnames for link in links)
-
-    if not has(request.client) and not has(request.server):
-        raise NictopError(
-            f"nic: neither {clean(request.client)} nor {clean(request.server)} has a NIC {quoted(client)}"
-        )
-    return replace(
-        request,
-        client_nic=client if has(request.client) else request.client_nic,
-        server_nic=client if has(request.server) else request.server_nic,
-    )
+    if not slash:
+        has_client = _has_nic(snapshots.get(request.client), client)
+        has_server = _has_nic(snapshots.get(request.server), client)
+        if not has_client and not has_server:
+            hosts = f"neither {clean(request.client)} nor {clean(request.server)}"
+            raise NictopError(f"nic: {hosts} has a NIC {quoted(client)}")
+        server = client if has_server else ""
+        client = client if has_client else ""
+    if client:
+        request = replace(request, client_nic=client)
+    if server:
+        request = replace(request, server_nic=server)
+    return request
 
 
-def _refuse(variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, server: TrafficTools) -> None:
-    reasons = reasons_by_value(
-        variable, {value: (*plan_problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
-    )
-    if reasons:
-        lacking = any(plan.generator == "iperf3" for plan in plans.values()) and None in (client.path, server.path)
-        raise NictopError(f"not supported: {reasons}", "--generator builtin needs no installation" if lacking else "")
+def _has_nic(snapshot: Snapshot | None, name: str) -> bool:
+    """A link of the host has this name, or this alternative name."""
+    if snapshot is None:
+        return False
+    for link in snapshot.links.values():
+        if name == link.name or name in link.altnames:
+            return True
+    return False
+
+
+def _refuse(
+    variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, server: TrafficTools
+) -> None:
+    problems = {
+        value: (*plan_problems(plan), *refusals(plan, client, server))
+        for value, plan in plans.items()
+    }
+    reasons = reasons_by_value(variable, problems)
+    if not reasons:
+        return
+    has_no_iperf3 = None in (client.path, server.path)
+    hint = ""
+    if has_no_iperf3 and any(plan.generator == "iperf3" for plan in plans.values()):
+        hint = "--generator builtin needs no installation"
+    raise not_supported(reasons, all_problems(problems), hint)
 
 
 def _steps(
     checked: ValidatedRequest, plans: Mapping[str, RunPlan], snapshots: Mapping[str, Snapshot]
 ) -> Iterable[ExperimentStep]:
-    variable, values, request = checked.variable, checked.values, checked.request
-    row = variable_of(variable) if variable else None
-    for number, index in enumerate(_order(checked.kind, len(values), request.repeat)):
+    variable, values, repeats = checked.variable, checked.values, checked.request.repeat
+    for number, index in enumerate(_order(checked.kind, len(values), repeats)):
         value = values[index]
-        name = "AB"[index] if checked.kind == "compare" else ""
-        text = clean(value if variable == "setup" else f"{row.title} {value}") if row is not None else ""
-        round_ = f"{number // len(values) + 1} of {request.repeat}" if request.repeat > 1 else ""
+        label, group = _value_text(variable, value), ""
+        if checked.kind == "sweep":
+            group = value
+        elif checked.kind == "compare":
+            group = "AB"[index]
+            label = f"{group}: {label}"
+        if repeats > 1:
+            round_text = f"{number // len(values) + 1} of {repeats}"
+            label = f"{label}, {round_text}" if label else round_text
         change = change_text(variable, value, plans[value], snapshots) if checked.is_manual else ""
-        yield ExperimentStep(
-            plans[value],
-            ", ".join(filter(None, (f"{name}: {text}" if name else text, round_))),
-            name or (value if checked.kind == "sweep" else ""),
-            change,
-            value,
-        )
+        yield ExperimentStep(plans[value], label, group, change, value)
+
+
+def _value_text(variable: str, value: str) -> str:
+    """``message size 4K``; "": nothing varies."""
+    if not variable:
+        return ""
+    if variable == "setup":
+        return clean(value)
+    return clean(f"{variable_of(variable).title} {value}")
 
 
 def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
@@ -207,18 +256,24 @@ def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
 
 
 def _notes(
-    checked: ValidatedRequest, pair: EndpointPair, plans: Iterable[RunPlan], tools: tuple[TrafficTools, TrafficTools]
+    checked: ValidatedRequest,
+    pair: EndpointPair,
+    plans: Iterable[RunPlan],
+    tools: tuple[TrafficTools, TrafficTools],
 ) -> Iterable[str]:
     plans = tuple(plans)
-    yield from dict.fromkeys(filter(None, (low_rate_question(plan.bitrate) for plan in plans)))
-    for one in pair.disagreements:
-        yield f"{one.what} differs: {' and '.join(clean(value) for value, _ in one.sides)}"
+    questions = dict.fromkeys(low_rate_question(plan.bitrate) for plan in plans)
+    yield from filter(None, questions)
+    for disagreement in pair.disagreements:
+        values = " and ".join(clean(value) for value, _ in disagreement.sides)
+        yield f"{disagreement.what} differs: {values}"
     if any(plan.generator == "iperf3" for plan in plans):
         yield from iperf3_differences(*tools)
-    if checked.request.time < MIN_RANKED_SECONDS:
+    seconds = checked.request.time
+    if seconds < MIN_RANKED_SECONDS:
         yield (
-            f"{MIN_RANKED_SECONDS} s are the least that can be ranked: the CPUs of a run of {checked.request.time} s "
-            "cannot be counted well enough"
+            f"{MIN_RANKED_SECONDS} s are the least that can be ranked: the CPUs of a run of "
+            f"{seconds} s cannot be counted well enough"
         )
     if checked.kind == "compare" and checked.request.repeat < MIN_PAIRS:
         yield f"a comparison needs {MIN_PAIRS} runs of each variant (runs, --repeat)"

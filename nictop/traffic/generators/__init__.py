@@ -1,5 +1,5 @@
-"""The two traffic generators, iperf3 and the built-in one, behind one interface: command line arguments and output
-parsers."""
+"""The two traffic generators, iperf3 and the built-in one, behind one interface: command line
+arguments and output parsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from nictop.traffic.generators.builtin import (
     builtin_server_arguments,
 )
 from nictop.traffic.generators.intervals import GeneratorOutput
-from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_output, iperf3_server_arguments
+from nictop.traffic.generators.iperf3 import (
+    iperf3_client_arguments,
+    iperf3_output,
+    iperf3_server_arguments,
+)
 from nictop.traffic.plan.plan import RunPlan
 
 Side = Literal["client", "server"]
@@ -30,14 +34,18 @@ class OutputParser(Protocol):
         """What is still incomplete when the output has ended."""
 
 
-def generator_arguments(plan: RunPlan, side: Side, tools: TrafficTools, *, delay: int = 0) -> tuple[str, ...]:
-    """Command line arguments of one end, without those that the probe adds itself. `delay`: seconds after which the
-    client is started."""
+def generator_arguments(
+    plan: RunPlan, side: Side, tools: TrafficTools, *, delay: int = 0
+) -> tuple[str, ...]:
+    """Command line arguments of one end, without those that the probe adds itself. `delay`: seconds
+    after which the client is started."""
     if plan.generator == "builtin":
         if side == "client":
             return builtin_client_arguments(plan)
         return builtin_server_arguments(plan, BUILTIN_ACCEPT_SECONDS + delay)
-    return iperf3_client_arguments(plan, tools) if side == "client" else iperf3_server_arguments(plan, tools)
+    if side == "client":
+        return iperf3_client_arguments(plan, tools)
+    return iperf3_server_arguments(plan, tools)
 
 
 def floor_arguments(plan: RunPlan, side: Side) -> tuple[str, ...]:
@@ -47,4 +55,6 @@ def floor_arguments(plan: RunPlan, side: Side) -> tuple[str, ...]:
 
 def output_parser(plan: RunPlan, tools: TrafficTools) -> OutputParser:
     """The parser for the output of one end."""
-    return BuiltInOutput(plan.interval) if plan.generator == "builtin" else iperf3_output(plan, tools)
+    if plan.generator == "builtin":
+        return BuiltInOutput(plan.interval)
+    return iperf3_output(plan, tools)

@@ -1,12 +1,15 @@
-"""The built-in generator of the probe: command line arguments of both ends, and its output → intervals and totals.
+"""The built-in generator of the probe: command line arguments of both ends, and its output →
+intervals and totals.
 
-Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error", …}``. Bytes are those acknowledged at a
-sender, and those received at a receiver (see `nictop.probe.traffic.builtin`).
+Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error", …}``. Bytes are
+those acknowledged at a sender, and those received at a receiver (see
+`nictop.probe.traffic.builtin`).
 """
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.intervals import (
@@ -32,22 +35,32 @@ BUILTIN_ACCEPT_SECONDS = 15
 """The server waits that long for its client, unless the client is started later."""
 
 
-def builtin_server_arguments(plan: RunPlan, accept_seconds: int = BUILTIN_ACCEPT_SECONDS) -> tuple[str, ...]:
-    """Arguments of the server: the whole run, as it takes nothing from its client. `accept_seconds`: how long it waits
-    for that."""
+def builtin_server_arguments(
+    plan: RunPlan, accept_seconds: int = BUILTIN_ACCEPT_SECONDS
+) -> tuple[str, ...]:
+    """Arguments of the server: the whole run, as it takes nothing from its client.
+    `accept_seconds`: how long it waits for that."""
     return (*_run_arguments(plan), "--accept", str(accept_seconds), *_affinity(plan.server_cpu))
 
 
 def builtin_client_arguments(plan: RunPlan) -> tuple[str, ...]:
-    files = () if plan.files is None else ("--files", str(plan.files))
-    return (*_run_arguments(plan), "--bind", plan.client.address, *files, *_affinity(plan.client_cpu))
+    return (
+        *_run_arguments(plan),
+        "--bind",
+        plan.client.address,
+        *_option("--files", plan.files),
+        *_affinity(plan.client_cpu),
+    )
 
 
 def _run_arguments(plan: RunPlan) -> tuple[str, ...]:
     """What both ends must know of the run."""
-    arguments = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
+    arguments = ["--interval", f"{plan.interval:g}"]
+    if plan.protocol == "udp":
+        arguments.append("--udp")
     arguments += ["--time", str(plan.time), "--streams", str(plan.streams)]
-    arguments += ["--reverse"] if plan.direction == "reverse" else []
+    if plan.direction == "reverse":
+        arguments.append("--reverse")
     arguments += _transaction_arguments(plan)
     for option, value in (
         ("--mss", plan.mss),
@@ -57,17 +70,30 @@ def _run_arguments(plan: RunPlan) -> tuple[str, ...]:
         ("--length", plan.length),
         ("--rate", plan.rate),
         ("--congestion", plan.congestion),
-        ("--tos", None if plan.dscp is None else plan.dscp << 2),
+        ("--tos", plan.type_of_service),
     ):
-        arguments += [] if value is None else [option, str(value)]
+        arguments += _option(option, value)
     return tuple(arguments)
+
+
+def _option(name: str, value: int | str | None) -> tuple[str, ...]:
+    """(): the value is left to the generator."""
+    if value is None:
+        return ()
+    return (name, str(value))
 
 
 def builtin_floor_arguments(plan: RunPlan, cpu: int | None) -> tuple[str, ...]:
     """Arguments of a measurement of the generator alone (action floor), on the CPU of that end."""
     udp = ("--udp",) if plan.protocol == "udp" else ()
-    rate = () if plan.rate is None else ("--rate", str(plan.rate))
-    return (*_transaction_arguments(plan), "--streams", str(plan.streams), *rate, *udp, *_affinity(cpu))
+    return (
+        *_transaction_arguments(plan),
+        "--streams",
+        str(plan.streams),
+        *_option("--rate", plan.rate),
+        *udp,
+        *_affinity(cpu),
+    )
 
 
 def _transaction_arguments(plan: RunPlan) -> tuple[str, ...]:
@@ -78,7 +104,7 @@ def _transaction_arguments(plan: RunPlan) -> tuple[str, ...]:
 
 
 def _affinity(cpu: int | None) -> tuple[str, ...]:
-    return () if cpu is None else ("--affinity", str(cpu))
+    return _option("--affinity", cpu)
 
 
 class BuiltInOutput:
@@ -101,37 +127,45 @@ class BuiltInOutput:
         if not isinstance(event, dict):
             return ()
         name = event.get("event")
+        has_latency = "latency" in event
         if name == "start":
-            self._sends = event.get("sender") is True
-            self._response = integer(event.get("response")) or 0
-            congestion = event.get("congestion_control")
-            return (
-                GeneratorInfo(
-                    "built-in",
-                    integer(event.get("snd_mss")) or None,
-                    integer(event.get("length")),
-                    congestion[:MAX_CONGESTION_CHARACTERS] if isinstance(congestion, str) and congestion else None,
-                    _client_address(event),
-                ),
-            )
+            return (self._start(event),)
         if name == "interval":
-            return self._transactions(event) if "latency" in event else self._interval(event)
+            return self._transactions(event) if has_latency else self._interval(event)
         if name == "refused":
             return _refused_senders(event)
         if name == "end":
-            return self._transaction_total(event) if "latency" in event else self._total(event)
+            return self._transaction_total(event) if has_latency else self._total(event)
         text = event.get("text")
-        return (ErrorMessage(text[:MAX_ERROR_CHARACTERS]),) if name == "error" and isinstance(text, str) else ()
+        if name == "error" and isinstance(text, str):
+            return (ErrorMessage(text[:MAX_ERROR_CHARACTERS]),)
+        return ()
+
+    def _start(self, event: dict[str, Any]) -> GeneratorInfo:
+        self._sends = event.get("sender") is True
+        self._response = integer(event.get("response")) or 0
+        congestion = event.get("congestion_control")
+        if not isinstance(congestion, str):
+            congestion = ""
+        return GeneratorInfo(
+            "built-in",
+            integer(event.get("snd_mss")) or None,
+            integer(event.get("length")),
+            congestion[:MAX_CONGESTION_CHARACTERS] or None,
+            _client_address(event),
+        )
 
     def finish(self) -> tuple[GeneratorOutput, ...]:
         return ()
 
     def _interval(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
-        start, end, size = number(event.get("start")), number(event.get("end")), number(event.get("bytes"))
-        if start is None or end is None or size is None or not end - start > MIN_INTERVAL_SHARE * self._nominal:
+        start, end = number(event.get("start")), number(event.get("end"))
+        size = number(event.get("bytes"))
+        if start is None or end is None or size is None:
+            return ()
+        if not end - start > MIN_INTERVAL_SHARE * self._nominal:
             return ()
         streams = event.get("streams")
-        jitter = number(event.get("jitter"))
         return (
             Interval(
                 start=start,
@@ -143,13 +177,16 @@ class BuiltInOutput:
                 retransmits=integer(event.get("retransmits")),
                 packets=self._datagrams(event),
                 lost=integer(event.get("lost")),
-                jitter=None if jitter is None else jitter * 1e3,
+                jitter=_milliseconds(event.get("jitter")),
             ),
         )
 
     def _transactions(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
-        start, end, latency = number(event.get("start")), number(event.get("end")), parse_histogram(event["latency"])
-        if start is None or end is None or latency is None or not end > start:
+        start, end = number(event.get("start")), number(event.get("end"))
+        latency = parse_histogram(event["latency"])
+        if start is None or end is None or latency is None:
+            return ()
+        if not end > start:
             return ()
         return (
             TransactionInterval(
@@ -183,16 +220,17 @@ class BuiltInOutput:
         )
 
     def _datagrams(self, event: dict[str, object]) -> int | None:
-        """Datagrams as iperf3 counts them: those of a receiver include the lost ones, which it detects by gaps in their
-        numbers."""
+        """Datagrams as iperf3 counts them: those of a receiver include the lost ones, which it
+        detects by gaps in their numbers."""
         known, lost = integer(event.get("packets")), integer(event.get("lost"))
-        return known if known is None or lost is None or self._sends else known + lost
+        if known is None or lost is None or self._sends:
+            return known
+        return known + lost
 
     def _total(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
         seconds, size = number(event.get("seconds")), number(event.get("bytes"))
         if not seconds or size is None:
             return ()
-        jitter = number(event.get("jitter"))
         return (
             Total(
                 sends=self._sends,
@@ -203,9 +241,17 @@ class BuiltInOutput:
                 retransmits=integer(event.get("retransmits")),
                 packets=self._datagrams(event),
                 lost=integer(event.get("lost")),
-                jitter=None if jitter is None else jitter * 1e3,
+                jitter=_milliseconds(event.get("jitter")),
             ),
         )
+
+
+def _milliseconds(seconds: object) -> float | None:
+    """None: no valid number."""
+    known = number(seconds)
+    if known is None:
+        return None
+    return known * 1e3
 
 
 def _client_address(event: dict[str, object]) -> str:
@@ -214,13 +260,18 @@ def _client_address(event: dict[str, object]) -> str:
     if event.get("role") != "server" or not isinstance(connections, list) or not connections:
         return ""
     first = connections[0]
-    remote = first[2] if isinstance(first, list) and len(first) > 2 else ""
-    return remote[:MAX_PEER_CHARACTERS] if isinstance(remote, str) else ""
+    if not isinstance(first, list) or len(first) < 3:
+        return ""
+    remote = first[2]
+    if not isinstance(remote, str):
+        return ""
+    return remote[:MAX_PEER_CHARACTERS]
 
 
 def _refused_senders(event: dict[str, object]) -> tuple[RefusedSender, ...]:
     """Those that are valid."""
-    import msgspec  # here: the texts of runs, which import this module, need the standard library only
+    # here: the texts of runs, which import this module, need the standard library only
+    import msgspec
 
     senders = event.get("senders")
     try:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from nictop.model.rates.links import sum_known
 from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.latency import LatencyHistogram
 
+Number = TypeVar("Number", int, float)
+
 MIN_INTERVAL_SHARE = 0.5
-"""Share of the nominal interval. Shorter intervals, at the end of a run, have absurd rates and are ignored."""
+"""Share of the nominal interval. Shorter intervals, at the end of a run, have absurd rates and are
+ignored."""
 MAX_VERSION_CHARACTERS = 100
 MAX_CONGESTION_CHARACTERS = 32
 """Names of congestion controls; the kernel's are shorter (TCP_CA_NAME_MAX)."""
@@ -23,8 +27,8 @@ MAX_PEER_CHARACTERS = 64
 
 @dataclass(frozen=True)
 class Interval:
-    """One interval of one direction, all streams together. Times are seconds since the start of the run, or since the
-    end of the omitted seconds, as the generator reports them."""
+    """One interval of one direction, all streams together. Times are seconds since the start of the
+    run, or since the end of the omitted seconds, as the generator reports them."""
 
     start: float
     end: float
@@ -75,7 +79,8 @@ class Total:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionInterval(Interval):
-    """Transactions that ended in one interval; `bits_per_second` are the responses, `lost` those without one."""
+    """Transactions that ended in one interval; `bits_per_second` are the responses, `lost` those
+    without one."""
 
     latency: LatencyHistogram
     connect: LatencyHistogram | None = None
@@ -124,8 +129,9 @@ class StreamInterval:
 
 @dataclass
 class StreamSum:
-    """Sums the rows of the streams of one direction. Every stream reports every interval once, in the same order: the
-    n-th rows of all streams belong together, even if their end times differ by rounding."""
+    """Sums the rows of the streams of one direction. Every stream reports every interval once, in
+    the same order: the n-th rows of all streams belong together, even if their end times differ by
+    rounding."""
 
     nominal: float
     """Nominal seconds between two reports."""
@@ -141,16 +147,24 @@ class StreamSum:
         if before is not None and before[0] == omitted and start <= before[1]:
             return ()  # an interrupted iperf3 repeats its last line
         self._last[row.stream] = (omitted, start)
-        done = self.finish() if any(one.stream == row.stream for one in self._rows) else ()
+        reported = {known.stream for known in self._rows}
+        done: tuple[Interval, ...] = ()
+        if row.stream in reported:
+            done = self.finish()
+            reported = set()
         self._rows.append(row)
-        if self.streams and {one.stream for one in self._rows} >= self.streams:
+        reported.add(row.stream)
+        if self.streams and reported >= self.streams:
             done += self.finish()
         return done
 
     def finish(self) -> tuple[Interval, ...]:
         """The interval of the rows so far."""
         rows, self._rows = self._rows, []
-        if not rows or max(row.interval.seconds for row in rows) < MIN_INTERVAL_SHARE * self.nominal:
+        if not rows:
+            return ()
+        longest = max(row.interval.seconds for row in rows)
+        if longest < MIN_INTERVAL_SHARE * self.nominal:
             return ()
         return (sum_of_streams(row.interval for row in rows),)
 
@@ -167,8 +181,13 @@ def sum_of_streams(intervals: Iterable[Interval]) -> Interval:
         omitted=rows[0].omitted,
         retransmits=sum_known(row.retransmits for row in rows),
         congestion_window=sum_known(row.congestion_window for row in rows),
-        rtt=max((row.rtt for row in rows if row.rtt is not None), default=None),
+        rtt=max_known(row.rtt for row in rows),
         packets=sum_known(row.packets for row in rows),
         lost=sum_known(row.lost for row in rows),
-        jitter=max((row.jitter for row in rows if row.jitter is not None), default=None),
+        jitter=max_known(row.jitter for row in rows),
     )
+
+
+def max_known(values: Iterable[Number | None]) -> Number | None:
+    """The largest of the known values; None if none is known."""
+    return max((value for value in values if value is not None), default=None)

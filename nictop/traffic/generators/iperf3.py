@@ -1,8 +1,8 @@
 """iperf3: command line arguments of both ends, and the parser of its output.
 
-Reads nothing. The probe adds role, port and address (``-s -1 -p PORT -B ADDRESS``, ``-c ADDRESS -p PORT``); the
-arguments here follow them. Output is JSON where iperf3 can write each interval as JSON (3.17 and later), text
-otherwise.
+Reads nothing. The probe adds role, port and address (``-s -1 -p PORT -B ADDRESS``, ``-c ADDRESS -p
+PORT``); the arguments here follow them. Output is JSON where iperf3 can write each interval as JSON
+(3.17 and later), text otherwise.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ from collections.abc import Sequence
 from nictop.probe.records import TrafficTools
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
-from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan import Direction, RunPlan
 from nictop.traffic.plan.tools import streams_json
 
 IPERF3_CONNECT_TIMEOUT_MS = 5000
 BITRATE_LIMIT_FACTOR = 4
-"""Limit of a server beside the rate of the plan. iperf3 ends a run whose mean of five seconds is above it. A sender
-that was paused catches up at full speed: after five seconds (`RunTimeouts.stall`) that mean is twice the rate."""
+"""Limit of a server beside the rate of the plan. iperf3 ends a run whose mean of five seconds is
+above it. A sender that was paused catches up at full speed: after five seconds
+(`RunTimeouts.stall`) that mean is twice the rate."""
+DIRECTION_ARGUMENTS: dict[Direction, list[str]] = {
+    "forward": [],
+    "reverse": ["-R"],
+    "bidirectional": ["--bidir"],
+}
 MAX_BITRATE_LIMIT = 10**15
 """Bits per second, exclusive: what the probe accepts as a value."""
 
@@ -29,12 +35,16 @@ def iperf3_server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ..
 
 def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
     arguments = [*_format(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
-    arguments += ["--connect-timeout", str(IPERF3_CONNECT_TIMEOUT_MS)] if "--connect-timeout" in tools.options else []
+    if "--connect-timeout" in tools.options:
+        arguments += ["--connect-timeout", str(IPERF3_CONNECT_TIMEOUT_MS)]
     arguments += ["-B", plan.client.address]
-    arguments += ["-u"] if plan.protocol == "udp" else []
-    arguments += {"forward": [], "reverse": ["-R"], "bidirectional": ["--bidir"]}[plan.direction]
-    arguments += ["-Z"] if plan.zerocopy else []
-    bitrate = 0 if plan.bitrate is None and plan.protocol == "udp" else plan.bitrate
+    bitrate = plan.bitrate
+    if plan.protocol == "udp":
+        arguments.append("-u")
+        bitrate = bitrate or 0  # unlimited; without -b, iperf3 sends UDP with 1 Mbit/s
+    arguments += DIRECTION_ARGUMENTS[plan.direction]
+    if plan.zerocopy:
+        arguments.append("-Z")
     for option, value in (
         ("-O", plan.omit or None),
         ("-b", bitrate),
@@ -42,19 +52,23 @@ def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ..
         ("-M", plan.mss),
         ("-w", plan.window),
         ("-C", plan.congestion),
-        ("-S", None if plan.dscp is None else plan.dscp << 2),
+        ("-S", plan.type_of_service),
     ):
-        arguments += [] if value is None else [option, str(value)]
+        if value is not None:
+            arguments += [option, str(value)]
     return (*arguments, *_affinity(plan.client_cpu))
 
 
 def _bitrate_limit(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
-    """For a client that is not that of the run: it gets no more than a few times the rate of the plan."""
+    """For a client that is not that of the run: it gets no more than a few times the rate of the
+    plan."""
     if plan.bitrate is None or "--server-bitrate-limit" not in tools.options:
         return ()
     directions = 2 if plan.direction == "bidirectional" else 1
     limit = BITRATE_LIMIT_FACTOR * plan.bitrate * plan.streams * directions
-    return ("--server-bitrate-limit", str(limit)) if 0 < limit < MAX_BITRATE_LIMIT else ()
+    if not 0 < limit < MAX_BITRATE_LIMIT:
+        return ()
+    return ("--server-bitrate-limit", str(limit))
 
 
 def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
@@ -63,9 +77,13 @@ def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
 
 
 def _affinity(cpu: int | None) -> Sequence[str]:
-    return () if cpu is None else ("-A", str(cpu))
+    if cpu is None:
+        return ()
+    return ("-A", str(cpu))
 
 
 def iperf3_output(plan: RunPlan, tools: TrafficTools) -> JsonOutput | TextOutput:
     """The parser for the output of one end."""
-    return JsonOutput(plan.interval) if streams_json(tools) else TextOutput(plan.interval)
+    if streams_json(tools):
+        return JsonOutput(plan.interval)
+    return TextOutput(plan.interval)

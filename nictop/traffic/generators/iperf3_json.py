@@ -1,14 +1,14 @@
 """Lines that iperf3 writes with ``--json-stream`` (3.17 and later) → intervals and totals.
 
-Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``. Rates are computed
-from bytes and times, because the first interval after the omitted ones reports a wrong duration. Streams are summed
-here; the sums in the output are ignored. Other lines are read as text (warnings, errors of older versions).
+Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``.
+Rates are computed from bytes and times, because the first interval after the omitted ones reports a
+wrong duration. Streams are summed here; the sums in the output are ignored. Other lines are read as
+text (warnings, errors of older versions).
 """
 
 from __future__ import annotations
 
 import json
-import math
 
 from nictop.traffic.generators.intervals import (
     MAX_CONGESTION_CHARACTERS,
@@ -42,9 +42,7 @@ class JsonOutput:
         if len(line) > MAX_JSON_LINE_CHARACTERS:
             return ()
         if not line.startswith("{"):
-            text = line[:MAX_ERROR_CHARACTERS].strip().removeprefix("iperf3: ")
-            prefixes = ("error", "interrupt", "the client has")
-            return (ErrorMessage(text.removeprefix("error - ")),) if text.startswith(prefixes) else ()
+            return _error_messages(line)
         try:
             event = json.loads(line)
         except (ValueError, RecursionError):
@@ -76,7 +74,11 @@ class JsonOutput:
         return tuple(outputs)
 
     def _row(self, stream: dict[str, object]) -> StreamInterval | None:
-        socket, end, size = integer(stream.get("socket")), number(stream.get("end")), number(stream.get("bytes"))
+        socket, end, size = (
+            integer(stream.get("socket")),
+            number(stream.get("end")),
+            number(stream.get("bytes")),
+        )
         start = number(stream.get("start"))
         if socket is None or start is None or end is None or size is None:
             return None
@@ -107,23 +109,38 @@ class JsonOutput:
         )
 
 
+def _error_messages(line: str) -> tuple[ErrorMessage, ...]:
+    """Of a line that is text."""
+    text = line[:MAX_ERROR_CHARACTERS].strip().removeprefix("iperf3: ")
+    if not text.startswith(("error", "interrupt", "the client has")):
+        return ()
+    return (ErrorMessage(text.removeprefix("error - ")),)
+
+
 def _details(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     test = data.get("test_start")
-    version = data.get("version")
     accepted = data.get("accepted_connection")
     peer = accepted.get("host") if isinstance(accepted, dict) else None
     return (
         GeneratorInfo(
-            version=version[:MAX_VERSION_CHARACTERS] if isinstance(version, str) else "",
+            version=_text(data.get("version"), MAX_VERSION_CHARACTERS),
             mss=integer(data.get("tcp_mss_default")) or integer(data.get("tcp_mss")) or None,
             length=integer(test.get("blksize")) if isinstance(test, dict) else None,
-            peer=peer[:MAX_PEER_CHARACTERS] if isinstance(peer, str) else "",
+            peer=_text(peer, MAX_PEER_CHARACTERS),
         ),
     )
 
 
+def _text(value: object, most: int) -> str:
+    """At most so many characters; "": not a text."""
+    if not isinstance(value, str):
+        return ""
+    return value[:most]
+
+
 def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
-    """``sum_sent`` and ``sum_received`` of this direction; with --bidir also those of the other one."""
+    """``sum_sent`` and ``sum_received`` of this direction; with --bidir also those of the other
+    one."""
     outputs: list[GeneratorOutput] = []
     for suffix in ("", "_bidir_reverse"):
         for name, by_sender in ((f"sum_sent{suffix}", True), (f"sum_received{suffix}", False)):
@@ -140,7 +157,8 @@ def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
 def _total(summary: dict[str, object], by_sender: bool) -> Total | None:
     seconds, size = number(summary.get("seconds")), number(summary.get("bytes"))
     sends = summary.get("sender") is True
-    # the server does not know the figure of the other end: it reports 0 bytes for what the client sent
+    # the server does not know the figure of the other end: it reports 0 bytes for what the client
+    # sent
     if not seconds or size is None or (size == 0 and by_sender != sends):
         return None
     return Total(
@@ -157,17 +175,24 @@ def _total(summary: dict[str, object], by_sender: bool) -> Total | None:
 
 
 def _dicts(value: object) -> list[dict[str, object]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return [item for item in value if isinstance(item, dict)]
 
 
 def number(value: object) -> float | None:
     """A finite number, not negative and at most `MAX_NUMBER`; None otherwise."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MAX_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) else None
+    # false for infinity and for what is no number
+    if not 0 <= value < MAX_NUMBER:
+        return None
+    return float(value)
 
 
 def integer(value: object) -> int | None:
     """The same, rounded down."""
     known = number(value)
-    return None if known is None else int(known)
+    if known is None:
+        return None
+    return int(known)

@@ -1,7 +1,8 @@
 """Text that iperf3 writes with ``--forceflush -f k`` (3.5 and later) → intervals and totals.
 
-Reads nothing. [SUM] lines are one interval late and ignored: streams are summed here. The text has no locale. The first
-interval after the omitted ones may report a wrong start and rate, which are corrected.
+Reads nothing. [SUM] lines are one interval late and ignored: streams are summed here. The text has
+no locale. The first interval after the omitted ones may report a wrong start and rate, which are
+corrected.
 
     [  5]   0.50-1.00   sec  22.9 MBytes  384714 Kbits/sec    0    204 KBytes       (omitted)
     [  9][RX-C]   0.00-0.50   sec  11.2 MBytes  187753 Kbits/sec
@@ -11,6 +12,8 @@ interval after the omitted ones may report a wrong start and rate, which are cor
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import NamedTuple
 
 from nictop.model.rates.links import sum_known
 from nictop.traffic.generators.intervals import (
@@ -21,6 +24,7 @@ from nictop.traffic.generators.intervals import (
     StreamInterval,
     StreamSum,
     Total,
+    max_known,
 )
 
 DECIMAL_FACTORS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -31,7 +35,8 @@ _CONNECTED = re.compile(r"\[ *(\d{1,9})\] local .{1,64} port \d{1,5} connected t
 _ACCEPTED = re.compile(r"Accepted connection from ([^\s,]{2,64}), port \d{1,5}", re.ASCII)
 _REVERSE = re.compile(r"Reverse mode, remote host .{1,64} is sending", re.ASCII)
 _ROW = re.compile(
-    r"\[ *(?P<stream>\d{1,9})\](?:\[(?P<role>[TR])X-[CS]\])? +(?P<start>\d{1,6}\.\d\d)-(?P<end>\d{1,6}\.\d\d) +sec +"
+    r"\[ *(?P<stream>\d{1,9})\](?:\[(?P<role>[TR])X-[CS]\])? "
+    r"+(?P<start>\d{1,6}\.\d\d)-(?P<end>\d{1,6}\.\d\d) +sec +"
     r"(?P<size>\d{1,9}(?:\.\d{1,3})?) (?P<size_unit>[KMGT]?)Bytes +"
     r"(?P<rate>\d{1,15}(?:\.\d{1,3})?) (?P<unit>[KMGT]?)bits/sec(?P<rest>.{0,120})",
     re.ASCII,
@@ -80,38 +85,47 @@ class TextOutput:
         return tuple(outputs)
 
     def _row(self, match: re.Match[str]) -> tuple[GeneratorOutput, ...]:
-        rest, role = match["rest"], match["role"]
-        rate = float(match["rate"]) * DECIMAL_FACTORS[match["unit"]]
-        start, end = float(match["start"]), float(match["end"])
-        sends = role == "T" if role else _is_sender_line(rest)
+        rest = match["rest"]
         if rest.rstrip().endswith(("sender", "receiver")):
-            by_sender = rest.rstrip().endswith("sender")
-            retransmits, jitter = _RETRANSMITS.match(rest), _JITTER.match(rest)
-            # without roles (before --bidir), the line of a TCP sender reports retransmits even where this end received
-            sends = sends if role else not self._receives
-            total = Total(
-                sends,
-                by_sender,
-                end - start,
-                rate,
-                retransmits=int(retransmits[1]) if retransmits else None,
-                packets=int(jitter[3]) if jitter else None,
-                lost=int(jitter[2]) if jitter else None,
-                jitter=float(jitter[1]) if jitter else None,
-            )
-            self._totals.setdefault((sends, by_sender), []).append(total)
+            self._add_total(match)
             return ()
+        role = match["role"]
+        sends = role == "T" if role else _is_sender_line(rest)
         if not role and not sends:
             self._receives = True
+        rate = float(match["rate"]) * DECIMAL_FACTORS[match["unit"]]
+        start, end = float(match["start"]), float(match["end"])
         stream = int(match["stream"])
         if "(omitted)" in rest:
             self._omitted.add(stream)
         elif stream in self._omitted:
             self._omitted.discard(stream)
             if start > 0 and end > 0:
-                # the clock was reset within this interval: it reports a start before that, and a rate over both times
-                start, rate = 0.0, float(match["size"]) * BINARY_FACTORS[match["size_unit"]] * 8 / end
+                # the clock was reset within this interval: it reports a start before that, and a
+                # rate over both times
+                size = float(match["size"]) * BINARY_FACTORS[match["size_unit"]]
+                start, rate = 0.0, size * 8 / end
         return self._add(stream, _interval(start, end, rate, sends, rest), bool(role))
+
+    def _add_total(self, match: re.Match[str]) -> None:
+        """A line of one stream at the end."""
+        rest, role = match["rest"], match["role"]
+        by_sender = rest.rstrip().endswith("sender")
+        # without roles (before --bidir), the line of a TCP sender reports retransmits even where
+        # this end received
+        sends = role == "T" if role else not self._receives
+        retransmits, datagrams = _RETRANSMITS.match(rest), _datagrams(rest)
+        total = Total(
+            sends,
+            by_sender,
+            float(match["end"]) - float(match["start"]),
+            float(match["rate"]) * DECIMAL_FACTORS[match["unit"]],
+            retransmits=int(retransmits[1]) if retransmits else None,
+            packets=datagrams.packets,
+            lost=datagrams.lost,
+            jitter=datagrams.jitter,
+        )
+        self._totals.setdefault((sends, by_sender), []).append(total)
 
     def _add(self, stream: int, interval: Interval, has_role: bool) -> tuple[GeneratorOutput, ...]:
         stream_sum = self._sums[interval.sends]
@@ -126,21 +140,41 @@ def _is_sender_line(rest: str) -> bool:
 
 
 def _interval(start: float, end: float, rate: float, sends: bool, rest: str) -> Interval:
-    tcp, jitter = _TCP.match(rest), _JITTER.match(rest)
-    datagrams = _DATAGRAMS.match(rest) if tcp is None and jitter is None else None
-    packets = jitter[3] if jitter else datagrams[1] if datagrams else None
-    return Interval(
+    datagrams = _datagrams(rest)
+    interval = Interval(
         start=start,
         end=end,
         bits_per_second=rate,
         sends=sends,
         omitted="(omitted)" in rest,
-        retransmits=int(tcp[1]) if tcp else None,
-        congestion_window=round(float(tcp[2]) * BINARY_FACTORS[tcp[3]]) if tcp else None,
-        packets=int(packets) if packets is not None else None,
-        lost=int(jitter[2]) if jitter else None,
-        jitter=float(jitter[1]) if jitter else None,
+        packets=datagrams.packets,
+        lost=datagrams.lost,
+        jitter=datagrams.jitter,
     )
+    tcp = _TCP.match(rest)
+    if tcp is not None:
+        window = round(float(tcp[2]) * BINARY_FACTORS[tcp[3]])
+        return replace(interval, retransmits=int(tcp[1]), congestion_window=window)
+    sent = _DATAGRAMS.match(rest)
+    if sent is not None and datagrams.jitter is None:
+        return replace(interval, packets=int(sent[1]))
+    return interval
+
+
+class Datagrams(NamedTuple):
+    """What a receiver of UDP reports; None: the line is of something else."""
+
+    jitter: float | None = None
+    """ms"""
+    lost: int | None = None
+    packets: int | None = None
+
+
+def _datagrams(rest: str) -> Datagrams:
+    match = _JITTER.match(rest)
+    if match is None:
+        return Datagrams()
+    return Datagrams(float(match[1]), int(match[2]), int(match[3]))
 
 
 def _summed_totals(streams: list[Total]) -> Total:
@@ -148,10 +182,10 @@ def _summed_totals(streams: list[Total]) -> Total:
     return Total(
         sends=first.sends,
         by_sender=first.by_sender,
-        seconds=max(one.seconds for one in streams),
-        bits_per_second=sum(one.bits_per_second for one in streams),
-        retransmits=sum_known(one.retransmits for one in streams),
-        packets=sum_known(one.packets for one in streams),
-        lost=sum_known(one.lost for one in streams),
-        jitter=max((one.jitter for one in streams if one.jitter is not None), default=None),
+        seconds=max(total.seconds for total in streams),
+        bits_per_second=sum(total.bits_per_second for total in streams),
+        retransmits=sum_known(total.retransmits for total in streams),
+        packets=sum_known(total.packets for total in streams),
+        lost=sum_known(total.lost for total in streams),
+        jitter=max_known(total.jitter for total in streams),
     )

@@ -1,8 +1,10 @@
-"""Latencies of transactions as a histogram: merged exactly, with percentiles whose relative error is bounded.
+"""Latencies of transactions as a histogram: merged exactly, with percentiles whose relative error
+is bounded.
 
-Reads nothing. The buckets are those of the probe (`nictop.probe.traffic.builtin.latency_buckets`): a percentile differs
-from that of the raw samples by less than the width of a bucket, 0.8 % of it. A percentile with fewer than
-`MIN_SAMPLES_BEYOND` samples above it is not known: the next run would give another one.
+Reads nothing. The buckets are those of the probe (`nictop.probe.traffic.builtin.latency_buckets`):
+a percentile differs from that of the raw samples by less than the width of a bucket, 0.8 % of it. A
+percentile with fewer than `MIN_SAMPLES_BEYOND` samples above it is not known: the next run would
+give another one.
 """
 
 from __future__ import annotations
@@ -23,14 +25,42 @@ MAX_COUNT = 10**15
 
 
 STEPS_PER_DECADE = (
-    (10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30, 33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91),
+    (
+        10,
+        11,
+        12,
+        13,
+        15,
+        16,
+        18,
+        20,
+        22,
+        24,
+        27,
+        30,
+        33,
+        36,
+        39,
+        43,
+        47,
+        51,
+        56,
+        62,
+        68,
+        75,
+        82,
+        91,
+    ),
     (10, 12, 15, 18, 22, 27, 33, 39, 47, 56, 68, 82),
     (10, 15, 20, 30, 50, 70),
     (10, 20, 50),
     (10,),
 )
-"""Lowest latencies of the bins of a histogram in each decade, the finest first; in tenths (IEC 60063 E24, E12, …)."""
-BIN_EDGES = tuple([0, *(step * 10**power for power in range(11) for step in steps)] for steps in STEPS_PER_DECADE)
+"""Lowest latencies of the bins of a histogram in each decade, the finest first; in tenths (IEC
+60063 E24, E12, …)."""
+BIN_EDGES = tuple(
+    [0, *(step * 10**power for power in range(11) for step in steps)] for steps in STEPS_PER_DECADE
+)
 """The same in nanoseconds, beyond the last bucket."""
 BODY_SHARE = 0.9
 """Share of the samples that gets the finest bins."""
@@ -77,8 +107,8 @@ class LatencyHistogram:
         return sum(count for _, count in self._items())
 
     def quantiles(self, shares: Sequence[float]) -> tuple[float, ...]:
-        """Latencies in seconds, below which these shares of the samples lie, in ascending order; () without samples.
-        The samples of a bucket are taken as evenly distributed in it."""
+        """Latencies in seconds, below which these shares of the samples lie, in ascending order; ()
+        without samples. The samples of a bucket are taken as evenly distributed in it."""
         items = self._items()
         total, found, below = sum(count for _, count in items), [], 0
         wanted = list(shares)
@@ -95,27 +125,29 @@ class LatencyHistogram:
         total = sum(count for _, count in items)
         if not total:
             return LatencySummary(0)
-        lowest, highest = (sum(bucket_range(items[end][0])) / 2 / NANOSECONDS for end in (0, -1))
+        lowest, highest = _middle(items[0][0]) / NANOSECONDS, _middle(items[-1][0]) / NANOSECONDS
         values = self.quantiles(tuple(QUANTILES.values()))
-        p50, p90, p99, p999 = (
-            min(max(value, lowest), highest) if total * (1 - share) >= MIN_SAMPLES_BEYOND - 1e-6 else None
-            for share, value in zip(QUANTILES.values(), values, strict=True)
-        )
-        return LatencySummary(total, lowest, self.sum / total / NANOSECONDS, p50, p90, p99, p999, highest)
+        known: list[float | None] = []
+        for share, value in zip(QUANTILES.values(), values, strict=True):
+            has_enough = total * (1 - share) >= MIN_SAMPLES_BEYOND - 1e-6
+            known.append(min(max(value, lowest), highest) if has_enough else None)
+        p50, p90, p99, p999 = known
+        mean = self.sum / total / NANOSECONDS
+        return LatencySummary(total, lowest, mean, p50, p90, p99, p999, highest)
 
     def bins(self, most: int) -> tuple[LatencyBin, ...]:
-        """The samples by latency, from the lowest to the highest, in at most `most` log-spaced bins: as fine as
-        possible up to `BODY_SHARE` of the samples, and coarser above if they are too many. A bucket belongs to the bin
-        of its middle. () without samples."""
-        items = [(sum(bucket_range(bucket)) / 2, count) for bucket, count in self._items()]
+        """The samples by latency, from the lowest to the highest, in at most `most` log-spaced
+        bins: as fine as possible up to `BODY_SHARE` of the samples, and coarser above if they are
+        too many. A bucket belongs to the bin of its middle. () without samples."""
+        items = [(_middle(bucket), count) for bucket, count in self._items()]
         if not items or most < 1:
             return ()
         (body,) = self.quantiles((BODY_SHARE,))
         edges = [0]
         for number, fine in enumerate(BIN_EDGES):
             for coarse in BIN_EDGES[number : number + MAX_COARSER + 1]:
-                middle = fine[bisect_right(fine, body * NANOSECONDS)]
-                edges = [*(one for one in fine if one <= middle), *(one for one in coarse if one > middle)]
+                at = bisect_right(fine, body * NANOSECONDS)
+                edges = [*fine[: at + 1], *coarse[bisect_right(coarse, fine[at]) :]]
                 first, last = (bisect_right(edges, items[end][0]) - 1 for end in (0, -1))
                 if last - first < most:
                     return _binned(items, edges[first : last + 2])
@@ -123,12 +155,19 @@ class LatencyHistogram:
 
     def _items(self) -> list[tuple[int, int]]:
         """By bucket; a stored file may contain any numbers."""
-        return sorted(
-            (one, count) for one, count in self.counts.items() if 0 <= one < BUCKETS and 0 < count < MAX_COUNT
-        )
+        items = []
+        for bucket, count in self.counts.items():
+            if 0 <= bucket < BUCKETS and 0 < count < MAX_COUNT:
+                items.append((bucket, count))
+        return sorted(items)
 
 
 EMPTY = LatencyHistogram({}, 0)
+
+
+def _middle(bucket: int) -> float:
+    """Nanoseconds."""
+    return sum(bucket_range(bucket)) / 2
 
 
 def _binned(items: Iterable[tuple[float, int]], edges: Sequence[int]) -> tuple[LatencyBin, ...]:
@@ -151,9 +190,9 @@ def merged(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
     """The histogram of all samples."""
     counts: dict[int, int] = {}
     total = 0
-    for one in histograms:
-        total += one.sum
-        for bucket, count in one.counts.items():
+    for histogram in histograms:
+        total += histogram.sum
+        for bucket, count in histogram.counts.items():
             counts[bucket] = counts.get(bucket, 0) + count
     return LatencyHistogram(counts, total)
 
@@ -171,8 +210,14 @@ def parse_histogram(value: object) -> LatencyHistogram | None:
     if not isinstance(value, dict):
         return None
     total, buckets = value.get("sum"), value.get("buckets")
-    if not isinstance(total, int) or not isinstance(buckets, list) or len(buckets) > 2 * BUCKETS:
+    if not isinstance(total, int) or not isinstance(buckets, list):
         return None
-    if not 0 <= total < 10**24 or not all(type(one) is int and 0 <= one < MAX_COUNT for one in buckets):
+    if not 0 <= total < 10**24 or len(buckets) > 2 * BUCKETS:
+        return None
+    if not all(map(_is_count, buckets)):
         return None
     return histogram_of(LatencyCounts(total, tuple(buckets)))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < MAX_COUNT

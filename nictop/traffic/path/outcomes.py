@@ -1,6 +1,8 @@
-"""What the answers to the packets of a path test mean: answered, silent, refused, prohibited, …; round-trip times.
+"""What the answers to the packets of a path test mean: answered, silent, refused, prohibited, …;
+round-trip times.
 
-Reads nothing. ICMP codes: RFC 792, RFC 1812 5.2.7.1, RFC 4443 3.1; errno: net/ipv4/fib_semantics.c (fib_props), ip(7).
+Reads nothing. ICMP codes: RFC 792, RFC 1812 5.2.7.1, RFC 4443 3.1; errno: net/ipv4/fib_semantics.c
+(fib_props), ip(7).
 """
 
 from __future__ import annotations
@@ -14,12 +16,20 @@ from typing import Literal
 from nictop.probe.records import IcmpError, PathReplies, PathTest
 
 OutcomeKind = Literal[
-    "answered", "silent", "refused", "prohibited", "unreachable", "expired", "no_neighbour", "blocked", "no_route",
-    "failed", "not_tested",
+    "answered", "silent", "refused", "prohibited", "unreachable", "expired", "no_neighbour",
+    "blocked", "no_route", "failed", "not_tested",
 ]  # fmt: skip
-"""silent: no answer and no error. refused: ICMP port unreachable, or a TCP reset. prohibited: ICMP administratively
-prohibited. unreachable: ICMP net or host unreachable of a router. expired: ICMP time exceeded. no_neighbour: no MAC
-address. blocked: by the sender's own firewall (EPERM). no_route: by the sender's own routes. failed: another error."""
+"""silent: no answer and no error. refused: ICMP port unreachable, or a TCP reset. prohibited: ICMP
+administratively prohibited. unreachable: ICMP net or host unreachable of a router. expired: ICMP
+time exceeded. no_neighbour: no MAC address. blocked: by the sender's own firewall (EPERM).
+no_route: by the sender's own routes. failed: another error."""
+
+DISCARDING_ROUTES = ("unreachable", "prohibit", "blackhole", "throw")
+"""Types of routes that drop packets (ip-route(8))."""
+UNRESOLVED_STATES = ("incomplete", "failed")
+UNCONFIRMED_STATES = ("stale", "delay", "probe")
+"""Of a neighbour that has not answered recently (net/core/neighbour.c)."""
+"""States of a neighbour entry without a MAC address (ip-neighbour(8))."""
 
 REFUSED = {4: {(3, 2), (3, 3)}, 6: {(1, 4)}}
 PROHIBITED = {4: {(3, 9), (3, 10), (3, 13)}, 6: {(1, 1), (1, 5), (1, 6)}}
@@ -27,11 +37,14 @@ EXPIRED_TYPES = {4: 11, 6: 3}
 UNREACHABLE_TYPES = {4: 3, 6: 1}
 """By IP version: (type, code), or type."""
 CODE_TEXTS = {
-    (4, 3, 0): "network unreachable", (4, 3, 1): "host unreachable", (4, 3, 2): "protocol unreachable",
+    (4, 3, 0): "network unreachable", (4, 3, 1): "host unreachable", (4, 3, 2): "protocol "
+                                                                                "unreachable",
     (4, 3, 3): "port unreachable", (4, 3, 9): "network prohibited", (4, 3, 10): "host prohibited",
     (4, 3, 13): "administratively prohibited", (4, 11, 0): "time exceeded",
-    (6, 1, 0): "no route", (6, 1, 1): "administratively prohibited", (6, 1, 3): "address unreachable",
-    (6, 1, 4): "port unreachable", (6, 1, 5): "failed policy", (6, 1, 6): "reject route", (6, 3, 0): "time exceeded",
+    (6, 1, 0): "no route", (6, 1, 1): "administratively prohibited", (6, 1, 3): "address "
+                                                                                "unreachable",
+    (6, 1, 4): "port unreachable", (6, 1, 5): "failed policy", (6, 1, 6): "reject route", (6, 3,
+        0): "time exceeded",
 }  # fmt: skip
 """(IP version, type, code) → its name."""
 ERRNO_KINDS: dict[str, OutcomeKind] = {
@@ -68,20 +81,28 @@ class RoundTrips:
 
 def outcome_of(test: PathTest, protocol: Literal["icmp", "udp", "tcp"]) -> Outcome:
     """not_tested: no packet of the protocol was sent."""
-    replies = next((one for one in test.replies if one.protocol == protocol), None)
-    if replies is None:
-        return Outcome("not_tested")
+    for replies in test.replies:
+        if replies.protocol == protocol:
+            return _outcome(replies, test.source)
+    return Outcome("not_tested")
+
+
+def _outcome(replies: PathReplies, source: str) -> Outcome:
+    """`source`: address of the sender."""
     if replies.rtts:
         return Outcome("answered")
     for error in replies.errors:
-        kind = _error_kind(error, test.source)
+        kind = _error_kind(error, source)
         if kind is not None:
             return Outcome(kind, error.source, f"ICMP {error_text(error)}")
-    if replies.error:
-        kind = ERRNO_KINDS.get(replies.error, "failed")
-        is_reset = protocol == "tcp" and kind == "refused"
-        return Outcome(kind, "", "TCP reset" if is_reset else "" if kind == "silent" else replies.error)
-    return Outcome("silent")
+    if not replies.error:
+        return Outcome("silent")
+    kind = ERRNO_KINDS.get(replies.error, "failed")
+    if kind == "silent":
+        return Outcome(kind)
+    if kind == "refused" and replies.protocol == "tcp":
+        return Outcome(kind, detail="TCP reset")
+    return Outcome(kind, detail=replies.error)
 
 
 def _error_kind(error: IcmpError, source: str) -> OutcomeKind | None:
@@ -99,7 +120,9 @@ def _error_kind(error: IcmpError, source: str) -> OutcomeKind | None:
 
 def error_text(error: IcmpError) -> str:
     """Its name: ``host unreachable``, or its numbers."""
-    return CODE_TEXTS.get((_version(error), error.type, error.code), f"type {error.type} code {error.code}")
+    return CODE_TEXTS.get(
+        (_version(error), error.type, error.code), f"type {error.type} code {error.code}"
+    )
 
 
 def _version(error: IcmpError) -> Literal[4, 6]:
@@ -108,12 +131,15 @@ def _version(error: IcmpError) -> Literal[4, 6]:
 
 def round_trips(replies: PathReplies) -> RoundTrips | None:
     """None: nothing was answered."""
-    return RoundTrips(min(replies.rtts), median(replies.rtts), percentile(replies.rtts, 0.99)) if replies.rtts else None
+    rtts = replies.rtts
+    if not rtts:
+        return None
+    return RoundTrips(min(rtts), median(rtts), percentile(rtts, 0.99))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Nearest rank: the smallest value that at least this share of the values does not exceed. Raises ValueError for no
-    values."""
+    """Nearest rank: the smallest value that at least this share of the values does not exceed.
+    Raises ValueError for no values."""
     if not values:
         raise ValueError("no values")
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]

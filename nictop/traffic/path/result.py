@@ -11,7 +11,8 @@ from nictop.rules.finding import Finding
 
 @dataclass(frozen=True)
 class PathRequest:
-    """What the user asks for; "" and None: any. The client is the first host of the command line."""
+    """What the user asks for; "" and None: any. The client is the first host of the command
+    line."""
 
     client: str
     server: str

@@ -1,8 +1,9 @@
 """One path test: a listener on both hosts, then a tester on both, then the end of both listeners.
 
-The work is done by the probes (`probe.traffic.path_test`). A `PathRun` sends their requests and takes their lines; the
-caller reads the lines. However it ends, nothing is left running: `end_path_run` stops the requests, their children end
-with their probes, and each has a deadline of its own.
+The work is done by the probes (`probe.traffic.path_test`). A `PathRun` sends their requests and
+takes their lines; the caller reads the lines. However it ends, nothing is left running:
+`end_path_run` stops the requests, their children end with their probes, and each has a deadline of
+its own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Literal
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficLine, TrafficRequest
+from nictop.traffic.failures import RunFailed
+from nictop.traffic.hosts.host import RunHost, is_root
+from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
-from nictop.traffic.run.events import RunFailed
-from nictop.traffic.run.host import RunHost
-from nictop.traffic.run.inbox import TrafficInbox
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ STAGE_TEXTS: dict[PathStage, str] = {
 
 
 class PathRun:
-    """The test between two endpoints. `ports`: for the listeners of client and server; 0: any free one. `short`: as in
-    `TrafficRequest`."""
+    """The test between two endpoints. `ports`: for the listeners of client and server; 0: any free
+    one. `short`: as in `TrafficRequest`."""
 
     def __init__(
         self,
@@ -73,7 +74,8 @@ class PathRun:
         """Id of a request → its newest line with a result."""
         self._wall = time.time()
         self._late: dict[str, float] = {}
-        """Id of a request that nictop ended because its time limit was over → the limit in seconds."""
+        """Id of a request that nictop ended because its time limit was over → the limit in
+        seconds."""
         self.stage: PathStage = "starting"
         self.deadline = math.inf
         """CLOCK_MONOTONIC: when to call `expire`."""
@@ -106,7 +108,8 @@ class PathRun:
             await self._advance(is_late=True)
 
     async def stop(self, lost: Collection[str] = ()) -> None:
-        """End what runs; `add` and `expire` do the rest. `lost`: hosts whose children have ended with their probe."""
+        """End what runs; `add` and `expire` do the rest. `lost`: hosts whose children have ended
+        with their probe."""
         self._running = {name: host for name, host in self._running.items() if host not in lost}
         if self.stage in ("starting", "testing"):
             self.stage, self.deadline = "stopping", time.monotonic() + self._timeouts.stop
@@ -116,25 +119,51 @@ class PathRun:
 
     async def _advance(self, *, is_late: bool = False) -> None:
         """Go on to the next stage if this one is done."""
-        limits = {"starting": self._timeouts.listen, "testing": self._timeouts.test}
-        if is_late and self.stage in limits:
-            late = self._testers if self.stage == "testing" else self._listeners
-            self._late.update((name, limits[self.stage]) for name in late if name in self._running)
-        if self.stage == "starting" and (
-            is_late or all(one in self._lines or one not in self._running for one in self._listeners)
-        ):
-            self.stage, self.deadline, is_late = "testing", time.monotonic() + self._timeouts.test, False
-            for side, name in enumerate(self._testers):
-                line = self._lines.get(self._listeners[1 - side])
-                if line is not None and line.path_listener is not None:
-                    await self._request("path_test", name, side, line.path_listener.port, self._timeouts.test)
-        if self.stage == "testing" and (is_late or not any(one in self._running for one in self._testers)):
+        if is_late:
+            self._note_late()
+        if self.stage == "starting" and (is_late or self._have_listeners_answered()):
+            await self._begin_testing()
+            is_late = False
+        if self.stage == "testing" and (is_late or not self._are_running(self._testers)):
             await self.stop()
         elif self.stage == "stopping" and (is_late or not self._running):
             self.stage, self.deadline = "over", math.inf
 
+    def _note_late(self) -> None:
+        """The requests of this stage that have not ended within its time limit."""
+        if self.stage == "starting":
+            names, limit = self._listeners, self._timeouts.listen
+        elif self.stage == "testing":
+            names, limit = self._testers, self._timeouts.test
+        else:
+            return
+        for name in names:
+            if name in self._running:
+                self._late[name] = limit
+
+    def _have_listeners_answered(self) -> bool:
+        """Or ended."""
+        return all(name in self._lines or name not in self._running for name in self._listeners)
+
+    def _are_running(self, names: Iterable[str]) -> bool:
+        return any(name in self._running for name in names)
+
+    async def _begin_testing(self) -> None:
+        """Start a tester for each listener that has opened its sockets."""
+        timeout = self._timeouts.test
+        self.stage, self.deadline = "testing", time.monotonic() + timeout
+        for side, name in enumerate(self._testers):
+            line = self._lines.get(self._listeners[1 - side])
+            if line is not None and line.path_listener is not None:
+                await self._request("path_test", name, side, line.path_listener.port, timeout)
+
     async def _request(
-        self, action: Literal["path_listen", "path_test"], name: str, side: int, port: int, deadline: float
+        self,
+        action: Literal["path_listen", "path_test"],
+        name: str,
+        side: int,
+        port: int,
+        deadline: float,
     ) -> None:
         here, there = self._ends[side], self._ends[1 - side]
         self._running[name] = here.host
@@ -154,23 +183,36 @@ class PathRun:
 
     def result(self) -> PathResult:
         """What was found so far."""
-        first, second = (_path_end(end, self._hosts[end.host].snapshot, self._lines.values()) for end in self._ends)
+        lines = self._lines.values()
+        first, second = (
+            _path_end(end, self._hosts[end.host].snapshot, lines) for end in self._ends
+        )
         directions = (self._direction(0, first, second), self._direction(1, second, first))
         return PathResult(self._wall, self._network, self._ports[1], directions)
 
     def _direction(self, side: int, sender: PathEnd, receiver: PathEnd) -> PathDirection:
-        tested, listened = self._lines.get(self._testers[side]), self._lines.get(self._listeners[1 - side])
+        tested = self._lines.get(self._testers[side])
+        listened = self._lines.get(self._listeners[1 - side])
         test = tested.path_test if tested is not None else None
         listener = listened.path_listener if listened is not None else None
         failure = ""
         if test is None:
-            failed = next((one for one in (listened, tested) if one is not None and one.kind == "failed"), None)
-            host = receiver.host if failed is not None and failed is listened else sender.host
-            limit = self._late.get(self._listeners[1 - side] if listener is None else self._testers[side])
-            host = receiver.host if listener is None and limit is not None else host
-            text = clean(failed.text) if failed is not None else "no answer"
-            failure = f"{clean(host)}: {text if limit is None else _late_text(limit)}"
+            failure = self._failure_text(side, sender, receiver)
         return PathDirection(sender, receiver, test, listener, failure)
+
+    def _failure_text(self, side: int, sender: PathEnd, receiver: PathEnd) -> str:
+        """Which host did not do its part of a direction that was not tested, and why."""
+        listened = self._lines.get(self._listeners[1 - side])
+        tested = self._lines.get(self._testers[side])
+        is_listening = listened is not None and listened.path_listener is not None
+        late = self._late.get(self._testers[side] if is_listening else self._listeners[1 - side])
+        if late is not None:
+            host = sender.host if is_listening else receiver.host
+            return f"{clean(host)}: {_late_text(late)}"
+        for host, line in ((receiver.host, listened), (sender.host, tested)):
+            if line is not None and line.kind == "failed":
+                return f"{clean(host)}: {clean(line.text)}"
+        return f"{clean(sender.host)}: no answer"
 
 
 def _late_text(limit: float) -> str:
@@ -186,7 +228,15 @@ async def end_path_run(run: PathRun, inbox: TrafficInbox) -> None:
             line = await inbox.next(run.deadline)
         except RunFailed:  # a host is lost; the other one must still be stopped
             continue
-        await (run.expire() if line is None else run.add(line))
+        await add_or_expire(run, line)
+
+
+async def add_or_expire(run: PathRun, line: TrafficLine | None) -> None:
+    """`line`: of the inbox; None: its deadline is over."""
+    if line is None:
+        await run.expire()
+    else:
+        await run.add(line)
 
 
 def _canonical(end: Endpoint) -> Endpoint:
@@ -196,19 +246,26 @@ def _canonical(end: Endpoint) -> Endpoint:
 
 
 def _path_end(end: Endpoint, snapshot: Snapshot, lines: Iterable[TrafficLine]) -> PathEnd:
-    link = snapshot.links.get(end.ifindex or 0)
-    is_root = snapshot.hello is not None and snapshot.hello.euid == 0
-    mentioned = {end.ifindex, *(ifindex for line in lines for ifindex in _ifindexes(line))}
-    nics = {one.ifindex: one.name for one in snapshot.links.values() if one.ifindex in mentioned}
-    if link is None:
-        return PathEnd(end.host, "", end.ifindex, end.address, None, None, is_root, nics)
-    return PathEnd(end.host, link.name, link.ifindex, end.address, link.address, link.mtu, is_root, nics)
+    mentioned = {end.ifindex}
+    for line in lines:
+        mentioned.update(_ifindexes(line))
+    nics = {}
+    for link in snapshot.links.values():
+        if link.ifindex in mentioned:
+            nics[link.ifindex] = link.name
+    path_end = PathEnd(end.host, "", end.ifindex, end.address, None, None, is_root(snapshot), nics)
+    if end.ifindex not in snapshot.links:
+        return path_end
+    own = snapshot.links[end.ifindex]
+    return replace(path_end, nic=own.name, mac=own.address, mtu=own.mtu)
 
 
 def _ifindexes(line: TrafficLine) -> Iterator[int]:
     """Those that a result mentions, of either host."""
-    if line.path_test is not None and line.path_test.path is not None and line.path_test.path.ifindex:
-        yield line.path_test.path.ifindex
-    if line.path_listener is not None:
-        for one in (*line.path_listener.delivered, *(line.path_listener.arrived or ())):
-            yield one.ifindex
+    path = line.path_test.path if line.path_test is not None else None
+    if path is not None and path.ifindex:
+        yield path.ifindex
+    listener = line.path_listener
+    if listener is not None:
+        for packets in (*listener.delivered, *(listener.arrived or ())):
+            yield packets.ifindex

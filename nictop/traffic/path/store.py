@@ -1,4 +1,5 @@
-"""Stored path tests: one JSON file each in ``$XDG_STATE_HOME/nictop/paths`` (`nictop.traffic.results.files`)."""
+"""Stored path tests: one JSON file each in ``$XDG_STATE_HOME/nictop/paths``
+(`nictop.traffic.result_files`)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from nictop.model.text.terminal import clean
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.stored import StoredPathTest, stored_path_test
 from nictop.traffic.plan.quantities import quoted
-from nictop.traffic.results.files import ResultFiles, StoredResults
+from nictop.traffic.result_files import ResultFiles, StoredResults
 
 PATH_FILE_SCHEMA = 1
 """Increased when the meaning of a field changes."""
@@ -43,7 +44,9 @@ PATH_FILES = ResultFiles(StoredPath, "paths", PATH_FILE_SCHEMA, most=MAX_STORED_
 
 def stored_path(report: PathReport, label: str = "") -> StoredPath:
     """The record of a test that has just ended."""
-    return StoredPath(uuid.uuid4().hex[:12], stored_path_test(report), time.time(), __version__, label)
+    return StoredPath(
+        uuid.uuid4().hex[:12], stored_path_test(report), time.time(), __version__, label
+    )
 
 
 def save_path(path: StoredPath) -> None:
@@ -57,11 +60,17 @@ def stored_paths() -> StoredPaths:
 
 
 def select_paths(word: str, stored: Sequence[StoredPath]) -> list[StoredPath]:
-    """The tests with this label, or with this identity or beginning of one; []: none. Raises NictopError if it is the
-    beginning of several."""
-    labelled = [one for one in stored if word and one.label == word]
-    found = labelled or [one for one in stored if word and one.identity.startswith(word)]
-    if not labelled and len(found) > 1:
-        listed = ", ".join(clean(one.identity) for one in found[:8])
-        raise NictopError(f"{quoted(word)} matches several path tests", f"{listed}: type more of it")
+    """The tests with this label, or with this identity or beginning of one; []: none. Raises
+    NictopError if it is the beginning of several."""
+    if not word:
+        return []
+    labelled = [path for path in stored if path.label == word]
+    if labelled:
+        return labelled
+    found = [path for path in stored if path.identity.startswith(word)]
+    if len(found) > 1:
+        listed = ", ".join(clean(path.identity) for path in found[:8])
+        raise NictopError(
+            f"{quoted(word)} matches several path tests", f"{listed}: type more of it"
+        )
     return found

@@ -1,4 +1,5 @@
-"""The path test before a run as it is stored with the result: the commands of its findings are text."""
+"""The path test before a run as it is stored with the result: the commands of its findings are
+text."""
 
 from __future__ import annotations
 
@@ -53,23 +54,41 @@ def stored_path_test(report: PathReport) -> StoredPathTest:
     return StoredPathTest(report.result, tuple(map(_stored_finding, report.findings)))
 
 
-def _stored_finding(one: Finding) -> StoredFinding:
-    fixes = tuple(_stored_fix(fix) for fix in one.fixes)
+def _stored_finding(finding: Finding) -> StoredFinding:
+    fixes = tuple(map(_stored_fix, finding.fixes))
     return StoredFinding(
-        one.rule, one.severity, one.host, one.subject, one.title, one.evidence, one.why, fixes, one.ifindex
+        finding.rule,
+        finding.severity,
+        finding.host,
+        finding.subject,
+        finding.title,
+        finding.evidence,
+        finding.why,
+        fixes,
+        finding.ifindex,
     )
 
 
-def _stored_fix(one: Fix) -> StoredFix:
-    commands, undo = tuple(map(str, one.commands)), tuple(map(str, one.undo))
-    return StoredFix(one.where, one.title, commands, one.persistent, undo, one.note, one.peer)
+def _stored_fix(fix: Fix) -> StoredFix:
+    commands, undo = tuple(map(str, fix.commands)), tuple(map(str, fix.undo))
+    return StoredFix(fix.where, fix.title, commands, fix.persistent, undo, fix.note, fix.peer)
 
 
-def _finding(one: StoredFinding) -> Finding:
-    fixes = tuple(_fix(fix) for fix in one.fixes)
-    return Finding(one.rule, one.severity, one.host, one.subject, one.title, one.evidence, one.why, fixes, one.ifindex)
+def _finding(finding: StoredFinding) -> Finding:
+    fixes = tuple(map(_fix, finding.fixes))
+    return Finding(
+        finding.rule,
+        finding.severity,
+        finding.host,
+        finding.subject,
+        finding.title,
+        finding.evidence,
+        finding.why,
+        fixes,
+        finding.ifindex,
+    )
 
 
-def _fix(one: StoredFix) -> Fix:
-    commands, undo = tuple(map(stored_line, one.commands)), tuple(map(stored_line, one.undo))
-    return Fix(one.where, one.title, commands, one.persistent, undo, one.note, one.peer)
+def _fix(fix: StoredFix) -> Fix:
+    commands, undo = tuple(map(stored_line, fix.commands)), tuple(map(stored_line, fix.undo))
+    return Fix(fix.where, fix.title, commands, fix.persistent, undo, fix.note, fix.peer)

@@ -1,7 +1,7 @@
 """Host, NIC and IP address of both ends as the user typed them → the endpoint pair that matches.
 
-Reads nothing; takes the candidate pairs and the newest snapshots. If no pair or more than one matches, NictopError is
-raised; its hint lists the candidates as command line options.
+Reads nothing; takes the candidate pairs and the newest snapshots. If no pair or more than one
+matches, NictopError is raised; its hint lists the candidates as command line options.
 """
 
 from __future__ import annotations
@@ -12,16 +12,19 @@ from itertools import product
 from typing import Literal, Protocol
 
 from nictop.errors import NictopError
-from nictop.model.snapshot import Snapshot, is_same_machine
+from nictop.model.snapshot import Snapshot, is_same_machine, unread_links
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.rules.fixes.commands import shell_quote
+from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.traffic.plan.quantities import quoted
 
 TRAFFIC_OPTIONS = {"client": "--client-", "server": "--server-"}
 PATH_OPTIONS = {"client": "--", "server": "--peer-"}
 """Side → how its options begin on the command line."""
+PASSING_FLAGS = frozenset(("temporary", "deprecated", "tentative", "dadfailed"))
+"""Of an address that does not stay, or is not usable yet (ip-address(8))."""
 MAX_LISTED_PAIRS = 8
 """Endpoint pairs or NICs in a hint."""
 MAX_LISTED_ADDRESSES = 4
@@ -54,124 +57,201 @@ def select_pair(
     *,
     options: Mapping[str, str] = TRAFFIC_OPTIONS,
 ) -> EndpointPair:
-    """The pair that matches the request. If both ends are given explicitly, they need not share a subnet (the network
-    of the pair is "" then). If only the IP version is open, IPv4 is used. Of several IPv6 addresses of one NIC, which
-    every NIC has, the most lasting one is used (`chosen_addresses_text` says so). `snapshots`: host → snapshot, of all
-    watched hosts. `options`: of the command line, for the hint. Raises NictopError if no pair or more than one
+    """The pair that matches the request. If both ends are given explicitly, they need not share a
+    subnet (the network of the pair is "" then). If only the IP version is open, IPv4 is used. Of
+    several IPv6 addresses of one NIC, which every NIC has, the most lasting one is used
+    (`chosen_addresses_text` says so). `snapshots`: host → snapshot, of all watched hosts.
+    `options`: of the command line, for the hint. Raises NictopError if no pair or more than one
     matches."""
     _check_names(request, snapshots, options)
-    candidates = [one for one in pairs if (one.client.host, one.server.host) == (request.client, request.server)]
-    matching = [
-        one
-        for one in candidates
-        if _matches(one.client, request.client_nic, request.client_address, snapshots)
-        and _matches(one.server, request.server_nic, request.server_address, snapshots)
-        and request.ip_version in (None, _ip_version(one.server.address))
-    ]
+    wanted = (request.client, request.server)
+    candidates = [pair for pair in pairs if (pair.client.host, pair.server.host) == wanted]
+    matching = [pair for pair in candidates if _is_wanted(pair, request, snapshots)]
     matching = matching or _explicit_pairs(request, snapshots)
     if not matching:
         raise _no_match_error(request, candidates, snapshots, options)
-    ends = {(one.client.ifindex, one.server.ifindex) for one in matching}
-    if len(ends) == 1 and len(matching) > 1:
-        matching = [one for one in matching if _ip_version(one.server.address) == 4] or matching
-    if len(ends) == 1 and all(_ip_version(one.server.address) == 6 for one in matching):
-        matching = [min(matching, key=lambda one: _preference(one, snapshots))]
+    ends = {(pair.client.ifindex, pair.server.ifindex) for pair in matching}
+    has_one_path = len(ends) == 1
+    if has_one_path:
+        matching = _preferred(matching, snapshots)
     if len(matching) > 1:
         message = f"{len(matching)} paths from {clean(request.client)} to {clean(request.server)}"
-        raise NictopError(
-            f"{message}: choose one", _pair_options(matching, snapshots, options, by_address=len(ends) == 1)
-        )
+        hint = _pair_options(matching, snapshots, options, by_address=has_one_path)
+        raise NictopError(f"{message}: choose one", hint)
     return matching[0]
 
 
-def chosen_addresses_text(request: EndpointSelection, chosen: EndpointPair, snapshots: Mapping[str, Snapshot]) -> str:
-    """What is said if `select_pair` chose one of several IPv6 addresses of a NIC; "": there was no choice."""
+def _is_wanted(
+    pair: EndpointPair, request: EndpointSelection, snapshots: Mapping[str, Snapshot]
+) -> bool:
+    client, server = pair.client, pair.server
+    if request.ip_version not in (None, _ip_version(server.address)):
+        return False
+    if not _matches(client, request.client_nic, request.client_address, snapshots):
+        return False
+    return _matches(server, request.server_nic, request.server_address, snapshots)
+
+
+def _preferred(pairs: list[EndpointPair], snapshots: Mapping[str, Snapshot]) -> list[EndpointPair]:
+    """Of the addresses of two NICs: those of IPv4, else the most lasting pair of IPv6."""
+    by_ipv4 = [pair for pair in pairs if _ip_version(pair.server.address) == 4]
+    return by_ipv4 or [min(pairs, key=lambda pair: _preference(pair, snapshots))]
+
+
+def chosen_addresses_text(
+    request: EndpointSelection, chosen: EndpointPair, snapshots: Mapping[str, Snapshot]
+) -> str:
+    """What is said if `select_pair` chose one of several IPv6 addresses of a NIC; "": there was no
+    choice."""
     others = []
-    for endpoint, asked in ((chosen.client, request.client_address), (chosen.server, request.server_address)):
-        link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
-        if asked or link is None or _ip_version(endpoint.address) != 6:
+    for endpoint, requested in (
+        (chosen.client, request.client_address),
+        (chosen.server, request.server_address),
+    ):
+        if requested or _ip_version(endpoint.address) != 6:
             continue
-        usable = [one for one in link.addresses if one.family == "ipv6" and one.scope in ("global", "site")]
-        if len(usable) > 1:
-            others.append(f"{clean(endpoint.address)} of {len(usable)} IPv6 addresses of {clean(endpoint.host)}")
-    return f"chosen: {' and '.join(others)}" if others else ""
+        number = _usable_ipv6_addresses(endpoint.link_in(snapshots))
+        if number > 1:
+            host = clean(endpoint.host)
+            others.append(f"{clean(endpoint.address)} of {number} IPv6 addresses of {host}")
+    if not others:
+        return ""
+    return f"chosen: {' and '.join(others)}"
+
+
+def _usable_ipv6_addresses(link: Link | None) -> int:
+    """Number of those that are not link-local."""
+    if link is None:
+        return 0
+    scopes = [address.scope for address in link.addresses if address.family == "ipv6"]
+    return scopes.count("global") + scopes.count("site")
 
 
 def _preference(pair: EndpointPair, snapshots: Mapping[str, Snapshot]) -> tuple[int, int, str, str]:
-    """The smallest one is used: a shared subnet, then addresses that stay, neither temporary nor deprecated."""
+    """The smallest one is used: a shared subnet, then addresses that stay, neither temporary nor
+    deprecated."""
     passing = sum(_is_passing(end, snapshots) for end in (pair.client, pair.server))
     return int(not pair.network), passing, pair.client.address, pair.server.address
 
 
 def _is_passing(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> bool:
-    """A privacy address (RFC 8981), one that is no longer used for new connections, or not usable yet."""
-    link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
-    flags = [one.flags for one in link.addresses if _same_address(one.address, endpoint.address)] if link else []
-    return any({"temporary", "deprecated", "tentative", "dadfailed"}.intersection(one) for one in flags)
+    """A privacy address (RFC 8981), one that is no longer used for new connections, or not usable
+    yet."""
+    link = endpoint.link_in(snapshots)
+    if link is None:
+        return False
+    for address in link.addresses:
+        is_own = _same_address(address.address, endpoint.address)
+        if is_own and not PASSING_FLAGS.isdisjoint(address.flags):
+            return True
+    return False
 
 
 def updated_endpoint(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> Endpoint:
-    """The endpoint with the NIC that has its address now, after a change on the host; unchanged if no NIC or several
-    have it."""
+    """The endpoint with the NIC that has its address now, after a change on the host; unchanged if
+    no NIC or several have it."""
     snapshot = snapshots.get(endpoint.host)
     if snapshot is None or endpoint.ifindex is None:
         return endpoint
-    link = snapshot.links.get(endpoint.ifindex)
-    if link is not None and _has_address(link, endpoint.address):
+    having = [link for link in snapshot.links.values() if _has_address(link, endpoint.address)]
+    ifindexes = [link.ifindex for link in having]
+    if endpoint.ifindex in ifindexes or len(ifindexes) != 1:
         return endpoint
-    ifindexes = [one.ifindex for one in snapshot.links.values() if _has_address(one, endpoint.address)]
-    return Endpoint(endpoint.host, ifindexes[0], endpoint.address) if len(ifindexes) == 1 else endpoint
+    return Endpoint(endpoint.host, ifindexes[0], endpoint.address)
 
 
-def _check_names(request: EndpointSelection, snapshots: Mapping[str, Snapshot], options: Mapping[str, str]) -> None:
+def _check_names(
+    request: EndpointSelection, snapshots: Mapping[str, Snapshot], options: Mapping[str, str]
+) -> None:
     """Raise NictopError for hosts, NICs and addresses that do not exist."""
     for side, host, nic, address in (
         ("client", request.client, request.client_nic, request.client_address),
         ("server", request.server, request.server_nic, request.server_address),
     ):
-        snapshot = snapshots.get(host)
-        if snapshot is None:
-            raise NictopError(f"{quoted(host)} is not watched", f"watched: {', '.join(map(clean, snapshots))}")
-        links = snapshot.links.values()
-        if nic and not any(_has_name(link, nic) for link in links):
-            raise NictopError(f"{clean(host)} has no NIC {quoted(nic)}", _nic_options(options[side], snapshot))
-        if address and _parse_address(address) is None:
-            raise NictopError(f"{quoted(address)} is not an IP address", _nic_options(options[side], snapshot))
-        if address and not any(_has_address(link, address) for link in links):
-            raise NictopError(f"{clean(host)} has no address {quoted(address)}", _nic_options(options[side], snapshot))
+        if host not in snapshots:
+            watched = ", ".join(map(clean, snapshots))
+            raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
+        snapshot = snapshots[host]
+        reason = _missing_nic_text(snapshot, nic) or _missing_address_text(snapshot, address)
+        if reason:
+            raise NictopError(reason, _nic_options(options[side], snapshot))
+
+
+def _missing_nic_text(snapshot: Snapshot, nic: str) -> str:
+    """ "": there is such a NIC, or none was named."""
+    if not nic or any(_has_name(link, nic) for link in snapshot.links.values()):
+        return ""
+    return f"{clean(snapshot.host)} has no NIC {quoted(nic)}"
+
+
+def _missing_address_text(snapshot: Snapshot, address: str) -> str:
+    """ "": a NIC has it, or none was given."""
+    if not address:
+        return ""
+    if _parse_address(address) is None:
+        return f"{quoted(address)} is not an IP address"
+    if any(_has_address(link, address) for link in snapshot.links.values()):
+        return ""
+    unread = unread_links((snapshot,))
+    if unread:
+        return f"address {quoted(address)} is not known; not read yet: {first_names(unread)}"
+    return f"{clean(snapshot.host)} has no address {quoted(address)}"
 
 
 def _matches(endpoint: Endpoint, nic: str, address: str, snapshots: Mapping[str, Snapshot]) -> bool:
-    link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
-    has_name = not nic or (link is not None and _has_name(link, nic))
-    return has_name and (not address or _same_address(address, endpoint.address))
+    """`nic`, `address`: as they were requested; "": any."""
+    if address and not _same_address(address, endpoint.address):
+        return False
+    if not nic:
+        return True
+    link = endpoint.link_in(snapshots)
+    return link is not None and _has_name(link, nic)
 
 
-def _explicit_pairs(request: EndpointSelection, snapshots: Mapping[str, Snapshot]) -> list[EndpointPair]:
+def _explicit_pairs(
+    request: EndpointSelection, snapshots: Mapping[str, Snapshot]
+) -> list[EndpointPair]:
     """Pairs of two ends that are both given by NIC or address; routers may lie between them."""
-    clients = _explicit_endpoints(snapshots[request.client], request.client_nic, request.client_address)
-    servers = _explicit_endpoints(snapshots[request.server], request.server_nic, request.server_address)
+    clients = _explicit_endpoints(
+        snapshots[request.client], request.client_nic, request.client_address
+    )
+    servers = _explicit_endpoints(
+        snapshots[request.server], request.server_nic, request.server_address
+    )
     versions = (4, 6) if request.ip_version is None else (request.ip_version,)
-    return [
-        EndpointPair("", client, server)
-        for version in versions
-        for client, server in product(clients, servers)
-        if _ip_version(client.address) == _ip_version(server.address) == version
-    ]
+    found = []
+    for version in versions:
+        for client, server in product(clients, servers):
+            if _ip_version(client.address) == _ip_version(server.address) == version:
+                found.append(EndpointPair("", client, server))
+    return found
 
 
 def _explicit_endpoints(snapshot: Snapshot, nic: str, address: str) -> list[Endpoint]:
+    """[]: neither NIC nor address is given."""
     if not nic and not address:
         return []
-    links = [link for link in snapshot.links.values() if not nic or _has_name(link, nic)]
-    if address:
-        return [Endpoint(snapshot.host, link.ifindex, address) for link in links if _has_address(link, address)]
-    return [
-        Endpoint(snapshot.host, link.ifindex, one.address)
-        for link in links
-        for one in link.addresses
-        if one.scope == "global" and _parse_address(one.address) is not None
-    ]
+    found = []
+    for link in snapshot.links.values():
+        if nic and not _has_name(link, nic):
+            continue
+        if not address:
+            addresses = _global_addresses(link)
+        elif _has_address(link, address):
+            addresses = [address]
+        else:
+            addresses = []
+        found += [Endpoint(snapshot.host, link.ifindex, own) for own in addresses]
+    return found
+
+
+def _global_addresses(link: Link) -> list[str]:
+    """Those that are valid."""
+    found = []
+    for address in link.addresses:
+        if address.scope == "global" and _parse_address(address.address) is not None:
+            found.append(address.address)
+    return found
 
 
 def _no_match_error(
@@ -184,15 +264,20 @@ def _no_match_error(
     if candidates:
         return NictopError(
             f"no path between {names} matches",
-            _pair_options(candidates, snapshots, options, by_address=request.ip_version is not None),
+            _pair_options(
+                candidates, snapshots, options, by_address=request.ip_version is not None
+            ),
         )
     if request.client == request.server:
         return NictopError(
             f"{clean(request.client)} is client and server: give an address for each",
             _nic_options(options["client"], snapshots[request.client]),
         )
+    unread = unread_links((snapshots[request.client], snapshots[request.server]))
     if is_same_machine(snapshots[request.client], snapshots[request.server]):
         reason = f"{names} are the same machine (equal boot ID)"
+    elif any(unread):
+        reason = f"{names} share no known subnet (not read yet: {first_names(unread)})"
     else:
         reason = f"{names} share no subnet"
     both = (
@@ -200,18 +285,23 @@ def _no_match_error(
         _nic_options(options["server"], snapshots[request.server]),
     )
     return NictopError(
-        f"{reason}: give NIC or address of both ends (routers may be between them)", "; ".join(filter(None, both))
+        f"{reason}: give NIC or address of both ends (routers may be between them)",
+        "; ".join(filter(None, both)),
     )
 
 
 def _pair_options(
-    pairs: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], options: Mapping[str, str], *, by_address: bool
+    pairs: Iterable[EndpointPair],
+    snapshots: Mapping[str, Snapshot],
+    options: Mapping[str, str],
+    *,
+    by_address: bool,
 ) -> str:
     lines: dict[str, None] = {}
-    for one in pairs:
+    for pair in pairs:
         words = []
-        for side, endpoint in (("client", one.client), ("server", one.server)):
-            link = snapshots[endpoint.host].links.get(endpoint.ifindex or 0)
+        for side, endpoint in (("client", pair.client), ("server", pair.server)):
+            link = endpoint.link_in(snapshots)
             if by_address or link is None:
                 words.append(f"{options[side]}address {shell_quote(endpoint.address)}")
             else:
@@ -221,21 +311,24 @@ def _pair_options(
 
 
 def _nic_options(option: str, snapshot: Snapshot) -> str:
-    """The NICs of a host that have an address, as options: ``--client-nic ens224 (192.0.2.1)``. `option`: its
-    beginning."""
+    """The NICs of a host that have an address, as options: ``--client-nic ens224 (192.0.2.1)``.
+    `option`: its beginning."""
     options = []
     for link in snapshot.links.values():
-        known = [one.address for one in link.addresses if one.scope == "global"]
+        known = [address.address for address in link.addresses if address.scope == "global"]
         if known:
-            options.append(
-                f"{option}nic {shell_quote(link.name)} ({', '.join(map(clean, known[:MAX_LISTED_ADDRESSES]))})"
-            )
-    return _alternatives(options) or f"{clean(snapshot.host)} has no NIC with an address"
+            listed = ", ".join(map(clean, known[:MAX_LISTED_ADDRESSES]))
+            options.append(f"{option}nic {shell_quote(link.name)} ({listed})")
+    if not options:
+        return f"{clean(snapshot.host)} has no NIC with an address"
+    return _alternatives(options)
 
 
 def _alternatives(lines: Sequence[str]) -> str:
-    more = f" or {len(lines) - MAX_LISTED_PAIRS} more" if len(lines) > MAX_LISTED_PAIRS else ""
-    return " or ".join(lines[:MAX_LISTED_PAIRS]) + more
+    text = " or ".join(lines[:MAX_LISTED_PAIRS])
+    if len(lines) > MAX_LISTED_PAIRS:
+        text += f" or {len(lines) - MAX_LISTED_PAIRS} more"
+    return text
 
 
 def _has_name(link: Link, name: str) -> bool:
@@ -243,11 +336,13 @@ def _has_name(link: Link, name: str) -> bool:
 
 
 def _has_address(link: Link, address: str) -> bool:
-    return any(_same_address(one.address, address) for one in link.addresses)
+    return any(_same_address(own.address, address) for own in link.addresses)
 
 
-def _same_address(one: str, other: str) -> bool:
-    return (first := _parse_address(one)) is not None and first == _parse_address(other)
+def _same_address(address: str, other: str) -> bool:
+    """Invalid ones are never the same."""
+    parsed = _parse_address(address)
+    return parsed is not None and parsed == _parse_address(other)
 
 
 def _parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -259,5 +354,8 @@ def _parse_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Addres
 
 
 def _ip_version(address: str) -> int:
+    """0: it is invalid."""
     parsed = _parse_address(address)
-    return 0 if parsed is None else parsed.version
+    if parsed is None:
+        return 0
+    return parsed.version

@@ -1,14 +1,12 @@
 """The plan of one run (both endpoints and every option), and the endpoint pairs to choose from.
 
-Reads nothing. `problems(plan)` lists what is invalid in the plan itself; what the two hosts do not support is listed by
-`tools.refusals`.
+Reads nothing. `problems(plan)` lists what is invalid in the plan itself; what the two hosts do not
+support is listed by `tools.refusals`.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Literal
@@ -16,12 +14,13 @@ from typing import Literal
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.subnets import Member, SharedSubnet
 from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Link
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Generator = Literal["iperf3", "builtin"]
 TestKind = Literal["bulk", "rr", "crr", "loaded"]
-"""bulk: one direction at full speed. rr: request and response. crr: connect, request, response, close. loaded: rr alone
-(idle), then beside a bulk flow."""
+"""bulk: one direction at full speed. rr: request and response. crr: connect, request, response,
+close. loaded: rr alone (idle), then beside a bulk flow."""
 
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
@@ -34,14 +33,16 @@ MIN_REQUEST_DATAGRAM_BYTES = 8
 MAX_FILES = 1_000_000
 MAX_REQUEST_RATE = 1_000_000
 DEFAULT_LOADED_RATE = 200
-"""Requests per second of a loaded run: p99 of each phase is known after 5 s, however long a response takes."""
+"""Requests per second of a loaded run: p99 of each phase is known after 5 s, however long a
+response takes."""
 LOAD_RAMP_SECONDS = 2
 """Of the bulk flow of a loaded run, in which its rate rises; not measured."""
 LOAD_START_SECONDS = 20
-"""The requests of a loaded run last at most that much longer than planned: until the bulk flow has ended."""
+"""The requests of a loaded run last at most that much longer than planned: until the bulk flow has
+ended."""
 MAX_LOADED_INTERVAL, MIN_PHASE_REPORTS = 5.0, 5
-"""Seconds between two reports in a loaded run, whose bulk flow is started after a report of the requests; reports in
-each phase, of which only those that lie wholly in it are counted."""
+"""Seconds between two reports in a loaded run, whose bulk flow is started after a report of the
+requests; reports in each phase, of which only those that lie wholly in it are counted."""
 MIN_MSS, MAX_MSS = 88, 32767
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 1024, 1 << 30
 MAX_BITRATE = 10**13
@@ -54,9 +55,9 @@ MAX_TRANSACTION_REPORTS = 20_000
 """Of one run: each has a histogram, some 6 kB in memory."""
 
 DSCP = {
-    "cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 48, "cs7": 56, "ef": 46, "va": 44, "le": 1,
-    "af11": 10, "af12": 12, "af13": 14, "af21": 18, "af22": 20, "af23": 22, "af31": 26, "af32": 28, "af33": 30,
-    "af41": 34, "af42": 36, "af43": 38,
+    "cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 48, "cs7": 56, "ef": 46,
+    "va": 44, "le": 1, "af11": 10, "af12": 12, "af13": 14, "af21": 18, "af22": 20, "af23": 22,
+    "af31": 26, "af32": 28, "af33": 30, "af41": 34, "af42": 36, "af43": 38,
 }  # fmt: skip
 """Name → DSCP (RFC 2474, 2597, 3246, 5865, 8622)."""
 
@@ -74,12 +75,21 @@ class Endpoint:
 
     @property
     def end(self) -> End | None:
-        return None if self.ifindex is None else End(self.host, self.ifindex)
+        if self.ifindex is None:
+            return None
+        return End(self.host, self.ifindex)
+
+    def link_in(self, snapshots: Mapping[str, Snapshot]) -> Link | None:
+        """Its NIC as the host has it now; None: not known. `snapshots`: by host."""
+        if self.ifindex is None or self.host not in snapshots:
+            return None
+        return snapshots[self.host].links.get(self.ifindex)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The options of a run that do not depend on its endpoints. None: the default of the generator."""
+    """The options of a run that do not depend on its endpoints. None: the default of the
+    generator."""
 
     direction: Direction = "forward"
     """forward: the client sends; reverse: the server sends."""
@@ -111,11 +121,11 @@ class RunOptions:
     response_size: int | None = None
     """rr, crr: bytes; None: as the request."""
     files: int | None = None
-    """crr: transactions after which the run ends; `time` is the longest that it may take then. None: ends after
-    `time`."""
+    """crr: transactions after which the run ends; `time` is the longest that it may take then.
+    None: ends after `time`."""
     rate: int | None = None
-    """rr, loaded: requests per second of all connections together, sent on schedule. None: each connection of rr sends
-    when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
+    """rr, loaded: requests per second of all connections together, sent on schedule. None: each
+    connection of rr sends when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
 
     @property
     def has_bulk(self) -> bool:
@@ -130,7 +140,17 @@ class RunOptions:
     @property
     def span(self) -> int:
         """Seconds from the first measured one to the end."""
-        return 2 * self.time + LOAD_RAMP_SECONDS if self.test == "loaded" else self.time
+        if self.test == "loaded":
+            return 2 * self.time + LOAD_RAMP_SECONDS
+        return self.time
+
+    @property
+    def type_of_service(self) -> int | None:
+        """Byte of the IP header that has the DSCP in its upper six bits (RFC 2474); None: the
+        default."""
+        if self.dscp is None:
+            return None
+        return self.dscp << 2
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -162,15 +182,18 @@ class RunPlan(RunOptions):
 
     @property
     def drawn_ends(self) -> tuple[Endpoint, str, Endpoint]:
-        """The end that sends, an arrow, and the end that receives; for both directions client first."""
+        """The end that sends, an arrow, and the end that receives; for both directions client
+        first."""
         if self.direction == "reverse":
             return self.server, "→", self.client
-        return self.client, "→" if self.direction == "forward" and self.has_bulk else "↔", self.server
+        is_one_way = self.direction == "forward" and self.has_bulk
+        return self.client, "→" if is_one_way else "↔", self.server
 
     @property
     def senders(self) -> tuple[str, ...]:
         """Hosts that send payload."""
-        return tuple(self.client.host if side == "client" else self.server.host for side in self.sending)
+        hosts = {"client": self.client.host, "server": self.server.host}
+        return tuple(hosts[side] for side in self.sending)
 
     @property
     def seconds(self) -> int:
@@ -218,17 +241,28 @@ class RunPlan(RunOptions):
         )
 
     @property
+    def parts(self) -> tuple[RunPlan, ...]:
+        """What the generators run, each with its own: of a loaded run its requests, then its bulk
+        flow; of other runs the plan itself."""
+        load = self.load
+        if load is None:
+            return (self,)
+        return (self.requests, load)
+
+    @property
     def _loaded_interval(self) -> float:
         """Seconds between two reports of both parts of a loaded run."""
         return min(self.interval, MAX_LOADED_INTERVAL, self.time / MIN_PHASE_REPORTS)
 
     @property
     def requested_load(self) -> float | None:
-        """Bits per second of all streams and directions, or requests per second, that the run is to reach; None: as
-        many as possible."""
+        """Bits per second of all streams and directions, or requests per second, that the run is to
+        reach; None: as many as possible."""
         if self.test == "bulk" and self.bitrate:
             return float(self.bitrate * self.streams * len(self.sending))
-        return float(self.rate) if self.test == "rr" and self.rate is not None else None
+        if self.test == "rr" and self.rate is not None:
+            return float(self.rate)
+        return None
 
 
 @dataclass(frozen=True)
@@ -242,25 +276,41 @@ class EndpointPair:
     """Settings in which the two ends differ."""
 
 
-def endpoint_pairs(subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]) -> tuple[EndpointPair, ...]:
-    """Every pair of endpoints in a shared subnet, in both directions: devices before virtual links, then in the order
-    of the subnets. Addresses that several netdevs have are left out, and pairs of two names of one machine."""
+def endpoint_pairs(
+    subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]
+) -> tuple[EndpointPair, ...]:
+    """Every pair of endpoints in a shared subnet, in both directions: devices before virtual links,
+    then in the order of the subnets. Addresses that several netdevs have are left out, and pairs of
+    two names of one machine."""
     by_host = {snapshot.host: snapshot for snapshot in snapshots}
-    result = []
+    found: list[EndpointPair] = []
     for subnet in subnets:
         unique = [member for member in subnet.members if member.address not in subnet.duplicates]
         for client, server in permutations(unique, 2):
             if _machine(by_host, client) != _machine(by_host, server):
-                ends = {client.end, server.end}
-                differing = tuple(one for one in subnet.disagreements if _separates(one, ends))
-                result.append(EndpointPair(subnet.network, _endpoint(client), _endpoint(server), differing))
-    return tuple(sorted(result, key=lambda pair: _is_virtual(by_host, pair.client) + _is_virtual(by_host, pair.server)))
+                found.append(_pair(subnet, client, server))
+
+    def virtual_ends(pair: EndpointPair) -> int:
+        return _is_virtual(by_host, pair.client) + _is_virtual(by_host, pair.server)
+
+    return tuple(sorted(found, key=virtual_ends))
+
+
+def _pair(subnet: SharedSubnet, client: Member, server: Member) -> EndpointPair:
+    ends = {client.end, server.end}
+    differing = [
+        disagreement for disagreement in subnet.disagreements if _separates(disagreement, ends)
+    ]
+    return EndpointPair(subnet.network, _endpoint(client), _endpoint(server), tuple(differing))
 
 
 def _machine(by_host: dict[str, Snapshot], member: Member) -> str:
     """Boot id of the machine; the name of the host if it is not known."""
-    snapshot = by_host.get(member.end.host)
-    return (snapshot.hello.boot_id if snapshot is not None and snapshot.hello is not None else "") or member.end.host
+    host = member.end.host
+    hello = by_host[host].hello if host in by_host else None
+    if hello is None:
+        return host
+    return hello.boot_id or host
 
 
 def _endpoint(member: Member) -> Endpoint:
@@ -273,13 +323,16 @@ def _separates(disagreement: Disagreement, ends: set[End]) -> bool:
 
 
 def _is_virtual(by_host: dict[str, Snapshot], endpoint: Endpoint) -> bool:
-    link = by_host[endpoint.host].links.get(endpoint.ifindex or 0) if endpoint.host in by_host else None
+    """Also if it is not known."""
+    link = endpoint.link_in(by_host)
     return link is None or link.bus is None
 
 
 def next_port(port: int) -> int:
     """The next higher port; of the highest, the next lower one, which needs no privilege either."""
-    return port + 1 if port < MAX_PORT else port - 1
+    if port < MAX_PORT:
+        return port + 1
+    return port - 1
 
 
 def dscp_number(text: str) -> int | None:
@@ -292,133 +345,3 @@ def dscp_number(text: str) -> int | None:
     except ValueError:
         return None
     return number if 0 <= number < 64 else None
-
-
-def plan_problems(plan: RunPlan) -> tuple[str, ...]:
-    """What is invalid in a plan, whatever the hosts support; () if nothing is."""
-    found = [*_end_problems(plan), *_range_problems(plan)]
-    if plan.load is not None:
-        found += (*_length_problems(plan.load), *_protocol_problems(plan.load), *_transaction_problems(plan.requests))
-        return tuple(found)
-    found += (*_length_problems(plan), *_protocol_problems(plan))
-    return (*found, *(_transaction_problems(plan) if plan.has_requests else _bulk_problems(plan)))
-
-
-def _end_problems(plan: RunPlan) -> Sequence[str]:
-    found = []
-    versions = set()
-    for endpoint in (plan.client, plan.server):
-        try:
-            versions.add(ipaddress.ip_address(endpoint.address).version)
-        except ValueError:
-            found.append(f'"{endpoint.address}" is not an IP address')
-    if len(versions) > 1:
-        found.append("one end has an IPv4 address, the other an IPv6 address")
-    if plan.client == plan.server and not _is_loopback(plan.client.address):
-        found.append("client and server are the same address")
-    return found
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
-def _range_problems(plan: RunPlan) -> Iterable[str]:
-    longest = MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))
-    if plan.test == "loaded":
-        longest = (longest - LOAD_RAMP_SECONDS - LOAD_START_SECONDS) // 2
-    for name, value, least, most in (
-        ("time", plan.time, 1, longest),
-        ("omit", plan.omit, 0, MAX_OMIT_SECONDS),
-        ("streams" if plan.has_bulk else "connections", plan.streams, 1, MAX_STREAMS),
-        ("mss", plan.mss, MIN_MSS, MAX_MSS),
-        ("window", plan.window, MIN_WINDOW_BYTES, MAX_WINDOW_BYTES),
-        ("rate", plan.bitrate, 1, MAX_BITRATE),
-        ("dscp", plan.dscp, 0, 63),
-        ("client CPU", plan.client_cpu, 0, MAX_CPU),
-        ("server CPU", plan.server_cpu, 0, MAX_CPU),
-        ("port", plan.port, 1, MAX_PORT),
-    ):
-        if value is not None and not least <= value <= most:
-            yield f"{name} must be {least} to {most}, not {value}"
-    if not MIN_INTERVAL_SECONDS <= plan.interval <= MAX_INTERVAL_SECONDS:
-        yield f"interval must be {MIN_INTERVAL_SECONDS:g} to {MAX_INTERVAL_SECONDS} s, not {plan.interval:g}"
-
-
-def _length_problems(plan: RunPlan) -> Iterable[str]:
-    builtin, length = plan.generator == "builtin", plan.length
-    least = MIN_DATAGRAM_BYTES if plan.protocol == "udp" else 1
-    most = MAX_BUILTIN_MESSAGE_BYTES if builtin else MAX_IPERF3_MESSAGE_BYTES
-    if length is None:
-        return
-    if length < least:
-        yield f"block size must be at least {least}, not {length}"
-    elif plan.protocol == "udp" and length > MAX_UDP_PAYLOAD_BYTES:
-        yield f"block size of UDP must be at most {MAX_UDP_PAYLOAD_BYTES}, not {length}"
-    elif length > most:
-        generator = "the built-in generator" if builtin else "iperf3"
-        yield f"block size of {generator} must be at most {most}, not {length}"
-
-
-def _bulk_problems(plan: RunPlan) -> Iterable[str]:
-    for name, value, tests in (
-        ("size", plan.request_size or plan.response_size, "rr, crr and loaded"),
-        ("files", plan.files, "crr"),
-        ("request rate", plan.rate, "rr and loaded"),
-    ):
-        if value is not None:
-            yield f"{name} is an option of the test{'s' if ' ' in tests else ''} {tests}"
-
-
-def _transaction_problems(plan: RunPlan) -> Iterable[str]:
-    if plan.generator != "builtin":
-        yield "iperf3 has no request/response test"
-    for words, is_set in (
-        ("reverse and bidirectional are options", plan.direction != "forward"),
-        ("rate is an option", plan.bitrate is not None),
-        ("zerocopy is an option", plan.zerocopy),
-    ):
-        if is_set:
-            yield f"{words} of the bulk test, not of {plan.test}"
-    if plan.length is not None:
-        yield f"block size is an option of the bulk test: use size for {plan.test}"
-    if plan.test == "crr" and plan.protocol == "udp":
-        yield "crr needs TCP: UDP has no connections"
-    if plan.files is not None and plan.test != "crr":
-        yield "files is an option of the test crr"
-    if plan.files is not None and not 1 <= plan.files <= MAX_FILES:
-        yield f"files must be 1 to {MAX_FILES}, not {plan.files}"
-    if plan.files is not None and plan.omit:
-        yield "files excludes omit"
-    if plan.rate is not None and plan.test == "crr":
-        yield "request rate is an option of the tests rr and loaded"
-    elif plan.rate is not None and not plan.streams <= plan.rate <= MAX_REQUEST_RATE:
-        yield f"request rate must be {plan.streams} (one per connection) to {MAX_REQUEST_RATE}, not {plan.rate}"
-    if plan.interval > 0 and plan.time > MAX_TRANSACTION_REPORTS * plan.interval:
-        shortest = math.ceil(10 * plan.time / MAX_TRANSACTION_REPORTS) / 10
-        yield f"interval must be at least {shortest:g} s in a run of {plan.time} s, not {plan.interval:g}"
-    least, most = 1, MAX_BUILTIN_MESSAGE_BYTES
-    if plan.protocol == "udp":
-        least, most = MIN_REQUEST_DATAGRAM_BYTES, MAX_UDP_PAYLOAD_BYTES
-    for size in dict.fromkeys((plan.request_size, plan.response_size)):
-        if size is not None and not least <= size <= most:
-            yield f"size must be {least} to {most}, not {size}"
-
-
-def _protocol_problems(plan: RunPlan) -> Iterable[str]:
-    if plan.generator == "builtin":
-        if plan.direction == "bidirectional":
-            yield "bidirectional needs iperf3: the built-in generator sends in one direction"
-        if plan.zerocopy and plan.protocol == "tcp":
-            yield "zerocopy needs iperf3"
-    if plan.protocol == "udp":
-        for name, value in (("mss", plan.mss), ("congestion control", plan.congestion)):
-            if value is not None:
-                yield f"{name} is an option of TCP, not of UDP"
-        if plan.zerocopy:
-            yield "zerocopy is an option of TCP, not of UDP"
-    if plan.congestion is not None and not plan.congestion.replace("_", "").isalnum():
-        yield f'congestion control: "{plan.congestion}" is not a name'

@@ -1,18 +1,22 @@
-"""What the generators of two hosts support: the version of iperf3, its options, and what a plan needs but they lack.
+"""What the generators of two hosts support: the version of iperf3, its options, and what a plan
+needs but they lack.
 
-Reads nothing; takes the `TrafficTools` that a probe reports. An option that ``--help`` lists is supported, whatever the
-version: distributions backport options. Limits, and hosts where ``--help`` could not be read, are decided by the
-version.
+Reads nothing; takes the `TrafficTools` that a probe reports. An option that ``--help`` lists is
+supported, whatever the version: distributions backport options. Limits, and hosts where ``--help``
+could not be read, are decided by the version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.problem import Problem
 
 Version = tuple[int, ...]
 
@@ -29,12 +33,16 @@ _VERSION = re.compile(r"^iperf (\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.MULTILI
 
 def iperf3_version(text: str) -> Version | None:
     """Output of ``iperf3 --version`` → ``(3, 12)``; None if it is not from iperf3."""
-    found = _VERSION.search(text)
-    return tuple(int(part) for part in found.groups() if part is not None) if found else None
+    match = _VERSION.search(text)
+    if match is None:
+        return None
+    return tuple(int(part) for part in match.groups() if part is not None)
 
 
 def iperf3_text(version: Version | None) -> str:
-    return "iperf3 (unknown version)" if version is None else f"iperf3 {'.'.join(map(str, version))}"
+    if version is None:
+        return "iperf3 (unknown version)"
+    return f"iperf3 {'.'.join(map(str, version))}"
 
 
 def streams_json(tools: TrafficTools) -> bool:
@@ -42,67 +50,118 @@ def streams_json(tools: TrafficTools) -> bool:
     return "--json-stream" in tools.options
 
 
-def needed_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
-    """(what the plan needs, long option of iperf3, first version that has it)"""
-    needed = (
-        (plan.direction == "bidirectional", "bidirectional traffic", "--bidir", (3, 7)),
-        (plan.bitrate is not None, "rate", "--bitrate", (3, 2)),
-        (plan.zerocopy, "zerocopy", "--zerocopy", (3, 0)),
-        (plan.congestion is not None, "congestion control", "--congestion", (3, 1)),
-        (plan.dscp is not None, "DSCP", "--tos", (3, 0)),
-        (plan.omit > 0, "omitted seconds", "--omit", (3, 0)),
-        (True, "live results", "--forceflush", (3, 1, 5)),
-    )
-    return tuple((what, option, since) for is_needed, what, option, since in needed if is_needed)
+class NeededOption(NamedTuple):
+    """An option of iperf3 that a plan needs."""
+
+    field: str
+    """Of the plan; "": every plan needs it."""
+    purpose: str
+    option: str
+    since: Version
+    """The first version that has it."""
 
 
-def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
-    """Why the two hosts cannot run the plan, one sentence each; () if they can."""
+def needed_options(plan: RunPlan) -> tuple[NeededOption, ...]:
+    """The options of iperf3 that the plan needs."""
+    is_needed = {
+        "direction": plan.direction == "bidirectional",
+        "bitrate": plan.bitrate is not None,
+        "zerocopy": plan.zerocopy,
+        "congestion": plan.congestion is not None,
+        "dscp": plan.dscp is not None,
+        "omit": plan.omit > 0,
+        "": True,
+    }
+    return tuple(option for option in IPERF3_OPTIONS if is_needed[option.field])
+
+
+IPERF3_OPTIONS = (
+    NeededOption("direction", "bidirectional traffic", "--bidir", (3, 7)),
+    NeededOption("bitrate", "rate", "--bitrate", (3, 2)),
+    NeededOption("zerocopy", "zerocopy", "--zerocopy", (3, 0)),
+    NeededOption("congestion", "congestion control", "--congestion", (3, 1)),
+    NeededOption("dscp", "DSCP", "--tos", (3, 0)),
+    NeededOption("omit", "omitted seconds", "--omit", (3, 0)),
+    NeededOption("", "live results", "--forceflush", (3, 1, 5)),
+)
+
+
+def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple[Problem, ...]:
+    """Why the two hosts cannot run the plan; () if they can."""
     plan = plan.load or plan
-    found: list[str] = []
-    for host, tools, cpu in (
-        (plan.client.host, client, plan.client_cpu),
-        (plan.server.host, server, plan.server_cpu),
-    ):
-        name = clean(host)
-        if plan.generator == "iperf3":
-            found += (f"{name}: {reason}" for reason in _iperf3_refusals(plan, tools))
-        found += (f"{name}: {reason}" for reason in _kernel_refusals(plan, tools, cpu))
-    return tuple(found)
+    of_client = _refusals_of_host(plan, clean(plan.client.host), client, "client_cpu")
+    of_server = _refusals_of_host(plan, clean(plan.server.host), server, "server_cpu")
+    return (*of_client, *of_server)
 
 
-def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterable[str]:
+def _refusals_of_host(
+    plan: RunPlan, host: str, tools: TrafficTools, cpu: Literal["client_cpu", "server_cpu"]
+) -> Iterator[Problem]:
+    """`cpu`: the field with the CPU of its generator."""
+    if plan.generator == "iperf3":
+        for problem in _iperf3_refusals(plan, tools):
+            yield replace(problem, sentence=f"{host}: {problem.sentence}")
+    for problem in _kernel_refusals(plan, tools, cpu):
+        yield replace(problem, sentence=f"{host}: {problem.sentence}")
+
+
+def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterator[Problem]:
     if tools.path is None:
-        yield "iperf3 is not installed"
+        yield Problem("", "iperf3 is not installed")
         return
     version = iperf3_version(tools.version)
     if version is None:
+        sentence = f"{clean(tools.path)} is not iperf3"
         why = tools.unreadable.get("version") or tools.unreadable.get("options")
-        yield f"{clean(tools.path)} is not iperf3" + (f": {clean(why.detail)}" if why else "")
-        return
+        if why:
+            sentence += f": {clean(why.detail)}"
+        yield Problem("", sentence)
+    elif version < MIN_IPERF3_VERSION:
+        yield Problem("", f"{iperf3_text(version)} is too old, {_or_later(MIN_IPERF3_VERSION)}")
+    else:
+        yield from _refusals_of_version(plan, tools, version)
+
+
+def _refusals_of_version(plan: RunPlan, tools: TrafficTools, version: Version) -> Iterator[Problem]:
+    """What the plan needs and this iperf3 does not have."""
     name = iperf3_text(version)
-    if version < MIN_IPERF3_VERSION:
-        oldest = ".".join(map(str, MIN_IPERF3_VERSION))
-        yield f"{name} is too old, {oldest} or later needed"
-        return
-    for what, option, since in needed_options(plan):
-        missing = option not in tools.options if tools.options else version < since
-        if missing:
-            yield f"{name} has no {option} ({what}), {'.'.join(map(str, since))} or later needed"
-    if plan.mss is not None and plan.mss > MAX_OLD_IPERF3_MSS and version < LARGE_MSS_VERSION:
-        yield f"{name} supports an MSS of at most {MAX_OLD_IPERF3_MSS}, 3.21 or later needed"
-    if (plan.client_cpu is not None or plan.server_cpu is not None) and "--affinity" not in (
-        tools.options or ("--affinity",)
-    ):
-        yield f"{name} is built without CPU affinity"
+    for needed in needed_options(plan):
+        if not _has_option(tools, version, needed):
+            lacking = f"{name} has no {needed.option} ({needed.purpose})"
+            yield Problem(needed.field, f"{lacking}, {_or_later(needed.since)}")
+    is_large_mss = plan.mss is not None and plan.mss > MAX_OLD_IPERF3_MSS
+    if is_large_mss and version < LARGE_MSS_VERSION:
+        most = f"{name} supports an MSS of at most {MAX_OLD_IPERF3_MSS}"
+        yield Problem("mss", f"{most}, {_or_later(LARGE_MSS_VERSION)}")
+    if tools.options and "--affinity" not in tools.options:
+        if plan.client_cpu is not None:
+            yield Problem("client_cpu", f"{name} is built without CPU affinity")
+        elif plan.server_cpu is not None:
+            yield Problem("server_cpu", f"{name} is built without CPU affinity")
 
 
-def _kernel_refusals(plan: RunPlan, tools: TrafficTools, cpu: int | None) -> Iterable[str]:
-    if plan.congestion is not None and tools.congestion_controls and plan.congestion not in tools.congestion_controls:
-        offered = ", ".join(map(clean, tools.congestion_controls))
-        yield f"congestion control {plan.congestion} not available ({offered})"
-    if cpu is not None and tools.cpus and cpu not in tools.cpus:
-        yield f"CPU {cpu} not available to the generator"
+def _has_option(tools: TrafficTools, version: Version, needed: NeededOption) -> bool:
+    """As its help says, or by its version if that could not be read."""
+    if tools.options:
+        return needed.option in tools.options
+    return version >= needed.since
+
+
+def _or_later(version: Version) -> str:
+    return f"{'.'.join(map(str, version))} or later needed"
+
+
+def _kernel_refusals(
+    plan: RunPlan, tools: TrafficTools, cpu: Literal["client_cpu", "server_cpu"]
+) -> Iterator[Problem]:
+    offered = tools.congestion_controls
+    if plan.congestion is not None and offered and plan.congestion not in offered:
+        listed = ", ".join(map(clean, offered))
+        sentence = f"congestion control {plan.congestion} not available ({listed})"
+        yield Problem("congestion", sentence)
+    number = plan.client_cpu if cpu == "client_cpu" else plan.server_cpu
+    if number is not None and tools.cpus and number not in tools.cpus:
+        yield Problem(cpu, f"CPU {number} not available to the generator")
 
 
 def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
@@ -110,9 +169,10 @@ def iperf3_differences(client: TrafficTools, server: TrafficTools) -> tuple[str,
     ours, theirs = iperf3_version(client.version), iperf3_version(server.version)
     if ours == theirs:
         return ()
-    texts = (iperf3_text(ours), iperf3_text(theirs))
-    more = "; only one of them uses a thread per stream" if _threaded(ours) != _threaded(theirs) else ""
-    return (f"client {texts[0]}, server {texts[1]}{more}: {RESULTS_DIFFER}",)
+    text = f"client {iperf3_text(ours)}, server {iperf3_text(theirs)}"
+    if _threaded(ours) != _threaded(theirs):
+        text += "; only one of them uses a thread per stream"
+    return (f"{text}: {RESULTS_DIFFER}",)
 
 
 def _threaded(version: Version | None) -> bool:

@@ -8,20 +8,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, plan_problems
+from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator
+from nictop.traffic.plan.plan_problems import plan_problems
+from nictop.traffic.plan.problem import InvalidRequest, Problem
 from nictop.traffic.plan.quantities import quoted
-from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, plan_of
+from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, no_generator, plan_of
 from nictop.traffic.plan.variables import check_value, variable_of
-from nictop.traffic.results.selection import ExperimentKind
+
+ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
 
 MAX_REPEATS = 1000
 MAX_RUNS = 5000
 MAX_REST_SECONDS = 86400.0
 MAX_LABEL_CHARACTERS = 200
-EXAMPLE_PAIR = EndpointPair("", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2"))
+EXAMPLE_PAIR = EndpointPair(
+    "", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2")
+)
 """Endpoints with which every plan is valid (documentation addresses of RFC 5737)."""
 
 
@@ -42,75 +48,130 @@ class ValidatedRequest:
 
 
 def validate_request(request: RunRequest) -> ValidatedRequest:
-    """Check a request. Raises NictopError if it cannot be run between any hosts."""
+    """Check a request. Raises InvalidRequest if it cannot be run between any hosts."""
     validated = _classify(request)
-    for value in validated.values if validated.variable else ():
-        check_value(validated.variable, value)
-    if not 1 <= request.repeat <= MAX_REPEATS:
-        raise NictopError(f"runs must be 1 to {MAX_REPEATS}, not {request.repeat}")
-    if len(validated.values) * request.repeat > MAX_RUNS:
-        raise NictopError(f"{len(validated.values) * request.repeat} runs: more than {MAX_RUNS}")
+    _check_values(validated)
+    _check_repeats(validated)
     if not 0 <= request.rest <= MAX_REST_SECONDS or math.isnan(request.rest):
-        raise NictopError(f"pause must be 0 to {MAX_REST_SECONDS:g} s, not {request.rest:g}")
+        most = f"{MAX_REST_SECONDS:g} s"
+        raise InvalidRequest.of("rest", f"pause must be 0 to {most}, not {request.rest:g}")
     if len(request.label) > MAX_LABEL_CHARACTERS or clean(request.label) != request.label:
-        raise NictopError(f"label: {quoted(request.label)} is too long or has control characters")
+        said = f"{quoted(request.label)} is too long or has control characters"
+        raise InvalidRequest.of("label", f"label: {said}", said=said)
     if request.between and not validated.is_manual:
-        raise NictopError(
-            "between: a setup command is for variants of queues, mtu or setup",
-            "use it with a sweep or comparison of one of these",
-        )
+        said = "a setup command is for variants of queues, mtu or setup"
+        hint = "use it with a sweep or comparison of one of these"
+        raise InvalidRequest.of("between", f"between: {said}", hint, said=said)
     _check_plans(validated)
     return validated
 
 
 def _classify(request: RunRequest) -> ValidatedRequest:
     if request.sweep is not None and request.compare is not None:
-        raise NictopError("sweep and comparison exclude each other", "use one of them")
+        excluded = "sweep and comparison exclude each other"
+        raise InvalidRequest.of("sweep", excluded, "use one of them")
     if request.compare is not None:
-        name, values = request.compare
-        if len(values) != 2:
-            raise NictopError(f"compare needs 2 values, not {len(values)}", "a sweep takes any number of values")
-        return ValidatedRequest(request, "compare", name, values)
+        return _comparison(request, *request.compare)
     if request.sweep is not None:
-        name, values = request.sweep
-        duplicates = sorted({value for value in values if values.count(value) > 1})
-        if duplicates or not values:
-            found = f"duplicate value {', '.join(map(quoted, duplicates))}" if duplicates else "value missing"
-            raise NictopError(f"{name}: {found}")
-        return ValidatedRequest(request, "sweep", name, values)
+        return _sweep(request, *request.sweep)
     return ValidatedRequest(request, "repeat" if request.repeat > 1 else "run", "", ("",))
 
 
-def _check_plans(validated: ValidatedRequest) -> None:
-    """Raise NictopError for what is invalid in its plans, with every generator that may be used."""
-    into_plan = variable_of(validated.variable).into_plan if validated.variable else None
-    generators: tuple[Generator, ...] = ("iperf3", "builtin")
-    if validated.request.test in BUILTIN_TESTS:
-        generators = ("builtin",)
-    if validated.request.generator != "auto":
-        generators = (validated.request.generator,)
-    found = []
-    for generator in generators:
-        plan = plan_of(validated.request, EXAMPLE_PAIR, generator)
-        plans = {value: into_plan(plan, value) if into_plan is not None else plan for value in validated.values}
-        found.append({value: plan_problems(plan) for value, plan in plans.items()})
-    by_generator = [reasons_by_value(validated.variable, reasons) for reasons in found]
-    if not all(by_generator):
+def _comparison(request: RunRequest, name: str, values: tuple[str, ...]) -> ValidatedRequest:
+    if len(values) != 2:
+        wrong = f"compare needs 2 values, not {len(values)}"
+        raise InvalidRequest.of("compare", wrong, "a sweep takes any number of values")
+    return ValidatedRequest(request, "compare", name, values)
+
+
+def _sweep(request: RunRequest, name: str, values: tuple[str, ...]) -> ValidatedRequest:
+    duplicates = sorted({value for value in values if values.count(value) > 1})
+    if duplicates:
+        listed = ", ".join(map(quoted, duplicates))
+        raise InvalidRequest.of("sweep", f"{name}: duplicate value {listed}")
+    if not values:
+        raise InvalidRequest.of("sweep", f"{name}: value missing")
+    return ValidatedRequest(request, "sweep", name, values)
+
+
+def _check_values(validated: ValidatedRequest) -> None:
+    if not validated.variable:
         return
-    common = {value: [one for one in reasons if one in found[-1][value]] for value, reasons in found[0].items()}
-    if shared := reasons_by_value(validated.variable, common):
-        raise NictopError(f"invalid options: {shared}")
-    raise NictopError(f"no generator supports it: iperf3 ({by_generator[0]}), built-in ({by_generator[-1]})")
+    for value in validated.values:
+        try:
+            check_value(validated.variable, value)
+        except NictopError as error:
+            raise InvalidRequest.of(validated.kind, error.message, error.hint) from None
 
 
-def reasons_by_value(variable: str, reasons: Mapping[str, Iterable[str]]) -> str:
-    """Why plans cannot be run: every reason once, with the values of the variable that it is true for unless it is true
-    for all; "" if there is none."""
-    about: dict[str, list[str]] = {}
-    for value, found in reasons.items():
-        for reason in found:
-            about.setdefault(reason, []).append(value)
-    return "; ".join(
-        reason if len(values) == len(reasons) else f"{reason} ({variable} {', '.join(map(clean, values))})"
-        for reason, values in about.items()
+def _check_repeats(validated: ValidatedRequest) -> None:
+    repeat = validated.request.repeat
+    if not 1 <= repeat <= MAX_REPEATS:
+        raise InvalidRequest.of("repeat", f"runs must be 1 to {MAX_REPEATS}, not {repeat}")
+    runs = len(validated.values) * repeat
+    if runs > MAX_RUNS:
+        raise InvalidRequest.of("repeat", f"{runs} runs: more than {MAX_RUNS}")
+
+
+def _check_plans(validated: ValidatedRequest) -> None:
+    """Raise InvalidRequest for what is invalid in its plans, with every generator that may be
+    used."""
+    generators = _generators(validated.request)
+    by_generator = [_problems_by_value(validated, generator) for generator in generators]
+    if not all(any(problems.values()) for problems in by_generator):
+        return
+    first, last = by_generator[0], by_generator[-1]
+    common = {}
+    for value, problems in first.items():
+        common[value] = [problem for problem in problems if problem in last[value]]
+    shared = reasons_by_value(validated.variable, common)
+    if shared:
+        raise InvalidRequest(f"invalid options: {shared}", all_problems(common))
+    raise no_generator(
+        reasons_by_value(validated.variable, first),
+        reasons_by_value(validated.variable, last),
+        (*all_problems(first), *all_problems(last)),
     )
+
+
+def _generators(request: RunRequest) -> tuple[Generator, ...]:
+    """Those that may be used for a request."""
+    if request.generator != "auto":
+        return (request.generator,)
+    if request.test in BUILTIN_TESTS:
+        return ("builtin",)
+    return ("iperf3", "builtin")
+
+
+def _problems_by_value(
+    validated: ValidatedRequest, generator: Generator
+) -> dict[str, tuple[Problem, ...]]:
+    """Value of the variable → what is invalid in its plan."""
+    into_plan = variable_of(validated.variable).into_plan if validated.variable else None
+    plan = plan_of(validated.request, EXAMPLE_PAIR, generator)
+    if into_plan is None:
+        return dict.fromkeys(validated.values, plan_problems(plan))
+    return {value: plan_problems(into_plan(plan, value)) for value in validated.values}
+
+
+def reasons_by_value(variable: str, problems: Mapping[str, Iterable[Problem]]) -> str:
+    """Why plans cannot be run: every reason once, with the values of the variable that it is true
+    for unless it is true for all; "" if there is none."""
+    values_of: dict[str, list[str]] = {}
+    for value, found in problems.items():
+        for problem in found:
+            values_of.setdefault(problem.sentence, []).append(value)
+    reasons = []
+    for reason, values in values_of.items():
+        is_true_for_all = len(values) == len(problems)
+        which = "" if is_true_for_all else f" ({variable} {', '.join(map(clean, values))})"
+        reasons.append(f"{reason}{which}")
+    return "; ".join(reasons)
+
+
+def all_problems(problems: Mapping[str, Iterable[Problem]]) -> tuple[Problem, ...]:
+    """Each once."""
+    found: dict[Problem, None] = {}
+    for of_value in problems.values():
+        found |= dict.fromkeys(of_value)
+    return tuple(found)

@@ -1,8 +1,8 @@
 """The table of variables that can be swept or compared, and how a value gets into a run.
 
-Reads nothing. Most values are options of the plan. Others (queues, mtu, setup) are set on the hosts by the user, as
-nictop does not change hosts here; `not_in_force` checks afterwards that they are. "default" is the default of the
-generator.
+Reads nothing. Most values are options of the plan. Others (queues, mtu, setup) are set on the hosts
+by the user, as nictop does not change hosts here; `not_in_force` checks afterwards that they are.
+"default" is the default of the generator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
 from nictop.traffic.plan.quantities import (
     parse_bit_rate,
@@ -42,15 +41,19 @@ class Variable:
     example: str
     """Values as they are typed: ``512,4K,8M``."""
     facts: tuple[str, ...] = ()
-    """Facts of a run that differ with the variable: they are expected to differ in `comparison.compare`."""
+    """Facts of a run that differ with the variable: they are expected to differ in
+    `comparison.compare`."""
     into_plan: IntoPlan | None = None
-    """The plan with a value; raises NictopError if the value is invalid. None: not an option of the plan."""
+    """The plan with a value; raises NictopError if the value is invalid. None: not an option of the
+    plan."""
     manual: bool = False
     """Set by the user or a command between the runs, not by nictop."""
 
 
 def _length(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, length=None if value == DEFAULT else parse_byte_count(value, "length"))
+    if value == DEFAULT:
+        return replace(plan, length=None)
+    return replace(plan, length=parse_byte_count(value, "length"))
 
 
 def _size(plan: RunPlan, value: str) -> RunPlan:
@@ -59,23 +62,33 @@ def _size(plan: RunPlan, value: str) -> RunPlan:
 
 
 def _mss(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, mss=None if value == DEFAULT else parse_byte_count(value, "mss"))
+    if value == DEFAULT:
+        return replace(plan, mss=None)
+    return replace(plan, mss=parse_byte_count(value, "mss"))
 
 
 def _window(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, window=None if value == DEFAULT else parse_byte_count(value, "window"))
+    if value == DEFAULT:
+        return replace(plan, window=None)
+    return replace(plan, window=parse_byte_count(value, "window"))
 
 
 def _streams(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, streams=1 if value == DEFAULT else parse_whole_number(value, "streams"))
+    if value == DEFAULT:
+        return replace(plan, streams=1)
+    return replace(plan, streams=parse_whole_number(value, "streams"))
 
 
 def _bitrate(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, bitrate=None if value == DEFAULT else parse_bit_rate(value))
+    if value == DEFAULT:
+        return replace(plan, bitrate=None)
+    return replace(plan, bitrate=parse_bit_rate(value))
 
 
 def _rate(plan: RunPlan, value: str) -> RunPlan:
-    return replace(plan, rate=None if value == DEFAULT else parse_whole_number(value, "rate"))
+    if value == DEFAULT:
+        return replace(plan, rate=None)
+    return replace(plan, rate=parse_whole_number(value, "rate"))
 
 
 def _congestion(plan: RunPlan, value: str) -> RunPlan:
@@ -87,7 +100,11 @@ def _zerocopy(plan: RunPlan, value: str) -> RunPlan:
 
 
 def _direction(plan: RunPlan, value: str) -> RunPlan:
-    known: dict[str, Direction] = {"forward": "forward", "reverse": "reverse", "bidirectional": "bidirectional"}
+    known: dict[str, Direction] = {
+        "forward": "forward",
+        "reverse": "reverse",
+        "bidirectional": "bidirectional",
+    }
     if value not in known:
         raise NictopError(f"direction: {quoted(value)} is unknown", f"one of {', '.join(known)}")
     return replace(plan, direction=known[value])
@@ -110,14 +127,33 @@ VARIABLES: dict[str, Variable] = {
         Variable("window", "socket buffer", "default,256K,4M", ("window",), _window),
         Variable("bitrate", "rate", "1G,2G,5G", ("bitrate",), _bitrate),
         Variable("rate", "requests/s", "100,1000,10000", ("request rate",), _rate),
-        Variable("congestion", "congestion control", "cubic,bbr", ("congestion control",), _congestion),
-        Variable("zerocopy", "zerocopy", "no,yes", ("zerocopy",), _zerocopy),
-        Variable("direction", "direction", "forward,reverse", ("direction", "congestion control"), _direction),
         Variable(
-            "generator", "generator", "iperf3,builtin", ("generator", "client iperf3", "server iperf3"), _generator
+            "congestion", "congestion control", "cubic,bbr", ("congestion control",), _congestion
         ),
-        Variable("nic", "NIC", "ens224,ens256 (client and server alike) or ens224/ens3,ens256/ens3"),
-        Variable("queues", "queues", "1,2,4 (both ends), 1/,4/ (client's) or /1,/4 (server's)", manual=True),
+        Variable("zerocopy", "zerocopy", "no,yes", ("zerocopy",), _zerocopy),
+        Variable(
+            "direction",
+            "direction",
+            "forward,reverse",
+            ("direction", "congestion control"),
+            _direction,
+        ),
+        Variable(
+            "generator",
+            "generator",
+            "iperf3,builtin",
+            ("generator", "client iperf3", "server iperf3"),
+            _generator,
+        ),
+        Variable(
+            "nic", "NIC", "ens224,ens256 (client and server alike) or ens224/ens3,ens256/ens3"
+        ),
+        Variable(
+            "queues",
+            "queues",
+            "1,2,4 (both ends), 1/,4/ (client's) or /1,/4 (server's)",
+            manual=True,
+        ),
         Variable("mtu", "MTU", "1500,9000 (both ends)", ("mtu",), manual=True),
         Variable("setup", "setup", "passthrough,vswitch (any names)", manual=True),
     )
@@ -136,7 +172,8 @@ def variable_of(name: str) -> Variable:
 def check_value(name: str, value: str) -> None:
     """Raise NictopError if the value is invalid for the variable, whatever the hosts have."""
     variable = variable_of(name)
-    if not value or len(value) > MAX_VALUE_CHARACTERS or not value.isprintable():
+    is_too_long = len(value) > MAX_VALUE_CHARACTERS
+    if not value or is_too_long or not value.isprintable():
         raise NictopError(f"{name}: {quoted(value)} is not a value", f"e.g. {variable.example}")
     if variable.into_plan is not None:
         variable.into_plan(RunPlan(Endpoint("", None, ""), Endpoint("", None, "")), value)
@@ -145,51 +182,55 @@ def check_value(name: str, value: str) -> None:
 
 
 def both_ends(name: str, value: str) -> tuple[int | None, int | None]:
-    """Values of client and server: ``4`` both, ``4/`` and ``/4`` one of them, ``4/2`` different ones."""
+    """Values of client and server: ``4`` both, ``4/`` and ``/4`` one of them, ``4/2`` different
+    ones."""
     client, slash, server = value.partition("/")
-    wanted = tuple(
-        parse_whole_number(part, name) if part.strip() else None for part in (client, server if slash else client)
-    )
+    if not slash:
+        server = client
+    wanted = _number_of_end(name, client), _number_of_end(name, server)
     if wanted == (None, None) or 0 in wanted:
-        raise NictopError(f"{name}: {quoted(value)} is not a value", f"e.g. {VARIABLES[name].example}")
-    return wanted[0], wanted[1]
+        example = VARIABLES[name].example
+        raise NictopError(f"{name}: {quoted(value)} is not a value", f"e.g. {example}")
+    return wanted
+
+
+def _number_of_end(name: str, text: str) -> int | None:
+    """None: that of this end does not matter."""
+    if not text.strip():
+        return None
+    return parse_whole_number(text, name)
 
 
 def change_text(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
-    """The change that the user must make: ``queues of ens224 on a and ens3 on b: 4``; without control characters."""
+    """The change that the user must make: ``queues of ens224 on a and ens3 on b: 4``; without
+    control characters."""
     if name == "setup":
         return f"setup {clean(value)}"
     wanted = both_ends(name, value)
     changes = []
     for endpoint, number in zip((plan.client, plan.server), wanted, strict=True):
         if number is not None:
-            link = _link(endpoint, snapshots)
-            changes.append(f"{clean(link.name) if link is not None else 'the NIC'} on {clean(endpoint.host)}: {number}")
+            link = endpoint.link_in(snapshots)
+            nic = clean(link.name) if link is not None else "the NIC"
+            changes.append(f"{nic} on {clean(endpoint.host)}: {number}")
     return f"{VARIABLES[name].title} of {', '.join(dict.fromkeys(changes))}"
 
 
 def not_in_force(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
-    """Why the newest inventories do not show that a value set by the user is in force; "" if they do, or if it cannot
-    be checked (setup). Without control characters."""
+    """Why the newest inventories do not show that a value set by the user is in force; "" if they
+    do, or if it cannot be checked (setup). Without control characters."""
     if name not in ("queues", "mtu"):
         return ""
     differing = []
     for endpoint, wanted in zip((plan.client, plan.server), both_ends(name, value), strict=True):
         if wanted is None:
             continue
-        link = _link(endpoint, snapshots)
+        host, link = clean(endpoint.host), endpoint.link_in(snapshots)
         if link is None:
-            differing.append(f"{clean(endpoint.host)}: NIC of the run unknown")
+            differing.append(f"{host}: NIC of the run unknown")
             continue
-        found = (receive_queues(link) or None) if name == "queues" else link.mtu
+        found = receive_queues(link) if name == "queues" else link.mtu
         if found != wanted:
-            has = "unknown" if found is None else str(found)
-            differing.append(
-                f"{clean(endpoint.host)}: {clean(link.name)} {VARIABLES[name].title} {has}, required {wanted}"
-            )
+            present = f"{clean(link.name)} {VARIABLES[name].title} {found or 'unknown'}"
+            differing.append(f"{host}: {present}, required {wanted}")
     return "; ".join(differing)
-
-
-def _link(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
-    snapshot = snapshots.get(endpoint.host)
-    return snapshot.links.get(endpoint.ifindex) if snapshot is not None and endpoint.ifindex is not None else None

@@ -1,4 +1,5 @@
-"""Why the headline figure of a run is not that of the chosen NICs: words that stand beside it wherever it is shown.
+"""Why the headline figure of a run is not that of the chosen NICs: words that stand beside it
+wherever it is shown.
 
 Reads nothing; takes results.
 """
@@ -15,7 +16,8 @@ NOT_VERIFIED, NOT_CHECKED = "path not verified", "path not checked"
 
 
 def caveat_of(result: Result) -> str:
-    """``path not verified``; "": the run ended normally, and the counters of both NICs show that they carried it."""
+    """``path not verified``; "": the run ended normally, and the counters of both NICs show that
+    they carried it."""
     if result.failure is not None:
         return FAILED
     if result.stopped is not None:
@@ -26,22 +28,26 @@ def caveat_of(result: Result) -> str:
 
 
 def caveat_of_runs(results: Iterable[Result]) -> str:
-    """Of the runs behind one figure: ``path not verified``, or ``2 of 5 runs: path not verified``; failed runs are
-    left out, as they are behind no figure."""
-    found = [caveat for result in results if (caveat := caveat_of(result)) != FAILED]
-    kinds = dict.fromkeys(filter(None, found))
-    if not kinds:
-        return ""
-    words = ", ".join(kinds)
-    number = sum(map(bool, found))
-    return words if number == len(found) else f"{number} of {len(found)} runs: {words}"
+    """Of the runs behind one figure: ``path not verified``, or ``2 of 5 runs: path not verified``;
+    failed runs are left out, as they are behind no figure."""
+    of_each = [caveat_of(result) for result in results]
+    of_completed = [caveat for caveat in of_each if caveat != FAILED]
+    found = [caveat for caveat in of_completed if caveat]
+    words = ", ".join(dict.fromkeys(found))
+    if len(found) == len(of_completed):
+        return words
+    return f"{len(found)} of {len(of_completed)} runs: {words}" if words else ""
 
 
 def with_caveat(text: str, caveat: str, glyphs: Glyphs = UNICODE) -> str:
     """``5.00 Gb/s ▲ path not verified``; the text alone without a caveat."""
-    return f"{text} {glyphs.warning} {caveat}" if caveat else text
+    if not caveat:
+        return text
+    return f"{text} {glyphs.warning} {caveat}"
 
 
 def after_caveat(text: str, caveat: str) -> str:
     """``▲ path not verified: 5.00 Gb/s received by b``, for a sentence, which may be wrapped."""
-    return f"{UNICODE.warning} {caveat}: {text}" if caveat else text
+    if not caveat:
+        return text
+    return f"{UNICODE.warning} {caveat}: {text}"

@@ -1,4 +1,5 @@
-"""The figures by which runs are compared: goodput, transactions per second, latency, CPU at equal load.
+"""The figures by which runs are compared: goodput, transactions per second, latency, CPU at equal
+load.
 
 Reads nothing; takes results.
 """
@@ -30,31 +31,49 @@ class Measure:
 
 def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
     def value(result: Result) -> float | None:
-        figures = result.transactions
-        found: float | None = getattr(figures.latency.summary(), name) if figures is not None else None
+        if result.transactions is None:
+            return None
+        found: float | None = getattr(result.transactions.latency.summary(), name)
         return found
 
     own: MeasureName = name
+    title = f"latency {name}"
     if loaded:
         own = "loaded p50" if name == "p50" else "loaded p99"
-    title = f"{'loaded ' if loaded else ''}latency {name}"
+        title = f"loaded {title}"
     return Measure(own, title, units.duration, value, less_is_better=True)
 
 
 def busy_cores(result: Result) -> float | None:
-    """Busy cores of client, server and monitored hosts; None: those of an end are not known. Time that a hypervisor
-    spends in its guests is left out: the guests count it. A machine that is both ends counts once."""
-    ends = [load for load in result.hosts if load.role != "observer"]
-    if not ends or any(load.busy is None for load in ends):
+    """Busy cores of client, server and monitored hosts; None: those of an end are not known. Time
+    that a hypervisor spends in its guests is left out: the guests count it. A machine that is both
+    ends counts once."""
+    of_ends, of_observers = [], 0.0
+    for load in result.hosts:
+        if load.role != "observer":
+            if load.busy is None:
+                return None
+            of_ends.append(load.busy.total)
+        elif load.busy is not None:
+            of_observers += load.busy.total - load.busy.guest
+    if not of_ends:
         return None
-    is_one = result.proof is not None and result.proof.one_machine
-    others = (load for load in result.hosts if load.role == "observer")
-    found = sum(load.busy.total for load in (ends[:1] if is_one else ends) if load.busy is not None)
-    return found + sum(load.busy.total - load.busy.guest for load in others if load.busy is not None)
+    if result.proof is not None and result.proof.one_machine:
+        of_ends = of_ends[:1]
+    return sum(of_ends) + of_observers
+
+
+def _transactions(result: Result) -> float | None:
+    """Per second."""
+    if result.transactions is None:
+        return None
+    return result.transactions.rate
 
 
 def _cores(value: float | None) -> str:
-    return units.UNKNOWN if value is None else f"{units.significant(value)} cores"
+    if value is None:
+        return units.UNKNOWN
+    return f"{units.significant(value)} cores"
 
 
 MEASURES: dict[MeasureName, Measure] = {
@@ -65,7 +84,7 @@ MEASURES: dict[MeasureName, Measure] = {
             "transactions",
             "transactions/s",
             units.per_second,
-            lambda result: result.transactions.rate if result.transactions is not None else None,
+            _transactions,
         ),
         _latency("p50"),
         _latency("p99"),
@@ -86,7 +105,8 @@ def measures_of(result: Result) -> tuple[Measure, ...]:
 
 
 def equal_load_measures(result: Result) -> tuple[Measure, ...]:
-    """The figures by which runs with the same requested load are compared, the deciding one first."""
+    """The figures by which runs with the same requested load are compared, the deciding one
+    first."""
     if result.plan.test == "bulk":
         return MEASURES["cpu"], MEASURES["goodput"]
     return MEASURES["cpu"], MEASURES["p50"], MEASURES["p99"]

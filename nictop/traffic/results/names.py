@@ -1,4 +1,5 @@
-"""Names of stored results, for the completion of a command line: loads a small part of what reading results needs."""
+"""Names of stored results, for the completion of a command line: loads a small part of what reading
+results needs."""
 
 from __future__ import annotations
 
@@ -22,15 +23,15 @@ class _Names:
 
 
 def result_names(directory: str) -> list[str]:
-    """Labels and identities of the experiments in a directory, newest first, each once; what cannot be read is left
-    out."""
+    """Labels and identities of the experiments in a directory, newest first, each once; what cannot
+    be read is left out."""
     import msgspec
 
     decoder = msgspec.json.Decoder(_Names)
     names: dict[str, None] = {}
     with suppress(OSError):
-        files = sorted((name for name in os.listdir(directory) if name.endswith(".json")), reverse=True)
-        for name in files[:MAX_NAMED_RUNS]:
+        files = [name for name in os.listdir(directory) if name.endswith(".json")]
+        for name in sorted(files, reverse=True)[:MAX_NAMED_RUNS]:
             with suppress(OSError, msgspec.MsgspecError, UnicodeError, RecursionError):
                 with open(open_regular_file(os.path.join(directory, name)), "rb") as file:
                     run = decoder.decode(file.read(MAX_NAMED_RUN_BYTES))

@@ -1,45 +1,48 @@
-"""The result of a run: what arrived, its CPU cost, its path, and whether it may be compared with others.
+"""The result of a run: what arrived, its CPU cost, its path, and whether it may be compared with
+others.
 
-Reads nothing. Totals come from the end counters of the generator; only those of a run that the user stopped come from
-its intervals, and such a run is never ranked. Times are seconds since the start of the measured seconds, on one axis
-for all hosts.
+Reads nothing. Totals come from the end counters of the generator; only those of a run that the user
+stopped come from its intervals, and such a run is never ranked. Times are seconds since the start
+of the measured seconds, on one axis for all hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import percentage
-from nictop.traffic.analysis.counted_losses import CountedLoss
-from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.analysis.path_proof import PathProof
+from nictop.probe.records import PathTest
+from nictop.traffic.drops.counted_losses import CountedLoss
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.generators.latency import samples_needed
 from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.result import PathDirection
 from nictop.traffic.path.stored import StoredFinding, StoredPathTest
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.results.transactions import TransactionFigures
-from nictop.traffic.run.failures import Failure
+from nictop.traffic.results.host_load import HostLoad
+from nictop.traffic.results.path_proof import PathProof
+from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
 
 RESULT_SCHEMA = 2
-"""Increased when the meaning of a field changes. 2: tests of requests and responses, which an older nictop would take
-for runs without goodput; other results are still written as 1."""
+"""Increased when the meaning of a field changes. 2: tests of requests and responses, which an older
+nictop would take for runs without goodput; other results are still written as 1."""
 
 MAX_READY_SHARE = 0.05
-"""Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with more, the run measures
-other virtual machines too."""
+"""Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with
+more, the run measures other virtual machines too."""
 LimitVerdict = Literal["cause", "possible", "excluded"]
-"""cause: of the rate. possible: not excluded, or hidden by another cause. excluded: its figures do not
-explain the rate."""
+"""cause: of the rate. possible: not excluded, or hidden by another cause. excluded: its figures do
+not explain the rate."""
 NOT_DETERMINED = "not determined"
 """A bottleneck whose cause is not known."""
 MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filter")
-"""Findings of the path test with which a run measures something else than the path: packets go to another host or NIC,
-or are dropped. An MTU black hole is one if the run sends larger packets."""
+"""Findings of the path test with which a run measures something else than the path: packets go to
+another host or NIC, or are dropped. An MTU black hole is one if the run sends larger packets."""
 DEFAULT_DATAGRAM_BYTES = 1448
 """Bytes of payload in a datagram by default."""
 REACHED_SHARE = 0.98
@@ -50,6 +53,7 @@ MIN_PHASE_SHARE = 0.5
 """Of the planned seconds of each phase of a loaded run."""
 MAX_UNKNOWN_SHARE = 0.01
 """Of the requests: with more of them lost, p99 is unknown."""
+UDP_HEADER_BYTES, TCP_HEADER_BYTES = 8, 20
 MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
@@ -61,6 +65,10 @@ class IntervalPoint:
     time: float
     """End of the interval."""
     interval: Interval
+
+    @property
+    def seconds(self) -> float:
+        return self.interval.seconds
 
 
 @dataclass(frozen=True)
@@ -82,16 +90,32 @@ class Flow:
     """Reported by the sender, with retransmits, rtt and window of its sockets."""
 
     @property
+    def reports_of_sender(self) -> tuple[IntervalPoint, ...]:
+        """`sent_points`; in a result without them `points`, if they are those of the sender."""
+        if self.sent_points or not self.points or not self.points[-1].interval.sends:
+            return self.sent_points
+        return self.points
+
+    @property
     def goodput(self) -> float | None:
         """Bits per second that arrived."""
-        return self.received.bits_per_second if self.received is not None else None
+        if self.received is None:
+            return None
+        return self.received.bits_per_second
+
+    @property
+    def goodput_or_zero(self) -> float:
+        """0 also if it is not known."""
+        return self.goodput or 0.0
 
     @property
     def retransmits_per_gigabyte(self) -> float | None:
         if self.retransmits is None or self.received is None:
             return None
         size = self.received.bytes or self.received.bits_per_second * self.received.seconds / 8
-        return self.retransmits * 1e9 / size if size else None
+        if not size:
+            return None
+        return self.retransmits * 1e9 / size
 
 
 @dataclass(frozen=True)
@@ -111,7 +135,8 @@ class SocketFigures:
     """The same for the sender's send buffer."""
     congestion_control: str | None = None
     send_window: int | None = None
-    """Bytes that the receiver offered to all streams, median; None: not known (Linux before 5.4)."""
+    """Bytes that the receiver offered to all streams, median; None: not known (Linux before
+    5.4)."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +170,8 @@ class Result:
     bottleneck: str = ""
     """A sentence."""
     facts: dict[str, str] = field(default_factory=dict)
-    """Facts about the set-up for a comparison: ``client kernel``, ``server driver``, ``client iperf3``, ``mtu``, …"""
+    """Facts about the set-up for a comparison: ``client kernel``, ``server driver``, ``client
+    iperf3``, ``mtu``, …"""
     notes: tuple[str, ...] = ()
     """Remarks that do not invalidate the result."""
     clock_uncertainty: float | None = None
@@ -158,57 +184,82 @@ class Result:
     path_test: StoredPathTest | None = None
     """The path test before it; None: there was none."""
     event: str = ""
-    """What happened to the chosen NIC of an end during it, with the second; "": nothing that is known."""
+    """What happened to the chosen NIC of an end during it, with the second; "": nothing that is
+    known."""
     losses: tuple[CountedLoss, ...] = ()
-    """Counters of lost packets that rose on any host from right before the run to right after it."""
+    """Counters of lost packets that rose on any host from right before the run to right after
+    it."""
     limits: tuple[ExaminedLimit, ...] = ()
-    """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is known."""
+    """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is
+    known."""
 
     @property
     def goodput(self) -> float | None:
         """Bits per second that arrived, both directions together; None if one is not known."""
-        known = [flow.goodput for flow in self.flows]
-        return sum(one for one in known if one is not None) if known and None not in known else None
+        known = [flow.goodput for flow in self.flows if flow.goodput is not None]
+        if not known or len(known) < len(self.flows):
+            return None
+        return sum(known)
 
     @property
     def empty_flows(self) -> tuple[Flow, ...]:
-        """Directions in which nothing arrived: the receiver counted 0 bytes, or reported no total and no bytes."""
+        """Directions in which nothing arrived: the receiver counted 0 bytes, or reported no total
+        and no bytes."""
         return tuple(flow for flow in self.flows if not _has_arrived(flow))
 
     @property
     def has_carried(self) -> bool:
-        """Data arrived in each direction, and requests were answered; False also if that is not known."""
-        if self.plan.has_requests and (self.transactions is None or not self.transactions.latency.count):
+        """Data arrived in each direction, and requests were answered; False also if that is not
+        known."""
+        if self.plan.has_requests and not self._are_requests_answered:
             return False
         if not self.plan.has_bulk:
             return True
         return bool(self.flows) and not self.empty_flows
 
     @property
+    def _are_requests_answered(self) -> bool:
+        figures = self.transactions
+        return figures is not None and figures.latency.count > 0
+
+    @property
     def load(self) -> float | None:
-        """What `plan.requested_load` is about: goodput in bits per second, or transactions per second."""
+        """What `plan.requested_load` is about: goodput in bits per second, or transactions per
+        second."""
         if self.plan.has_bulk:
             return self.goodput
-        return self.transactions.rate if self.transactions is not None else None
+        if self.transactions is None:
+            return None
+        return self.transactions.rate
 
     @property
     def reached_load(self) -> bool:
         """The requested load was reached; True also if none was requested."""
-        requested = self.plan.requested_load
-        return requested is None or (self.load is not None and self.load >= REACHED_SHARE * requested)
+        requested, load = self.plan.requested_load, self.load
+        if requested is None:
+            return True
+        return load is not None and load >= REACHED_SHARE * requested
 
     @property
     def of_ceiling(self) -> float | None:
         """Share of 1 of the ceiling that the faster direction reached."""
-        highest = max((flow.goodput for flow in self.flows if flow.goodput is not None), default=None)
-        if highest is None or self.ceiling is None or not self.ceiling.goodput:
+        known = [flow.goodput for flow in self.flows if flow.goodput is not None]
+        if not known or self.ceiling is None or not self.ceiling.goodput:
             return None
-        return highest / self.ceiling.goodput
+        return max(known) / self.ceiling.goodput
 
     @property
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
+
+
+def is_sender_state(interval: Interval) -> bool:
+    """The sender reported the state of its connections; a receiver does not know it."""
+    if not interval.sends:
+        return False
+    has_window = interval.rtt is not None or interval.congestion_window is not None
+    return has_window or interval.retransmits is not None
 
 
 def _has_arrived(flow: Flow) -> bool:
@@ -218,81 +269,119 @@ def _has_arrived(flow: Flow) -> bool:
     return any(point.interval.bytes for point in flow.points)
 
 
-def _ranking_objections(result: Result) -> Sequence[str]:
-    found = []
-    if result.failure is not None:
-        found.append(f"failed: {result.failure.sentence}")
-    elif result.stopped is not None:
-        found.append(f"stopped after {result.stopped:.1f} of {result.plan.span} s")
-    elif result.plan.test == "loaded":
-        found += _loaded_objections(result)
-    elif result.plan.test != "bulk":
-        found += _transaction_objections(result.transactions)
-    elif result.goodput is None:
-        found.append("goodput of the receiver unknown")
+def _ranking_objections(result: Result) -> Iterator[str]:
+    yield from _end_objections(result)
     if result.proof is None:
-        found.append("path not checked")
+        yield "path not checked"
     elif result.proof.verdict != "proven":
-        found.append(f"path not verified: {result.proof.sentence}")
+        yield f"path not verified: {result.proof.sentence}"
     findings = result.path_test.findings if result.path_test is not None else ()
-    misleading = (one for one in findings if one.rule in MISLEADING_FINDINGS or _is_lost(result, one))
-    found += [f"path test: {clean(one.title)}" for one in misleading]
+    for finding in findings:
+        if finding.rule in MISLEADING_FINDINGS or _is_lost(result, finding):
+            yield f"path test: {clean(finding.title)}"
     for load in result.hosts:
-        host = clean(load.host)
-        found += [
-            f"{clean(one.end)}: {percentage(one.ready)} CPU ready on {host}"
-            for one in load.machines
-            if one.end and one.ready is not None and one.ready > MAX_READY_SHARE
-        ]
-        if load.role == "observer":
-            continue
-        if load.busy is None and result.plan.files is None:  # else it may be over within a fraction of a second
-            found.append(f"{host}: CPU not measured")
-        elif load.busy is not None and load.busy.steal_share > MAX_STEAL_SHARE:
-            found.append(f"{host}: {percentage(load.busy.steal_share)} CPU steal")
-    return found
+        yield from _host_objections(load, is_short=result.plan.files is not None)
 
 
-def _transaction_objections(figures: TransactionFigures | None) -> Sequence[str]:
+def _end_objections(result: Result) -> Iterable[str]:
+    """It failed, was stopped, or did not measure what it is ranked by."""
+    if result.failure is not None:
+        return [f"failed: {result.failure.sentence}"]
+    if result.stopped is not None:
+        return [f"stopped after {result.stopped:.1f} of {result.plan.span} s"]
+    if result.plan.test == "loaded":
+        return _loaded_objections(result)
+    if result.plan.has_requests:
+        return _transaction_objections(result.transactions)
+    return ["goodput of the receiver unknown"] if result.goodput is None else []
+
+
+def _host_objections(load: HostLoad, *, is_short: bool) -> Iterator[str]:
+    """`is_short`: the run may be over within a fraction of a second."""
+    host = clean(load.host)
+    for machine in load.machines:
+        if machine.end and machine.ready is not None and machine.ready > MAX_READY_SHARE:
+            yield f"{clean(machine.end)}: {percentage(machine.ready)} CPU ready on {host}"
+    if load.role == "observer":
+        return
+    if load.busy is None:
+        if not is_short:
+            yield f"{host}: CPU not measured"
+    elif load.busy.steal_share > MAX_STEAL_SHARE:
+        yield f"{host}: {percentage(load.busy.steal_share)} CPU steal"
+
+
+def _transaction_objections(figures: TransactionFigures | None) -> Iterator[str]:
     if figures is None or not figures.latency.count:
-        return ["no transactions"]
-    found = [f"ended early: {figures.ended_early}"] if figures.ended_early else []
-    return [*found, "limited by the generator"] if figures.limited_by_generator else found
+        yield "no transactions"
+        return
+    if figures.ended_early:
+        yield f"ended early: {figures.ended_early}"
+    if figures.limited_by_generator:
+        yield "limited by the generator"
 
 
-def _loaded_objections(result: Result) -> Sequence[str]:
+def _loaded_objections(result: Result) -> Iterator[str]:
     figures = result.transactions
     if not result.goodput or not all(flow.goodput for flow in result.flows):
-        return ["no bulk flow beside the requests"]
-    phases = (("idle", figures.idle if figures is not None else None), ("loaded", figures))
-    found = []
-    for name, one in phases:
-        if one is None or one.seconds < MIN_PHASE_SHARE * result.plan.time:
-            seconds = one.seconds if one is not None else 0.0
-            found.append(f"{name} phase: requests in {seconds:.1f} of {result.plan.time} s")
-        elif one.latency.summary().p50 is None:
-            found.append(f"{name} phase: {one.latency.count} requests, {samples_needed('p50')} needed")
-        elif one.lost_share > MAX_UNKNOWN_SHARE:
-            found.append(f"{name} phase: {percentage(one.lost_share)} of the requests lost, their latency is unknown")
+        yield "no bulk flow beside the requests"
+        return
+    idle = figures.idle if figures is not None else None
+    yield from _phase_objections("idle", idle, result.plan.time)
+    yield from _phase_objections("loaded", figures, result.plan.time)
     if figures is not None and figures.limited_by_generator:
-        found.append("limited by the generator")
-    return found
+        yield "limited by the generator"
+
+
+def _phase_objections(
+    name: str, phase: IdlePhase | TransactionFigures | None, planned: int
+) -> Iterator[str]:
+    """`planned`: seconds of the phase."""
+    seconds = phase.seconds if phase is not None else 0.0
+    if phase is None or seconds < MIN_PHASE_SHARE * planned:
+        yield f"{name} phase: requests in {seconds:.1f} of {planned} s"
+    elif phase.latency.summary().p50 is None:
+        yield f"{name} phase: {phase.latency.count} requests, {samples_needed('p50')} needed"
+    elif phase.lost_share > MAX_UNKNOWN_SHARE:
+        lost = f"{percentage(phase.lost_share)} of the requests lost"
+        yield f"{name} phase: {lost}, their latency is unknown"
 
 
 def _is_lost(result: Result, finding: StoredFinding) -> bool:
-    """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than both NICs take."""
-    plan, report = result.plan.load or result.plan, result.path_test
+    """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than
+    both NICs take."""
+    plan, report = result.plan.parts[-1], result.path_test
     if finding.rule not in LOST_BY_SIZE or report is None or finding.host not in plan.senders:
         return False
-    direction = next((one for one in report.result.directions if one.sender.host == finding.host), None)
-    if direction is None or direction.test is None:
-        return False
-    size = best_size(direction.test)
-    headers = (40 if plan.ip_version == 4 else 60) - (12 if plan.protocol == "udp" else 0)
+    for direction in report.result.directions:
+        if direction.sender.host == finding.host and direction.test is not None:
+            largest = _largest_passing(direction.test)
+            sent = _packet_bytes(plan, direction)
+            return largest is not None and sent is not None and sent > largest
+    return False
+
+
+def _largest_passing(test: PathTest) -> int | None:
+    """Bytes of the largest packet that passes; None: not measured."""
+    size = best_size(test)
+    if size is None:
+        return None
+    return size.largest
+
+
+def datagram_bytes(plan: RunPlan) -> int:
+    """Payload of a datagram of a run over UDP."""
+    return plan.length or DEFAULT_DATAGRAM_BYTES
+
+
+def _packet_bytes(plan: RunPlan, direction: PathDirection) -> int | None:
+    """Of the largest packets of a run in this direction; None: no limit of theirs is known."""
     limits = [direction.sender.mtu]
+    ip_header = 20 if plan.ip_version == 4 else 40
     if plan.protocol == "udp":
-        limits.append((plan.length or DEFAULT_DATAGRAM_BYTES) + headers)
+        limits.append(datagram_bytes(plan) + ip_header + UDP_HEADER_BYTES)
     else:
-        limits += [direction.receiver.mtu, plan.mss + headers if plan.mss is not None else None]
-    known = [one for one in limits if one is not None]
-    return size is not None and size.largest is not None and bool(known) and min(known) > size.largest
+        limits.append(direction.receiver.mtu)
+        if plan.mss is not None:
+            limits.append(plan.mss + ip_header + TCP_HEADER_BYTES)
+    return min((limit for limit in limits if limit is not None), default=None)

@@ -1,8 +1,8 @@
 """Select stored results by the arguments of a command line: two set-ups to compare.
 
-`select_set_ups` reads files (see `store`), `select_runs` and `set_ups` are pure. An argument is a path (of a file or a
-directory), the identity of a run or of an experiment (or its beginning), or a label; ``ARGUMENT:VALUE`` is one value of
-a sweep or of a comparison.
+`select_set_ups` reads files (see `store`), `select_runs` and `set_ups` are pure. An argument is a
+path (of a file or a directory), the identity of a run or of an experiment (or its beginning), or a
+label; ``ARGUMENT:VALUE`` is one value of a sweep or of a comparison.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.quantities import quoted
+from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.store import (
     RUN_FILE_SCHEMA,
-    ExperimentKind,
     StoredRun,
     StoredRuns,
     directory,
@@ -49,16 +49,19 @@ MAX_NAMES_IN_MESSAGE = 8
 
 
 def select_set_ups(words: Sequence[str], directory: Path) -> list[SetUp]:
-    """The two set-ups of these arguments, in their order. Raises NictopError if there are not two, or an argument
-    selects nothing."""
+    """The two set-ups of these arguments, in their order. Raises NictopError if there are not two,
+    or an argument selects nothing."""
     kept: list[StoredRun] | None = None
     runs: dict[str, StoredRun] = {}
     for word in words:
-        if _is_path(word):
-            here = [read_run(Path(word))] if not os.path.isdir(word) else _all(Path(word))
-        else:
-            kept = _all(directory) if kept is None else kept
+        if not _is_path(word):
+            if kept is None:
+                kept = _all(directory)
             here = select_runs(word, kept)
+        elif os.path.isdir(word):
+            here = _all(Path(word))
+        else:
+            here = [read_run(Path(word))]
         for run in here:
             runs.setdefault(run.identity, run)
     result = set_ups(runs.values())
@@ -68,32 +71,30 @@ def select_set_ups(words: Sequence[str], directory: Path) -> list[SetUp]:
 
 
 def select_runs(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
-    """The runs that an argument selects. Raises NictopError if there are none, or if it is the beginning of several
-    identities."""
+    """The runs that an argument selects. Raises NictopError if there are none, or if it is the
+    beginning of several identities."""
     kept = list(kept)
     runs = _found(word, kept)
     name, colon, value = word.rpartition(":")
     if not runs and colon:
         runs = [run for run in _found(name, kept) if run.value == value]
-    if not runs:
-        labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
-        listed = ", ".join(list(labels)[:MAX_NAMES_IN_MESSAGE])
-        raise NictopError(
-            f"no saved result {quoted(word)}",
-            f"labels: {listed}" if listed else "nictop traffic --list shows saved results",
-        )
-    return runs
+    if runs:
+        return runs
+    hint = "nictop traffic --list shows saved results"
+    labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
+    if labels:
+        hint = f"labels: {', '.join(list(labels)[:MAX_NAMES_IN_MESSAGE])}"
+    raise NictopError(f"no saved result {quoted(word)}", hint)
 
 
 def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
-    for exact in (
-        [run for run in kept if word and run.label == word],
-        [run for run in kept if run.identity == word],
-        [run for run in kept if run.experiment == word],
-    ):
-        if exact:
-            return exact
-    beginning = [run for run in kept if word and (run.experiment.startswith(word) or run.identity.startswith(word))]
+    """The runs with this label or identity, else those whose identity begins so; "" means none."""
+    if not word:
+        return []
+    exact = _named(word, kept)
+    if exact:
+        return exact
+    beginning = [run for run in kept if _begins_with(run, word)]
     experiments = dict.fromkeys(run.experiment for run in beginning)
     by_run = [run for run in beginning if not run.experiment.startswith(word)]
     if len(experiments) > 1 or len(by_run) > 1:
@@ -102,25 +103,44 @@ def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     return beginning
 
 
+def _named(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
+    """By label, else by the identity of a run, else of an experiment."""
+    by_label = [run for run in kept if run.label == word]
+    by_run = [run for run in kept if run.identity == word]
+    by_experiment = [run for run in kept if run.experiment == word]
+    return by_label or by_run or by_experiment
+
+
+def _begins_with(run: StoredRun, word: str) -> bool:
+    return run.experiment.startswith(word) or run.identity.startswith(word)
+
+
 def set_ups(runs: Iterable[StoredRun]) -> list[SetUp]:
     """Group runs by label (else experiment), group and value, in their order."""
     groups: dict[tuple[str, str, str, str], list[StoredRun]] = {}
     for run in runs:
-        groups.setdefault((run.label or run.experiment, run.variable, run.value, run.group), []).append(run)
-    of_one = len({key[0] for key in groups}) == 1
+        key = (run.label or run.experiment, run.variable, run.value, run.group)
+        groups.setdefault(key, []).append(run)
+    of_one = len({label for label, _, _, _ in groups}) == 1
     names = [_name(key, of_one) for key in groups]
-    if len(set(names)) < len(names):
-        names = [f"{name} ({clean(key[3])})" if key[3] else name for name, key in zip(names, groups, strict=True)]
-    return [
-        (name, sorted(group, key=lambda run: (run.written, run.number)))
-        for name, group in zip(names, groups.values(), strict=True)
-    ]
+    are_unique = len(set(names)) == len(names)
+    found = []
+    for (_, _, _, letter), name, group in zip(groups, names, groups.values(), strict=True):
+        is_told_apart = are_unique or not letter
+        title = name if is_told_apart else f"{name} ({clean(letter)})"
+        found.append((title, sorted(group, key=lambda run: (run.written, run.number))))
+    return found
 
 
 def _name(key: tuple[str, str, str, str], of_one: bool) -> str:
+    """`of_one`: all set-ups are of one label or experiment, which need not be said."""
     label, variable, value, _ = key
-    varied = clean(value if variable == "setup" else f"{variable} {value}") if variable else ""
-    return varied if of_one and varied else f"{clean(label)} {varied}".strip()
+    if not variable:
+        return clean(label)
+    varied = clean(value if variable == "setup" else f"{variable} {value}")
+    if of_one and varied:
+        return varied
+    return f"{clean(label)} {varied}".strip()
 
 
 def _is_path(word: str) -> bool:
@@ -135,18 +155,30 @@ def _all(directory: Path) -> list[StoredRun]:
 def _counted(result: Sequence[SetUp]) -> str:
     if not result:
         return "none"
-    listed = ", ".join(
-        f"{name} ({len(runs)} runs)" if len(runs) > 1 else name for name, runs in result[:MAX_NAMES_IN_MESSAGE]
-    )
-    more = ", …" if len(result) > MAX_NAMES_IN_MESSAGE else ""
-    return f"{len(result)}: {listed}{more}" if len(result) > 1 else f"one: {listed}"
+    listed = ", ".join(map(_with_number, result[:MAX_NAMES_IN_MESSAGE]))
+    if len(result) == 1:
+        return f"one: {listed}"
+    if len(result) > MAX_NAMES_IN_MESSAGE:
+        listed += ", …"
+    return f"{len(result)}: {listed}"
+
+
+def _with_number(set_up: SetUp) -> str:
+    """``queues 4 (5 runs)``"""
+    name, runs = set_up
+    if len(runs) == 1:
+        return name
+    return f"{name} ({len(runs)} runs)"
 
 
 def _hint(result: Sequence[SetUp]) -> str:
-    if len(result) > 2 and len({run.experiment for _, runs in result for run in runs}) == 1:
-        run = result[0][1][0]
-        one, other = (runs[0].value for _, runs in result[:2])
-        return f"name two of its values: {clean(run.experiment)}:{clean(one)} {clean(run.experiment)}:{clean(other)}"
     if not result:
         return "nictop compare A B, with the names of nictop traffic --list"
+    experiments: set[str] = set()
+    for _, runs in result:
+        experiments.update(run.experiment for run in runs)
+    if len(result) > 2 and len(experiments) == 1:
+        experiment = clean(experiments.pop())
+        first, second = (f"{experiment}:{clean(runs[0].value)}" for _, runs in result[:2])
+        return f"name two of its values: {first} {second}"
     return "runs of one label or experiment are one set-up: give each set-up a --label"

@@ -1,18 +1,27 @@
-"""Stored runs: one JSON file each in ``$XDG_STATE_HOME/nictop/runs`` (`nictop.traffic.results.files`)."""
+"""Stored runs: one JSON file each in ``$XDG_STATE_HOME/nictop/runs``
+(`nictop.traffic.result_files`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
-from nictop.traffic.results.files import ResultFiles, StoredResults, TooLargeError
+from nictop.traffic.plan.validation import ExperimentKind
+from nictop.traffic.result_files import ResultFiles, StoredResults, TooLargeError
 from nictop.traffic.results.result import RESULT_SCHEMA, Result
 
 RUN_FILE_SCHEMA = 1
 """Increased when the meaning of a field changes; the result in it has a schema of its own."""
 
-ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
+
+@dataclass(frozen=True)
+class WithoutResult:
+    """A test that has no result."""
+
+    sentence: str
+    """On which test, and why."""
+    has_failed: bool = False
+    """It has ended so; else it was still running, or its result is not known."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,8 @@ class StoredRun:
     label: str = ""
     """Name that the user gave the experiment."""
     group: str = ""
-    """The same for all runs of a set-up: "A" or "B" in a comparison, the value in a sweep, else ""."""
+    """The same for all runs of a set-up: "A" or "B" in a comparison, the value in a sweep, else
+    ""."""
     variable: str = ""
     value: str = ""
     """Variable of the experiment and its value in this run; "" if nothing was varied."""
@@ -50,19 +60,25 @@ WITHOUT_INTERVALS = "its intervals were too many to be saved"
 
 
 def save_run(run: StoredRun, directory: Path) -> Path:
-    """Write one result; see `ResultFiles.save`. One that is too large is written without its intervals, and says so."""
+    """Write one result; see `ResultFiles.save`. One that is too large is written without its
+    intervals, and says so."""
     try:
         return _FILES.save(run, directory)
     except TooLargeError:
         result = without_intervals(run.result)
-        return _FILES.save(replace(run, result=replace(result, notes=(*result.notes, WITHOUT_INTERVALS))), directory)
+        return _FILES.save(
+            replace(run, result=replace(result, notes=(*result.notes, WITHOUT_INTERVALS))),
+            directory,
+        )
 
 
 def without_intervals(result: Result) -> Result:
     """Its totals only."""
     flows = tuple(replace(flow, points=(), sent_points=()) for flow in result.flows)
-    figures = result.transactions
-    return replace(result, flows=flows, transactions=None if figures is None else replace(figures, points=()))
+    result = replace(result, flows=flows)
+    if result.transactions is not None:
+        result = replace(result, transactions=replace(result.transactions, points=()))
+    return result
 
 
 def parse_run(data: bytes) -> StoredRun:

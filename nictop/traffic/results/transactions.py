@@ -1,4 +1,5 @@
-"""Figures of a test of requests and responses, as stored with its result. Reads nothing; times are in seconds."""
+"""Figures of a test of requests and responses, as stored with its result. Reads nothing; times are
+in seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ class TransactionPoint:
     @property
     def rate(self) -> float:
         """Transactions per second."""
-        return self.latency.count / self.seconds if self.seconds > 0 else 0.0
+        if self.seconds <= 0:
+            return 0.0
+        return self.latency.count / self.seconds
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,17 @@ class TransactionFigures:
     idle: IdlePhase | None = None
     """Of a loaded run; None: another test, or no request was answered in it."""
     loaded_since: float | None = None
-    """Start of the measured seconds beside the bulk flow, on the axis of the run; None: there are none."""
+    """Start of the measured seconds beside the bulk flow, on the axis of the run; None: there are
+    none."""
     delay: str = ""
     """Where the additional latency of a loaded run arises; "": not known."""
 
     @property
     def rate(self) -> float | None:
         """Transactions per second."""
-        return self.latency.count / self.seconds if self.seconds > 0 else None
+        if self.seconds <= 0:
+            return None
+        return self.latency.count / self.seconds
 
     @property
     def lost_share(self) -> float:
@@ -97,12 +103,18 @@ class TransactionFigures:
 
     @property
     def floor(self) -> float | None:
-        """Median latency of the generator alone: a run needs one half of it on each host. None: not measured."""
-        known = [one.latency.p50 for one in self.floors if one.latency is not None and one.latency.p50 is not None]
-        return mean(known) if known else None
+        """Median latency of the generator alone: a run needs one half of it on each host. None: not
+        measured."""
+        medians = []
+        for floor in self.floors:
+            if floor.latency is not None and floor.latency.p50 is not None:
+                medians.append(floor.latency.p50)
+        return mean(medians) if medians else None
 
     @property
     def limited_by_generator(self) -> bool:
         """The median latency is not far above the generator's own."""
-        floor, latency = self.floor, self.latency.summary()
-        return floor is not None and latency.p50 is not None and latency.p50 <= NEAR_FLOOR * floor
+        floor, median = self.floor, self.latency.summary().p50
+        if floor is None or median is None:
+            return False
+        return median <= NEAR_FLOOR * floor

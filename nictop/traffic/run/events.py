@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from nictop.probe.records import TrafficSocket
-from nictop.traffic.generators import Side
-from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.path.result import PathReport
+from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.failures import Failure
 
 WAITING_FOR_DATA = "waiting for the first byte"
 """What a run does once both generators are started, until payload is moved."""
@@ -24,8 +22,8 @@ class RunTimeouts:
     """Time limits of a run, in seconds."""
 
     check: float = 25.0
-    """For the check of both generators: a guest without hardware acceleration needs several seconds to start a
-    program."""
+    """For the check of both generators: a guest without hardware acceleration needs several seconds
+    to start a program."""
     floor: float = 15.0
     """For the measurement of the generator alone, on each host."""
     path_test: float = 5.0
@@ -38,7 +36,8 @@ class RunTimeouts:
     grace: float = 10.0
     """In addition to the planned seconds, for the whole run."""
     settle: float = 1.0
-    """For the error message of the other end, after one end has reported the loss of the connection."""
+    """For the error message of the other end, after one end has reported the loss of the
+    connection."""
     path: float = 3.0
     """For both hosts to look up the route to each other."""
     stop: float = 3.0
@@ -51,12 +50,21 @@ class RunTimeouts:
     """Number of ports that are tried, one after the other."""
 
 
+@dataclass(frozen=True, eq=False)
+class RunBegan:
+    """The first event."""
+
+    log: RunLog
+    """Its record, to which all that follows is added."""
+
+
 @dataclass(frozen=True)
 class Stage:
     """A new stage of the run."""
 
     name: str
-    """checking, starting, listening, running, loading (loaded runs: the bulk flow is started), ending"""
+    """checking, starting, listening, running, loading (loaded runs: the bulk flow is started),
+    ending"""
     sentence: str
 
 
@@ -68,47 +76,12 @@ class PathTested:
 
 
 @dataclass(frozen=True)
-class IntervalMeasured:
-    """An interval that one end reported."""
-
-    host: str
-    time: float | None
-    """Time of the line, at or after the end of the interval, seconds on the axis of the run; of a bulk flow beside
-    requests, the end of the interval. None: the axis is not known yet."""
-    interval: Interval
-    side: Side
-    """The end that reported it: both may be on one host."""
-    load: bool = False
-    """Of the bulk flow of a loaded run."""
-
-
-@dataclass(frozen=True)
-class SocketSample:
-    """The TCP connections of one end at one time."""
-
-    host: str
-    time: float | None
-    sockets: tuple[TrafficSocket, ...]
-    side: Side
-
-
-@dataclass(frozen=True)
 class RunFinished:
     """The last event."""
 
     result: Result
 
 
-RunEvent = Stage | PathTested | IntervalMeasured | SocketSample | RunFinished
-
-
-class RunStopped(Exception):
-    """Raised in the stages of a run when the user stops it."""
-
-
-class RunFailed(Exception):
-    """Raised in the stages of a run when it fails."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.sentence)
-        self.failure = failure
+RunEvent = RunBegan | Stage | PathTested | IntervalMeasured | SocketSample | RunFinished
+Emit = Callable[[RunEvent], object]
+"""Called with each event, when it happens."""

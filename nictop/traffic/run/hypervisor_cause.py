@@ -1,17 +1,18 @@
-"""The packet filter of a watched hypervisor as the cause of a failed connection between its guests. Reads nothing."""
+"""The packet filter of a watched hypervisor as the cause of a failed connection between its guests.
+Reads nothing."""
 
 from __future__ import annotations
 
 from nictop.model.text.terminal import clean
-from nictop.rules.bridge.forward_filters import bridge_finding
-from nictop.traffic.analysis.assemble import RunLog
-from nictop.traffic.analysis.hypervisor_filters import refusing_bridge
-from nictop.traffic.run.failures import Failure
+from nictop.rules.bridges.forward_filters import bridge_finding
+from nictop.traffic.failures import Failure
+from nictop.traffic.path.refusing_bridge import refusing_bridge
+from nictop.traffic.record.log import RunLog
 
 
 def or_hypervisor(log: RunLog, cause: Failure | None) -> Failure | None:
-    """`cause`, what both ends show; the filter of their hypervisor if that is nothing, or a neighbour that does not
-    answer, which the filter may also explain."""
+    """`cause`, what both ends show; the filter of their hypervisor if that is nothing, or a
+    neighbour that does not answer, which the filter may also explain."""
     if cause is not None and cause.kind != "no_neighbour":
         return cause
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nictop.probe.records import TrafficTools
+from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
 from nictop.traffic.path.findings.tested_direction import Protocol
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.run import PathRun, PathTimeouts
 from nictop.traffic.plan.plan import EndpointPair, RunPlan
-from nictop.traffic.run.host import RunHost
 
 SHOWN_INFO = ("path_mtu_smaller", "path_asymmetric")
-"""Findings of severity info that are shown with a run; those about firewalls are of random ports."""
+"""Findings of severity info that are shown with a run; those about firewalls are of random
+ports."""
 
 
 def run_path_test(
@@ -23,20 +25,30 @@ def run_path_test(
 ) -> PathRun:
     """`identity`: of the run. Raises ValueError for an invalid address."""
     pair = EndpointPair("", plan.client, plan.server)
-    return PathRun(pair, hosts, ports=(0, plan.port), short=True, timeouts=timeouts, identity=identity)
+    return PathRun(
+        pair, hosts, ports=(0, plan.port), short=True, timeouts=timeouts, identity=identity
+    )
 
 
 def run_path_report(
     plan: RunPlan, path: PathRun, hosts: Mapping[str, RunHost], tools: Mapping[str, TrafficTools]
 ) -> PathReport | None:
     """`tools`: by host. None: the inventory of a host is not known."""
-    facts = {end.host: HostFacts(hosts[end.host].snapshot) for end in (plan.client, plan.server)}
+    snapshots = {name: host.snapshot for name, host in hosts.items()}
+    facts = {end.host: HostFacts(snapshots[end.host]) for end in (plan.client, plan.server)}
     if any(host.snapshot.inventory is None for host in facts.values()):
         return None
-    firewalls = {host: one.firewalls for host, one in tools.items() if one.firewalls is not None}
+    firewalls = {}
+    for host, found in tools.items():
+        if found.firewalls is not None:
+            firewalls[host] = found.firewalls
     # generators control a UDP run over TCP
     protocols: tuple[Protocol, ...] = ("udp", "tcp") if plan.protocol == "udp" else ("tcp",)
     result = path.result()
-    found = path_findings(result, facts, firewalls, protocols)
-    found = with_hypervisor_filter(found, result, {name: host.snapshot for name, host in hosts.items()})
-    return PathReport(result, tuple(one for one in found if one.severity != "info" or one.rule in SHOWN_INFO))
+    findings = path_findings(result, facts, firewalls, protocols)
+    findings = with_hypervisor_filter(findings, result, snapshots)
+    return PathReport(result, tuple(filter(_is_shown, findings)))
+
+
+def _is_shown(finding: Finding) -> bool:
+    return finding.severity != "info" or finding.rule in SHOWN_INFO

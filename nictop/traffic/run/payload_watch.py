@@ -37,4 +37,6 @@ class PayloadWatch:
         limit = self._last + self._stall if self.payload_bytes else self._first
         if self.payload_bytes and now > self._end:
             limit = deadline  # at the end the totals are exchanged and no payload is sent
-        return min(deadline, limit if self._alone is None else min(limit, self._alone + self._stall))
+        if self._alone is not None:
+            limit = min(limit, self._alone + self._stall)
+        return min(deadline, limit)

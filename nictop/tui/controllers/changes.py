@@ -1,4 +1,5 @@
-"""The change of a watched host, at most one at a time, and its result; independent of the screen that is shown."""
+"""The change of a watched host, at most one at a time, and its result; independent of the screen
+that is shown."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ KEEP_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
 class Changes:
-    """`allowed`: every host may be changed, not only those for which the configuration allows it."""
+    """`allowed`: every host may be changed, not only those for which the configuration allows
+    it."""
 
     def __init__(self, hosts: WatchedHosts, scheduler: Scheduler, *, allowed: bool) -> None:
         self._hosts, self._scheduler, self._allowed = hosts, scheduler, allowed
@@ -44,20 +46,28 @@ class Changes:
 
     @property
     def progress(self) -> ChangeProgress | None:
-        return None if self.session is None else self.session.progress
+        if self.session is None:
+            return None
+        return self.session.progress
 
     def _publish(self) -> None:
         """Something of the change is new."""
         progress = self.progress
-        step = ("", "") if progress is None else (progress.stage, progress.decision)
+        step = ("", "")
+        if progress is not None:
+            step = (progress.stage, progress.decision)
+        if step == ("prepared", "apply"):  # the host begins to apply: for the user one step
+            step = ("applying", "apply")
         if step != self._step:
             self._step, self.step_began = step, monotonic()
         self.changed.publish()
 
     def allowed(self, host: str) -> bool:
         """Whether the probe of a watched host was started so that it may change it."""
-        one = self._hosts.by_name.get(host)
-        return one is not None and (self._allowed or one.host.allow_changes)
+        session = self._hosts.by_name.get(host)
+        if session is None:
+            return False
+        return self._allowed or session.host.allow_changes
 
     @property
     def running(self) -> bool:
@@ -68,10 +78,13 @@ class Changes:
     def is_unconfirmed(self) -> bool:
         """A change was sent to the host and has not ended: quitting now rolls it back."""
         progress = self.progress
-        return self.running and progress is not None and (progress.decision == "apply" or progress.is_under_way)
+        if progress is None or not self.running:
+            return False
+        return progress.decision == "apply" or progress.is_under_way
 
     def start(self, job: ChangeJob, actions: Sequence[Action]) -> str:
-        """Request the plan from the host. Returns why that is not possible, "" if it was requested."""
+        """Request the plan from the host. Returns why that is not possible, "" if it was
+        requested."""
         from nictop.changes.session import ChangeSession
 
         if self.running:
@@ -83,12 +96,14 @@ class Changes:
             return f"{job.host} is not live: {host.snapshot.state}"
 
         def others() -> Iterable[HostSession]:
-            return (one for one in self._hosts.sessions if one is not host)
+            return (session for session in self._hosts.sessions if session is not host)
 
         self._step = ("", "")
         self.job, self.session = job, ChangeSession(host, job.spec(actions), others=others)
         self._task = asyncio.create_task(self._run(self.session), name="change")
-        self._timer = self._scheduler.set_interval(CHANGE_COUNTDOWN_SECONDS, self.changed.publish, name="change")
+        self._timer = self._scheduler.set_interval(
+            CHANGE_COUNTDOWN_SECONDS, self.changed.publish, name="change"
+        )
         self._publish()
         return ""
 
@@ -101,7 +116,8 @@ class Changes:
                 async for _ in events:
                     self._publish()
         except Exception as error:  # the screens continue, and the host rolls back
-            session.progress = session.progress.after(ChangeEnded("unknown", internal_error_text(error)))
+            ended = ChangeEnded("unknown", internal_error_text(error))
+            session.progress = session.progress.after(ended)
         finally:
             self._task = None
             if self._timer is not None:
@@ -109,10 +125,11 @@ class Changes:
             self._publish()
             self.ended.publish()
 
-    # ------------------------------------------------------------------------------------------------- decisions
+    # ------------------------------------------------------------------------------------ decisions
 
     def apply(self, *, twice: bool = False) -> None:
-        """Apply it, if it is prepared and allowed; `twice`: the second question was confirmed, too."""
+        """Apply it, if it is prepared and allowed; `twice`: the second question was confirmed,
+        too."""
         if self.session is not None and self.job is not None and self.allowed(self.job.host):
             self.session.apply(twice=twice)
             self._publish()
@@ -130,14 +147,17 @@ class Changes:
             self._publish()
 
     def keep_seconds(self, step: int) -> float:
-        """The next longer (`step` 1) or shorter (-1) time of `KEEP_SECONDS`; the present one if there is none."""
+        """The next longer (`step` 1) or shorter (-1) time of `KEEP_SECONDS`; the present one if
+        there is none."""
         assert self.session is not None
         now = self.session.spec.keep_within
-        others = [one for one in KEEP_SECONDS if (one > now if step > 0 else one < now)]
-        return min(others, key=lambda one: abs(one - now), default=now)
+        if step > 0:
+            return min((seconds for seconds in KEEP_SECONDS if seconds > now), default=now)
+        return max((seconds for seconds in KEEP_SECONDS if seconds < now), default=now)
 
     def wait(self, step: int) -> None:
-        """More or less time to keep it, in steps of `KEEP_SECONDS`. No effect once it is applied."""
+        """More or less time to keep it, in steps of `KEEP_SECONDS`. No effect once it is
+        applied."""
         if self.session is not None:
             self.session.set_keep_within(self.keep_seconds(step))
             self._publish()

@@ -1,12 +1,14 @@
-"""When the rules are run: soon after a new inventory, and repeatedly, but never so often that it costs much CPU."""
+"""When the rules are run: soon after a new inventory, and repeatedly, but never so often that it
+costs much CPU."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from nictop.probe.records import Request
 from nictop.tui.controllers.signal import Signal
@@ -14,6 +16,7 @@ from nictop.tui.controllers.signal import Signal
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
+    from nictop.probe.records import Inventory
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.scheduler import Scheduler, Timer
 
@@ -21,10 +24,12 @@ DIAGNOSIS_SECONDS = 2.0
 """Seconds from one diagnosis to the next, unless there is a new inventory."""
 
 PAUSE_FACTOR = 100.0
-"""Pause after a diagnosis, as a multiple of its duration: however slow the machine, it costs one per cent of a CPU."""
+"""Pause after a diagnosis, as a multiple of its duration: however slow the machine, it costs one
+per cent of a CPU."""
 
 INVENTORY_PAUSE_FACTOR = 10.0
-"""The same before one for a new inventory: of several hosts, which often have one, or when a diagnosis is slow."""
+"""The same before one for a new inventory: of several hosts, which often have one, or when a
+diagnosis is slow."""
 SLOW_DIAGNOSIS_SECONDS = 0.1
 
 
@@ -34,9 +39,14 @@ class DiagnosisScheduler:
     def __init__(self, sessions: Mapping[str, HostSession], scheduler: Scheduler) -> None:
         self._sessions, self._scheduler = sessions, scheduler
         self.result: Diagnosis | None = None
+        self.has_run = False
+        """There was a result; it may be forgotten since."""
         self.changed = Signal()
         """`result` is another one."""
-        self._diagnosed: tuple[Snapshot, ...] = ()
+        self._diagnosed: tuple[ref[Snapshot], ...] = ()
+        """Weak: an inventory of a large host takes 30 MB, and it may have a newer one."""
+        self._inventories: dict[str, ref[Inventory]] = {}
+        """Host → the inventory of the last diagnosis."""
         self._may_start_at = 0.0
         self._idle = asyncio.Event()
         """No diagnosis is being made."""
@@ -49,28 +59,38 @@ class DiagnosisScheduler:
     def publish(self, result: Diagnosis | None) -> None:
         if result != self.result:
             self.result = result
+            self.has_run = self.has_run or result is not None
             self.changed.publish()
 
     def forget(self) -> None:
         """The findings are those of another time: nothing is known until the next diagnosis."""
         self._forgotten += 1
-        self._diagnosed = ()
+        self._diagnosed, self._inventories = (), {}
         self.publish(None)
 
     def update(self, new: Mapping[str, Snapshot]) -> None:
-        """Diagnose soon if one of these new snapshots has another inventory that the rules can be run on."""
-        diagnosed = {snapshot.host: snapshot.inventory for snapshot in self._diagnosed}
-        if any(_is_readable(one) and one.inventory is not diagnosed.get(name) for name, one in new.items()):
+        """Diagnose soon if one of these new snapshots has another inventory that the rules can be
+        run on."""
+        if any(self._is_new(name, snapshot) for name, snapshot in new.items()):
             self._scheduler.call_after_refresh(self._start_soon)
 
-    def _recheck(self, one: HostSession, result: Diagnosis) -> None:
-        """The finding of a problem that is solved has to disappear, and not every solution causes an event: the probe
-        of a host with findings reads its inventory again every few seconds, except while a run measures that host."""
-        found = any(finding.host == one.name for finding in result.findings)
-        wanted = found and not one.in_run
-        if wanted != one.rechecked:
-            one.rechecked = wanted
-            self._scheduler.run_worker(partial(one.request, Request(recheck=wanted)), f"recheck {one.name}", "recheck")
+    def _is_new(self, host: str, snapshot: Snapshot) -> bool:
+        """The rules can be run on its inventory, and were not."""
+        diagnosed = self._inventories.get(host)
+        if diagnosed is not None and diagnosed() is snapshot.inventory:
+            return False
+        return _is_readable(snapshot)
+
+    def _recheck(self, host: HostSession, result: Diagnosis) -> None:
+        """The finding of a problem that is solved has to disappear, and not every solution causes
+        an event: the probe of a host with findings reads its inventory again every few seconds,
+        except while a run measures that host."""
+        has_findings = any(finding.host == host.name for finding in result.findings)
+        wanted = has_findings and not host.in_run
+        if wanted != host.rechecked:
+            host.rechecked = wanted
+            request = partial(host.request, Request(recheck=wanted))
+            self._scheduler.run_worker(request, f"recheck {host.name}", "recheck")
 
     def _start_soon(self) -> None:
         """There is a new inventory: diagnose now, unless a pause is due after the last one."""
@@ -88,7 +108,8 @@ class DiagnosisScheduler:
         self.next = self._scheduler.set_timer(seconds, self.now, name="diagnose")
 
     def now(self) -> None:
-        """Run all rules on what is known now, and again after a pause; nothing if they are being run."""
+        """Run all rules on what is known now, and again after a pause; nothing if they are being
+        run."""
         if self._idle.is_set():
             self._idle.clear()
             self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
@@ -100,33 +121,50 @@ class DiagnosisScheduler:
         await self._idle.wait()
 
     async def _diagnose(self) -> None:
-        from nictop.hosts.observe import diagnose_in_slices
         from nictop.model.snapshot import has_platform
-        from nictop.rules import HostFacts
 
+        took = 0.0
         try:
-            known = [one for one in self._sessions.values() if has_platform(one.snapshot)]
-            snapshots = tuple(one.snapshot for one in known)
-            took, forgotten = 0.0, self._forgotten
+            known = [host for host in self._sessions.values() if has_platform(host.snapshot)]
+            snapshots = tuple(ref(host.snapshot) for host in known)
             if snapshots != self._diagnosed:
-                facts = [HostFacts(one.snapshot, one.window.parts) for one in known]
-                result, took = await diagnose_in_slices(facts) if known else (None, 0.0)
-                is_current = self._forgotten == forgotten
-                if is_current:
-                    self._diagnosed = snapshots
-                    self.publish(result)
-                if result is not None and is_current:
-                    for one in known:
-                        self._recheck(one, result)
+                took = await self._diagnose_hosts(known, snapshots)
         finally:
             self._idle.set()
-        pauses = len(self._sessions) > 1 or took > SLOW_DIAGNOSIS_SECONDS
-        self._may_start_at = monotonic() + (INVENTORY_PAUSE_FACTOR * took if pauses else 0.0)
+        self._may_start_at = monotonic()
+        if len(self._sessions) > 1 or took > SLOW_DIAGNOSIS_SECONDS:
+            self._may_start_at += INVENTORY_PAUSE_FACTOR * took
         self._start_after(max(DIAGNOSIS_SECONDS, PAUSE_FACTOR * took))
-        self.update({name: one.snapshot for name, one in self._sessions.items()})  # those that are new since then
+        # those that are new since then
+        self.update({name: host.snapshot for name, host in self._sessions.items()})
+
+    async def _diagnose_hosts(
+        self, hosts: Sequence[HostSession], snapshots: tuple[ref[Snapshot], ...]
+    ) -> float:
+        """Run the rules on these hosts and publish the result, unless that is forgotten meanwhile.
+        Returns the CPU seconds that it took."""
+        from nictop.hosts.observe import diagnose_in_slices
+        from nictop.rules import HostFacts
+
+        forgotten = self._forgotten
+        facts = [HostFacts(host.snapshot, host.window.parts) for host in hosts]
+        result: Diagnosis | None = None
+        took = 0.0
+        if facts:
+            result, took = await diagnose_in_slices(facts)
+        if self._forgotten != forgotten:
+            return took
+        self._diagnosed = snapshots
+        self._inventories = {fact.name: ref(fact.inventory) for fact in facts}
+        self.publish(result)
+        if result is not None:
+            for host in hosts:
+                self._recheck(host, result)
+        return took
 
 
 def _is_readable(snapshot: Snapshot) -> bool:
-    """The rules can be run on it: otherwise they would be started again and again until its next inventory."""
+    """The rules can be run on it: otherwise they would be started again and again until its next
+    inventory."""
     inventory = snapshot.inventory
     return inventory is not None and "platform" not in inventory.pending

@@ -1,4 +1,5 @@
-"""What the screens show: the newest snapshots and findings, or, while the display is paused, those of that time."""
+"""What the screens show: the newest snapshots and findings, or, while the display is paused, those
+of that time."""
 
 from __future__ import annotations
 
@@ -28,8 +29,10 @@ class Display:
     def toggle(self) -> None:
         """Pause, or resume."""
         self.paused = not self.paused
-        self._snapshots = {one.name: one.snapshot for one in self._hosts.sessions} if self.paused else {}
-        self._diagnosis = self._scheduler.result if self.paused else None
+        self._snapshots, self._diagnosis = {}, None
+        if self.paused:
+            self._snapshots = {host.name: host.snapshot for host in self._hosts.sessions}
+            self._diagnosis = self._scheduler.result
         self.changed.publish()
 
     def snapshot(self, host: HostSession) -> Snapshot:
@@ -38,4 +41,6 @@ class Display:
 
     @property
     def diagnosis(self) -> Diagnosis | None:
-        return self._diagnosis if self.paused else self._scheduler.result
+        if self.paused:
+            return self._diagnosis
+        return self._scheduler.result

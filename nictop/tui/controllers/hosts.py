@@ -1,19 +1,20 @@
-"""The watched hosts: each is read by a worker of its own. The newest snapshot of each host is published, at most as
-often as there is time to draw it.
+"""The watched hosts: each is read by a worker of its own. The newest snapshot of each host is
+published, at most as often as there is time to draw it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import aclosing
 from functools import partial
+from itertools import chain
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
-from nictop.model.snapshot import SINCE_ITS_CHANGE
+from nictop.model.snapshot import outdated_text, since_text
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from nictop.wire.source import Source
 
 OTHER_HOSTS_SECONDS = 0.2
-"""Between two redraws for hosts that are not the chosen one: of many hosts, some snapshot is always new."""
+"""Between two redraws for hosts that are not the chosen one: of many hosts, some snapshot is always
+new."""
 SLOW_REDRAW_CPU_SECONDS = 0.1
-"""A redraw that takes longer, and each while a host is overloaded, is followed by a pause of twice that time, in which
-keys are answered."""
+"""A redraw that takes longer, and each while a host is overloaded, is followed by a pause of twice
+that time, in which keys are answered."""
 
 
 class WatchedHosts:
-    """`by_name`: where the sessions are, in the order in which the hosts were named. `connect` makes the source of a
-    host; `clock`: seconds, as in `HostSession`. `diagnosis` is informed of new snapshots after the screens."""
+    """`by_name`: where the sessions are, in the order in which the hosts were named. `connect`
+    makes the source of a host; `clock`: seconds, as in `HostSession`. `diagnosis` is informed of
+    new snapshots after the screens."""
 
     def __init__(
         self,
@@ -46,7 +49,8 @@ class WatchedHosts:
         *,
         interval: float,
     ) -> None:
-        self.by_name, self._scheduler, self._connect, self._clock = by_name, scheduler, connect, clock
+        self.by_name, self._scheduler = by_name, scheduler
+        self._connect, self._clock = connect, clock
         self._diagnosis = diagnosis
         self.interval = interval
         """Seconds between two readings of counters."""
@@ -77,16 +81,29 @@ class WatchedHosts:
         return len(self.by_name) > 1
 
     def unread(self, diagnosis: Diagnosis | None) -> tuple[str, ...]:
-        """Names of the hosts whose facts are not there, or no longer of now, or not in this diagnosis: no finding is
-        about them; behind those that were changed since they were read, that."""
-        checked = diagnosis.hosts if diagnosis is not None and diagnosis.hosts else tuple(self.by_name)
-        away = [name for name, one in self.by_name.items() if not one.is_readable or name not in checked]
-        return (*away, *(name + SINCE_ITS_CHANGE for name in self.changed_since if name not in away))
+        """Names of the hosts whose facts are not there, or no longer of now, or not in this
+        diagnosis: no finding is about them; behind those that had an event since they were read,
+        that."""
+        checked: Collection[str] = self.by_name
+        if diagnosis is not None and diagnosis.hosts:
+            checked = diagnosis.hosts
+        unread: list[str] = []
+        outdated: list[str] = []
+        for name, host in self.by_name.items():
+            if not host.is_readable or name not in checked:
+                unread.append(name)
+            elif outdated_text(host.snapshot, brief=True):
+                outdated.append(name + since_text(host.snapshot))
+        return (*unread, *outdated)
 
     @property
-    def changed_since(self) -> tuple[str, ...]:
-        """Names of the hosts that were changed since they were read: their findings may be those of before."""
-        return tuple(name for name, one in self.by_name.items() if one.snapshot.is_before_change)
+    def outdated(self) -> dict[str, str]:
+        """Name → brief `outdated_text` of the hosts that had a change or an event since they were
+        read: their findings may be those of before."""
+        texts = {
+            name: outdated_text(host.snapshot, brief=True) for name, host in self.by_name.items()
+        }
+        return {name: text for name, text in texts.items() if text}
 
     @property
     def session(self) -> HostSession:
@@ -96,34 +113,37 @@ class WatchedHosts:
     @property
     def pids(self) -> tuple[int, ...]:
         """Processes on this machine that belong to nictop."""
-        return tuple(pid for one in self.sessions for pid in one.source.pids)
+        return tuple(chain.from_iterable(host.source.pids for host in self.sessions))
 
-    # --------------------------------------------------------------------------------------------- add and remove
+    # ------------------------------------------------------------------------------- add and remove
 
     def follow(self, host: Host) -> None:
         """Watch one more host. Its name must not be that of another."""
         from nictop.hosts.session import HostSession
 
         source = self._connect(host)
-        self.add_session(HostSession(host, source, clock=self._clock, interval=self.interval, history=True))
+        self.add_session(
+            HostSession(host, source, clock=self._clock, interval=self.interval, history=True)
+        )
 
-    def add_session(self, one: HostSession) -> None:
+    def add_session(self, session: HostSession) -> None:
         """The same for one that has its source already."""
-        self.by_name[one.name] = one
+        self.by_name[session.name] = session
         if not self.chosen:
-            self.chosen = one.name
+            self.chosen = session.name
             self.chosen_changed.publish()
-        self._read(one)
+        self._read(session)
         self.changed.publish()
 
     def add(self, text: str) -> str:
-        """Watch the hosts that a line specifies, as on the command line. Returns what is wrong with it and what to do,
-        "" when they are watched now."""
+        """Watch the hosts that a line specifies, as on the command line. Returns what is wrong with
+        it and what to do, "" when they are watched now."""
         from nictop.errors import NictopError
         from nictop.hosts.specification import additional_hosts
 
         try:
-            wanted = additional_hosts(text, (one.host for one in self.by_name.values()), os.environ)
+            watched = (session.host for session in self.by_name.values())
+            wanted = additional_hosts(text, watched, os.environ)
         except NictopError as error:
             return error.with_hint
         for host in wanted:
@@ -147,38 +167,42 @@ class WatchedHosts:
         """Watch a host no longer. The last one stays."""
         if len(self.by_name) < 2 or name not in self.by_name:
             return
-        names = list(self.by_name)
         if name == self.chosen:
+            names = list(self.by_name)
             place = names.index(name)
-            self.choose(names[place + 1] if place + 1 < len(names) else names[place - 1])
-        one = self.by_name.pop(name)
-        one.fail("watched no longer")
+            others = [*names[place + 1 :], *reversed(names[:place])]
+            self.choose(others[0])
+        session = self.by_name.pop(name)
+        session.fail("watched no longer")
         self._pending.pop(name, None)
         self._workers.pop(name).cancel()
-        self._close_source(one)
+        self._close_source(session)
         self.changed.publish()
         self._scheduler.call_after_refresh(self._diagnosis.now)
 
     def reconnect(self, name: str) -> None:
         """Try a host again at once, with a connection of its own; what is known of it stays."""
-        one = self.by_name[name]
-        self._close_source(one)
-        one.replace_source(self._connect(one.host))
-        self._read(one)
+        session = self.by_name[name]
+        self._close_source(session)
+        session.replace_source(self._connect(session.host))
+        self._read(session)
 
-    def prepare(self, one: HostSession) -> None:
-        """Read another session of a host from now on. The one before does not change any more, until `exchange`."""
-        self._pending.pop(one.name, None)
-        self._workers[one.name].cancel()
-        self._close_source(self.by_name[one.name])
-        self._read(one)
+    def prepare(self, session: HostSession) -> None:
+        """Read another session of a host from now on. The one before does not change any more,
+        until `exchange`."""
+        self._pending.pop(session.name, None)
+        self._workers[session.name].cancel()
+        self._close_source(self.by_name[session.name])
+        self._read(session)
 
-    def exchange(self, one: HostSession) -> None:
+    def exchange(self, session: HostSession) -> None:
         """Show what was prepared, instead of the session before."""
-        self.by_name[one.name] = one
+        self.by_name[session.name] = session
 
-    def _close_source(self, one: HostSession) -> None:
-        self._scheduler.run_worker(partial(self._close, one.source), f"close {one.name}", "closing")
+    def _close_source(self, session: HostSession) -> None:
+        self._scheduler.run_worker(
+            partial(self._close, session.source), f"close {session.name}", "closing"
+        )
 
     async def _close(self, source: Source) -> None:
         self._closing.add(source)
@@ -187,38 +211,45 @@ class WatchedHosts:
 
     async def close(self) -> None:
         """End every source, and wait for their ends."""
-        sources = (*self._closing, *(one.source for one in self.by_name.values()))
+        sources = (*self._closing, *(session.source for session in self.by_name.values()))
         await asyncio.gather(*(source.close() for source in sources))
 
-    # ------------------------------------------------------------------------------------------------- snapshots
+    # ------------------------------------------------------------------------------------ snapshots
 
-    def _read(self, one: HostSession) -> None:
-        work, group = partial(self._read_snapshots, one), f"source {one.name}"
-        self._workers[one.name] = self._scheduler.run_worker(work, f"follow {one.name}", group, exclusive=True)
+    def _read(self, session: HostSession) -> None:
+        work, group = partial(self._read_snapshots, session), f"source {session.name}"
+        self._workers[session.name] = self._scheduler.run_worker(
+            work, f"follow {session.name}", group, exclusive=True
+        )
 
-    async def _read_snapshots(self, one: HostSession) -> None:
-        """Every snapshot reaches the history; screens get the newest one when they have time for it."""
+    async def _read_snapshots(self, session: HostSession) -> None:
+        """Every snapshot reaches the history; screens get the newest one when they have time for
+        it."""
         from nictop.wire.errors import internal_error_text
 
         try:
-            async with aclosing(one.follow()) as snapshots:
+            async with aclosing(session.follow()) as snapshots:
                 async for snapshot in snapshots:
-                    self._pending[one.name] = snapshot
-                    self._schedule_flush(one.name)
+                    self._pending[session.name] = snapshot
+                    self._schedule_flush(session.name)
         except Exception as error:  # the other hosts continue
-            self._pending[one.name] = one.fail(internal_error_text(error))
-            self._schedule_flush(one.name)
+            self._pending[session.name] = session.fail(internal_error_text(error))
+            self._schedule_flush(session.name)
 
     def _schedule_flush(self, name: str) -> None:
-        """For the chosen host as soon as there is time, for the others every `OTHER_HOSTS_SECONDS`."""
+        """For the chosen host as soon as there is time, for the others every
+        `OTHER_HOSTS_SECONDS`."""
         if self._flush_scheduled or self._held:
             return
-        wait = self._may_flush_at - monotonic()
-        if wait <= 0 and (name == self.chosen or monotonic() - self._flushed_at >= OTHER_HOSTS_SECONDS):
+        now = monotonic()
+        wait = self._may_flush_at - now
+        is_chosen = name == self.chosen
+        is_due = is_chosen or now - self._flushed_at >= OTHER_HOSTS_SECONDS
+        if is_due and wait <= 0:
             self._flush_scheduled = True
             self._scheduler.call_later(self._flush)
         elif self._flush_timer is None:
-            seconds = wait if name == self.chosen else max(wait, OTHER_HOSTS_SECONDS)
+            seconds = wait if is_chosen else max(wait, OTHER_HOSTS_SECONDS)
             self._flush_timer = self._scheduler.set_timer(seconds, self._flush, name="flush")
 
     def hold(self) -> None:
@@ -254,34 +285,38 @@ class WatchedHosts:
         self._diagnosis.update(new)
 
     def _drawn(self, begin: float) -> None:
-        """What was published is on the terminal. `begin`: CPU seconds of this thread when it was published."""
+        """What was published is on the terminal. `begin`: CPU seconds of this thread when it was
+        published."""
         took = thread_time() - begin
-        pauses = took > SLOW_REDRAW_CPU_SECONDS or any(one.overloaded for one in self.by_name.values())
-        self._may_flush_at = monotonic() + (2 * max(took, SLOW_REDRAW_CPU_SECONDS) if pauses else 0.0)
+        is_overloaded = any(host.overloaded for host in self.by_name.values())
+        self._may_flush_at = monotonic()
+        if is_overloaded or took > SLOW_REDRAW_CPU_SECONDS:
+            self._may_flush_at += 2 * max(took, SLOW_REDRAW_CPU_SECONDS)
 
     def count_down(self) -> None:
-        """Time has passed for hosts that are not live, or not read yet: their text has seconds in it."""
+        """Time has passed for hosts that are not live, or not read yet: their text has seconds in
+        it."""
         if self._held:
             return  # a host that is read from another time on is not silent
         now = self._clock()
-        if any(one.status_text(now, self.interval) != "live" for one in self.by_name.values()):
+        if any(host.status_text(now, self.interval) != "live" for host in self.by_name.values()):
             self.changed.publish()
 
-    # ------------------------------------------------------------------------------------------------- requests
+    # ------------------------------------------------------------------------------------- requests
 
     async def request(self, request: Request) -> None:
-        """Send a request to the probe of the chosen host, an interval to all of them. After a restart of the probe, the
-        source sends again what is still wanted."""
+        """Send a request to the probe of the chosen host, an interval to all of them. After a
+        restart of the probe, the source sends again what is still wanted."""
         if request.interval is not None:
             self.interval = request.interval
-            for one in self.by_name.values():
-                await one.request(request)
+            for session in self.by_name.values():
+                await session.request(request)
         else:
             await self.session.request(request)
 
     def listen_for_lldp(self, notify: Notify) -> None:
-        """On the chosen host; `notify` is called at the beginning, and with the result. A second time at once has no
-        effect."""
+        """On the chosen host; `notify` is called at the beginning, and with the result. A second
+        time at once has no effect."""
         if self.chosen in self._listening:
             return
         self._listening.add(self.chosen)
@@ -289,16 +324,16 @@ class WatchedHosts:
         work = partial(self._listen, self.session, notify)
         self._scheduler.run_worker(work, f"lldp {self.chosen}", "lldp")
 
-    async def _listen(self, one: HostSession, notify: Notify) -> None:
+    async def _listen(self, session: HostSession, notify: Notify) -> None:
         from nictop.errors import NictopError
         from nictop.hosts.lldp import listen_for_lldp
 
         try:
-            notify(await listen_for_lldp(one), "LLDP")
+            notify(await listen_for_lldp(session), "LLDP")
         except NictopError as error:
             notify(error.message, "LLDP")
         finally:
-            self._listening.discard(one.name)
+            self._listening.discard(session.name)
 
     async def request_from(self, name: str, request: Request) -> None:
         """Send a request to the probe of a host, if it is still watched."""

@@ -1,4 +1,5 @@
-"""The program without its screens: the controllers, and what several of them and all screens share."""
+"""The program without its screens: the controllers, and what several of them and all screens
+share."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     """Copies the lines, and says where they are."""
 
 HOST_COUNTDOWN_SECONDS = 1.0
-"""Between two redraws while a host is not live: its age and the next attempt are counted in seconds."""
+"""Between two redraws while a host is not live: its age and the next attempt are counted in
+seconds."""
 
 
 class Nictop:
@@ -63,16 +65,25 @@ class Nictop:
 
             return recorded_source(connect(host, ask), self.recording)
 
-        self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
+        self.hosts = WatchedHosts(
+            sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval
+        )
         self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler, self.recording.record)
         self.recording.known_notes = self.traffic.known_notes
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
     def show_recording(
-        self, playback: Playback, *, start: float, loop: bool = False, nic: str = "", notice: str = ""
+        self,
+        playback: Playback,
+        *,
+        start: float,
+        loop: bool = False,
+        nic: str = "",
+        notice: str = "",
     ) -> None:
-        """Show a recording instead of live hosts; to be called before `start`. The rest as in `Replay`."""
+        """Show a recording instead of live hosts; to be called before `start`. The rest as in
+        `Replay`."""
         from nictop.tui.controllers.replay import Replay
 
         given = (self.hosts, self.diagnosis, self._scheduler, self.notify)
@@ -84,7 +95,9 @@ class Nictop:
             self.replay.begin()
         for host in hosts:
             self.hosts.follow(host)
-        self._scheduler.set_interval(HOST_COUNTDOWN_SECONDS, self.hosts.count_down, name="countdown")
+        self._scheduler.set_interval(
+            HOST_COUNTDOWN_SECONDS, self.hosts.count_down, name="countdown"
+        )
 
     async def close(self) -> None:
         """End the run, the change that is not kept, every source and the recording."""
@@ -93,11 +106,14 @@ class Nictop:
         await self.hosts.close()
         await self.recording.end(notify=False)
 
-    # -------------------------------------------------------------------------------------------------- the clock
+    # ------------------------------------------------------------------------------------ the clock
 
     def now(self) -> float:
-        """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that receives the data."""
-        return monotonic() if self.replay is None else self.replay.playback.now()
+        """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that
+        receives the data."""
+        if self.replay is None:
+            return monotonic()
+        return self.replay.playback.now()
 
     def here(self) -> LocalClock:
         """The clocks of that machine, read together."""
@@ -109,28 +125,38 @@ class Nictop:
         playback = self.replay.playback
         return LocalClock(playback.now(), playback.wall_now(), playback.recording.boot_id)
 
-    # ---------------------------------------------------------------------------------------------- the clipboard
+    # -------------------------------------------------------------------------------- the clipboard
 
     def copy_command(self, host: str, fix: Fix) -> None:
         """Copy the commands of `fix`, which is of this host."""
         from nictop.rules.wording import place_text, placeholders
 
-        first, *others = map(str, fix.commands)
         notes = [f"to be typed {place_text(host, fix).partition(',')[0]}"]
         fill_in = placeholders(fix.commands)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")
-        self.copy_lines(fix.commands, notes, summary=f"{first} …" if others else first, where=fix.where)
+        self.copy_lines(fix.commands, notes, summary=_summary(fix.commands), where=fix.where)
 
     def copy_commands(self, host: str, commands: Sequence[Step]) -> None:
-        """Copy commands of a plan; the notice names the first one."""
-        first, *others = map(str, commands)
-        self.copy_lines(commands, [f"Run on {host}"], summary=f"{first} …" if others else first)
+        """Copy commands of a plan."""
+        self.copy_lines(commands, [f"Run on {host}"], summary=_summary(commands))
 
     def copy_lines(
-        self, lines: Sequence[Step | str], notes: Sequence[str], *, summary: str = "", where: WhereToType = "here"
+        self,
+        lines: Sequence[Step | str],
+        notes: Sequence[str],
+        *,
+        summary: str = "",
+        where: WhereToType = "here",
     ) -> None:
-        """The same with any lines. `notes`: remarks on them. `summary`: of the lines, for a notice."""
+        """The same with any lines. `notes`: remarks on them. `summary`: of the lines, for a
+        notice."""
         from nictop.tui.clipboard import CopyRequest
 
         self._copy(CopyRequest(lines, notes, summary, where))
+
+
+def _summary(commands: Sequence[Step]) -> str:
+    """The first one, for a notice."""
+    first, *others = map(str, commands)
+    return f"{first} …" if others else first

@@ -1,8 +1,9 @@
-"""The recording that is made while hosts are watched: everything that they send and that is requested of them, runs
-included.
+"""The recording that is made while hosts are watched: everything that they send and that is
+requested of them, runs included.
 
-Every source of the application passes its items to `LiveRecording.record`. The `Recorder` writes the file in its own
-thread: a disk that is slow, full or gone is reported, and does not stop the watching of hosts.
+Every source of the application passes its items to `LiveRecording.record`. The `Recorder` writes
+the file in its own thread: a disk that is slow, full or gone is reported, and does not stop the
+watching of hosts.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ class LiveRecording:
     """At most one at a time. `boot_id`: returns that of this machine."""
 
     def __init__(
-        self, sessions: Mapping[str, HostSession], scheduler: Scheduler, notify: Notify, boot_id: Callable[[], str]
+        self,
+        sessions: Mapping[str, HostSession],
+        scheduler: Scheduler,
+        notify: Notify,
+        boot_id: Callable[[], str],
     ) -> None:
-        self._sessions, self._scheduler, self._notify, self._boot_id = sessions, scheduler, notify, boot_id
+        self._sessions, self._scheduler = sessions, scheduler
+        self._notify, self._boot_id = notify, boot_id
         self.changed = Signal()
         """`status` is another one."""
         self._recorder: Recorder | None = None
@@ -60,7 +66,8 @@ class LiveRecording:
 
     @property
     def status(self) -> str:
-        """For the status line: ``● REC 01:05 3.2 MB``, the time since it began; "" when nothing is recorded."""
+        """For the status line: ``● REC 01:05 3.2 MB``, the time since it began; "" when nothing is
+        recorded."""
         if self._recorder is None:
             return ""
         from nictop.model.text import units
@@ -76,7 +83,8 @@ class LiveRecording:
             self._recorder.record(host, item, now)
 
     async def start(self, path: str) -> str:
-        """Create a file and record to it. Returns why that is not possible, "" if it is. Cancelled: no file is left."""
+        """Create a file and record to it. Returns why that is not possible, "" if it is. Cancelled:
+        no file is left."""
         if self._recorder is not None or self._opening is not None:
             return "a recording is already running"
         self._unwanted = False
@@ -105,18 +113,23 @@ class LiveRecording:
             with suppress(OSError):
                 os.unlink(path)
             return ""
-        self._recorder, self._reported, self._began, self._has_reading = recorder, "", monotonic(), False
-        for one in self._sessions.values():
-            for item in known(one.snapshot):
-                self.record(one.name, item, monotonic())
+        self._recorder, self._reported, self._has_reading = recorder, "", False
+        # at one time: the first moment of the recording has all of it
+        self._began = now = monotonic()
+        for session in self._sessions.values():
+            for item in known(session.snapshot):
+                self.record(session.name, item, now)
         for name, note in self.known_notes():
-            self.record(name, note, monotonic())
-        self._timer = self._scheduler.set_interval(RECORDING_STATUS_SECONDS, self._check, name="recording")
+            self.record(name, note, now)
+        self._timer = self._scheduler.set_interval(
+            RECORDING_STATUS_SECONDS, self._check, name="recording"
+        )
         self.changed.publish()
         return ""
 
     async def end(self, *, notify: bool = True) -> None:
-        """Write what waits, and show a notice where it is. A file that is being created is waited for."""
+        """Write what waits, and show a notice where it is. A file that is being created is waited
+        for."""
         from nictop.model.text import units
         from nictop.recording.writer import CLOSE_TIMEOUT
 
@@ -133,10 +146,13 @@ class LiveRecording:
         self.changed.publish()
         if recorder.trouble:
             self._notify(recorder.trouble, "Recording ended")
-        else:
-            lost = f", {recorder.dropped} lines lost" if recorder.dropped else ""
-            empty = "" if self._has_reading else "\nNo host has sent a reading: there is nothing to show in it."
-            self._notify(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}{empty}", "Recorded")
+            return
+        text = f"{recorder.path}\n{units.bytes_(recorder.size)}"
+        if recorder.dropped:
+            text += f", {recorder.dropped} lines lost"
+        if not self._has_reading:
+            text += "\nNo host has sent a reading: there is nothing to show in it."
+        self._notify(text, "Recorded")
 
     def _check(self) -> None:
         recorder = self._recorder
@@ -166,10 +182,14 @@ def known(snapshot: Snapshot) -> Iterator[Line | SourceState]:
         yield Line(hello=snapshot.hello)
     if snapshot.inventory is not None:
         yield Line(inventory=snapshot.inventory)
-    for change in sorted(snapshot.changes.values(), key=lambda one: one.time):
+    for change in sorted(snapshot.changes.values(), key=lambda change: change.time):
         yield Line(link_change=change)
     if snapshot.clock is not None:
         yield Line(clock=snapshot.clock)
+    if snapshot.event is not None:
+        yield Line(outdated=snapshot.event)
+    if snapshot.connections is not None:
+        yield Line(connections=snapshot.connections)
     for trouble in snapshot.troubles:
         yield Line(trouble=trouble)
     for counters in (snapshot.before, snapshot.counters):

@@ -1,8 +1,8 @@
 """A recording instead of live hosts: the position of its playback, and what the keys do to it.
 
-The sources of a `Playback` are watched like live ones, with its clock. After a jump each host gets a new session: first
-one that starts `FIRST_WINDOW_SECONDS` before the new position, so that its numbers are drawn at once, then one that
-starts a whole window before it, for charts and rules.
+The sources of a `Playback` are watched like live ones, with its clock. After a jump each host gets
+a new session: first one that starts `FIRST_WINDOW_SECONDS` before the new position, so that its
+numbers are drawn at once, then one that starts a whole window before it, for charts and rules.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ POSITION_SECONDS = 0.25
 """Between two updates of the position."""
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 REPLAY_WINDOW_SECONDS = 100.0
-"""Of readings that are known after a jump: a column each of the usual charts, read once a second."""
+"""Of readings that are known after a jump: a column each of the usual charts, read once a
+second."""
 FIRST_WINDOW_SECONDS = 5.0
 """The same for the numbers that are drawn first: enough for rates."""
 OVERLOADED_NOTE = "the recording has more data than can be read in time: values are delayed"
@@ -39,8 +40,9 @@ MIN_REPLAY_INTERVAL_SECONDS = 0.1
 
 
 class Replay:
-    """`start`: seconds as in the recording; `loop`: continue there at the end. `nic`: name of the interface that
-    is chosen at first, of each host that has it. `notice`: text that is shown for some seconds at the start."""
+    """`start`: seconds as in the recording; `loop`: continue there at the end. `nic`: name of the
+    interface that is chosen at first, of each host that has it. `notice`: text that is shown for
+    some seconds at the start."""
 
     def __init__(
         self,
@@ -73,9 +75,10 @@ class Replay:
         self._sources: dict[str, PlaybackSource] = {}
         """Host → the one that is read."""
         self.numbered, self.settled = asyncio.Event(), asyncio.Event()
-        """Screens show the numbers of the new position, not those before a jump; and its history and findings, too."""
+        """Screens show the numbers of the new position, not those before a jump; and its history
+        and findings, too."""
 
-    # ------------------------------------------------------------------------------------------------ the hosts
+    # ------------------------------------------------------------------------------------ the hosts
 
     def begin(self) -> None:
         """Watch every host of the recording, from the start on."""
@@ -91,16 +94,20 @@ class Replay:
         self._scheduler.set_interval(POSITION_SECONDS, self._tick, name="replay")
 
     def _add(self, name: str) -> None:
-        one, self._sources[name] = self._session(name)
-        self._hosts.add_session(one)
+        session, self._sources[name] = self._session(name)
+        self._hosts.add_session(session)
 
-    def _session(self, name: str, window: float | None = None) -> tuple[HostSession, PlaybackSource]:
+    def _session(
+        self, name: str, window: float | None = None
+    ) -> tuple[HostSession, PlaybackSource]:
         from nictop.hosts.session import HostSession
 
         source = self.playback.source(name, window)
         share = self.playback.recording.memory_share
         clock = source.last_item_time
-        return HostSession(Host(name, RECORDED), source, clock=clock, history=True, memory_share=share), source
+        return HostSession(
+            Host(name, RECORDED), source, clock=clock, history=True, memory_share=share
+        ), source
 
     def _hold(self) -> None:
         """Publish nothing before every host has been read up to the position."""
@@ -125,12 +132,12 @@ class Replay:
     async def _replace_sessions(self, window: float | None) -> None:
         new: list[HostSession] = []
         for name in self._hosts.by_name:
-            one, self._sources[name] = self._session(name, window)
-            self._hosts.prepare(one)
-            new.append(one)
+            session, self._sources[name] = self._session(name, window)
+            self._hosts.prepare(session)
+            new.append(session)
         await self._caught_up()
-        for one in new:
-            self._hosts.exchange(one)
+        for session in new:
+            self._hosts.exchange(session)
         self._update_interval()
 
     async def _caught_up(self) -> None:
@@ -152,13 +159,15 @@ class Replay:
         if snapshot.before is None or snapshot.counters is None:
             return
         reading = (snapshot.before.time, snapshot.counters.time)
-        if reading != self._measured:  # each counts once, however often the position is drawn meanwhile
-            self._measured = reading
-            self._gaps.append(reading[1] - reading[0])
-            seconds = median(self._gaps)
-            self._hosts.interval = round(seconds, 1 if seconds < 1 else 0) or MIN_REPLAY_INTERVAL_SECONDS
+        if reading == self._measured:
+            return  # each counts once, however often the position is drawn meanwhile
+        self._measured = reading
+        self._gaps.append(reading[1] - reading[0])
+        seconds = median(self._gaps)
+        digits = 1 if seconds < 1 else 0
+        self._hosts.interval = round(seconds, digits) or MIN_REPLAY_INTERVAL_SECONDS
 
-    # ------------------------------------------------------------------------------------------------- the clock
+    # ------------------------------------------------------------------------------------ the clock
 
     def _tick(self) -> None:
         """Time has passed, and the file may have grown."""
@@ -185,7 +194,11 @@ class Replay:
     def where(self) -> PlaybackPosition:
         """Position, for the line that shows it."""
         playback = self.playback
-        recording, runs = playback.recording, self.runs
+        recording = playback.recording
+        runs: list[tuple[float, float]] = []
+        for run in self.runs:
+            end = recording.end if run.end is None else run.end
+            runs.append((run.begin, end))
         return PlaybackPosition(
             path=recording.path,
             playing=playback.playing,
@@ -195,13 +208,17 @@ class Replay:
             end=recording.end,
             wall=recording.wall_time(0.0),
             is_growing=not recording.closed,
-            runs=tuple((run.begin, recording.end if run.end is None else run.end) for run in runs),
+            runs=tuple(runs),
         )
 
     @property
     def note(self) -> str:
         """Status of a search, or that values come late; ""."""
-        return self._searching or (OVERLOADED_NOTE if self.playback.budget.is_exceeded else "")
+        if self._searching:
+            return self._searching
+        if self.playback.budget.is_exceeded:
+            return OVERLOADED_NOTE
+        return ""
 
     def _jumped(self) -> None:
         """Read every host again, if the position is another one."""
@@ -215,7 +232,7 @@ class Replay:
         self._scheduler.run_worker(self._after_jump, "settle", "settle", exclusive=True)
         self.changed.publish()
 
-    # -------------------------------------------------------------------------------------------------- the keys
+    # ------------------------------------------------------------------------------------- the keys
 
     @property
     def is_playing(self) -> bool:
@@ -254,21 +271,25 @@ class Replay:
 
     def change_speed(self, steps: int) -> None:
         """Faster or slower."""
-        speeds, now = SPEEDS, self.playback.speed
-        nearest = min(range(len(speeds)), key=lambda index: abs(speeds[index] - now))
-        self.playback.speed = speeds[max(0, min(len(speeds) - 1, nearest + steps))]
+        now = self.playback.speed
+        nearest = min(SPEEDS, key=lambda speed: abs(speed - now))
+        place = SPEEDS.index(nearest) + steps
+        self.playback.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
         self.changed.publish()
 
-    # --------------------------------------------------------------------------------------- findings and runs
+    # ---------------------------------------------------------------------------- findings and runs
 
     @property
     def searches(self) -> bool:
         return bool(self._searching)
 
     def search(self, direction: int) -> None:
-        """Search for the next or the previous finding that appears, or run. Ends a search that is running."""
+        """Search for the next or the previous finding that appears, or run. Ends a search that is
+        running."""
         work = partial(self._search, direction)
-        self._search_worker = self._scheduler.run_worker(work, "search", "replay search", exclusive=True)
+        self._search_worker = self._scheduler.run_worker(
+            work, "search", "replay search", exclusive=True
+        )
 
     def stop_search(self) -> None:
         if self._search_worker is not None:

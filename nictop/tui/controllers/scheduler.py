@@ -18,7 +18,8 @@ class Worker(Protocol):
 
 
 class Scheduler(Protocol):
-    """A Textual application provides it. An exception in a callback or a worker ends the application."""
+    """A Textual application provides it. An exception in a callback or a worker ends the
+    application."""
 
     def set_timer(self, delay: float, callback: Callable[[], object], *, name: str) -> Timer:
         """Call it once, after `delay` seconds."""
@@ -35,5 +36,5 @@ class Scheduler(Protocol):
     def run_worker(
         self, work: Callable[[], Awaitable[None]], name: str, group: str, *, exclusive: bool = False
     ) -> Worker:
-        """Start a coroutine function, which is never called when its worker is cancelled before it has begun.
-        `exclusive`: the other workers of its group are cancelled."""
+        """Start a coroutine function, which is never called when its worker is cancelled before it
+        has begun. `exclusive`: the other workers of its group are cancelled."""

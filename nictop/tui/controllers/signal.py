@@ -7,8 +7,9 @@ from functools import partial
 
 
 class Signal:
-    """Callbacks without arguments, called at once by `publish`: a subscriber reads the new state from the controller.
-    Nothing is queued; a subscriber that draws schedules one redraw, however often it is called before that."""
+    """Callbacks without arguments, called at once by `publish`: a subscriber reads the new state
+    from the controller. Nothing is queued; a subscriber that draws schedules one redraw, however
+    often it is called before that."""
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[], object]] = []

@@ -6,8 +6,7 @@ It uses the sessions of the watched hosts. `changed` is published a few times a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -19,12 +18,19 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.probe.records import TrafficTools
     from nictop.recording.file.run_note import RunNote
-    from nictop.traffic.experiment.experiment import ChangeRequired, ExperimentStep, StepStarted
+    from nictop.traffic.experiment.experiment import (
+        ChangeRequired,
+        ExperimentEnded,
+        ExperimentStep,
+        StepStarted,
+    )
+    from nictop.traffic.hosts.host import RunHost
     from nictop.traffic.live.run_view import LiveRun, RunView
     from nictop.traffic.path.result import PathReport
     from nictop.traffic.path.store import StoredPath
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
+    from nictop.traffic.run.events import RunEvent
     from nictop.traffic.run_notes import HostNote, RunNotes
     from nictop.traffic.session import RunSession, SessionEvent
     from nictop.tui.controllers.hosts import WatchedHosts
@@ -34,7 +40,8 @@ RUN_REDRAW_SECONDS = 0.4
 """Between two redraws of a run."""
 
 RUN_STOP_TIMEOUT = 8.0
-"""Seconds for a run that is stopped to report its result: both generators end, and the last counters are read."""
+"""Seconds for a run that is stopped to report its result: both generators end, and the last
+counters are read."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,14 @@ class FinishedExperiment:
 
 
 class TrafficController:
-    """At most one experiment at a time; its state stays until the next one starts. `record`: notes something about a
-    test in the recording, if one is made."""
+    """At most one experiment at a time; its state stays until the next one starts. `record`: notes
+    something about a test in the recording, if one is made."""
 
     def __init__(
-        self, hosts: WatchedHosts, scheduler: Scheduler, record: Callable[[str, RunNote, float], None]
+        self,
+        hosts: WatchedHosts,
+        scheduler: Scheduler,
+        record: Callable[[str, RunNote, float], None],
     ) -> None:
         self._watched, self._scheduler, self._record = hosts, scheduler, record
         self.changed = Signal()
@@ -77,7 +87,11 @@ class TrafficController:
 
     def _clear(self) -> None:
         self.request: RunRequest | None = None
-        self.session: RunSession | None = None
+        self._session: RunSession | None = None
+        self.results: tuple[StoredRun, ...] = ()
+        """Of this experiment."""
+        self._hosts: Mapping[str, RunHost] = {}
+        """Those that take part, by name."""
         self.began: StepStarted | None = None
         """The step that runs now, or ran last."""
         self.began_at = 0.0
@@ -88,8 +102,8 @@ class TrafficController:
         self.sentence = ""
         """What it does now."""
         self.stages: list[tuple[str, float]] = []
-        """Of the step that runs now, or ran last: what it did before anything was measured, and the seconds of
-        CLOCK_MONOTONIC when it began."""
+        """Of the step that runs now, or ran last: what it did before anything was measured, and the
+        seconds of CLOCK_MONOTONIC when it began."""
         self.untested: dict[int, str] = {}
         """Number of a stage of `stages` → what of it was not done."""
         self.trouble = ""
@@ -98,12 +112,7 @@ class TrafficController:
         self._live, self._stopped_at, self._answer = None, None, None
         self._view: RunView | None = None
 
-    # ---------------------------------------------------------------------------------------------- start and end
-
-    @property
-    def results(self) -> tuple[StoredRun, ...]:
-        """Of this experiment."""
-        return () if self.session is None else self.session.results
+    # -------------------------------------------------------------------------------- start and end
 
     @property
     def running(self) -> bool:
@@ -120,15 +129,16 @@ class TrafficController:
         return True
 
     async def stop(self) -> None:
-        """End what runs, with the result of what was measured so far, and wait until nothing of it is left."""
+        """End what runs, with the result of what was measured so far, and wait until nothing of it
+        is left."""
         task = self._task
         if task is None or task.done():
             return
         self.sentence = "stopping"
         self._stopped_at = monotonic()
         self.publish()
-        if self.session is not None and self.began is not None:
-            self.session.stop()
+        if self._session is not None and self.began is not None:
+            self._session.stop()
             await asyncio.wait({task}, timeout=RUN_STOP_TIMEOUT)
         task.cancel()
         await asyncio.wait({task})
@@ -145,11 +155,8 @@ class TrafficController:
         self._notes = None if self_test else RunNotes()
         try:
             sessions = None if self_test else self._sessions_of(request)
-            self.session = RunSession(request, sessions, change=self._change)
-            async with aclosing(self.session.events()) as events:
-                async for event in events:
-                    self._take(event, self.session)
-            self.trouble = self.session.why
+            self._session = RunSession(request, sessions, change=self._change)
+            self.trouble = (await self._session.run(self._take)).reason
         except asyncio.CancelledError:
             self.trouble = "stopped before the first measured data"
         except NictopError as error:
@@ -177,7 +184,7 @@ class TrafficController:
 
     async def tools(self, name: str) -> TrafficTools:
         """Which generators a watched host has. NictopError: why that is not known."""
-        from nictop.traffic.run.host import RunHost
+        from nictop.traffic.hosts.host import RunHost
 
         session = self._watched.by_name.get(name)
         if session is None:
@@ -188,52 +195,79 @@ class TrafficController:
         finally:
             host.close()
 
-    # ----------------------------------------------------------------------------------------------------- events
+    # --------------------------------------------------------------------------------------- events
 
-    def _take(self, event: SessionEvent, session: RunSession) -> None:
+    def _take(self, event: SessionEvent) -> None:
         from nictop.traffic.experiment.experiment import (
             ChangeRequired,
-            ExperimentEnded,
             PauseStarted,
             SaveFailed,
             StepEnded,
             StepStarted,
         )
-        from nictop.traffic.live.run_view import LiveRun
-        from nictop.traffic.run.events import WAITING_FOR_DATA, IntervalMeasured, PathTested, RunFinished, Stage
-        from nictop.traffic.session import Note
+        from nictop.traffic.run.events import PathTested
+        from nictop.traffic.session import ExperimentPrepared, Note
 
         if self._notes is not None:
             self._note(self._notes.notes_of(event))
-        if isinstance(event, StepStarted):
-            self.began, self.began_at, self.wanted, self.path_test = event, monotonic(), None, None
-            self.stages, self.untested = [], {}
-            self._live = LiveRun(event.step.plan, session.hosts)
-            self.publish()  # at once: `began` and the view are of one step
-        elif isinstance(event, PauseStarted):
-            self._enter(f"pause {event.seconds:g} s")
-        elif isinstance(event, ChangeRequired):
-            self.wanted = event
-            self._enter(event.sentence)
-        elif isinstance(event, PathTested):
-            self.path_test = event.report
-            if any(one.test is None for one in event.report.result.directions) and self.stages:
-                self.untested[len(self.stages) - 1] = "path not fully tested"
-        elif isinstance(event, (Note, SaveFailed)):
-            self.notes.append(event.sentence)
-        elif isinstance(event, StepEnded):
-            if self._live is not None:  # also of a step that could not be run, or was repeated
-                self._live.process(RunFinished(event.run.result))
-        elif not isinstance(event, ExperimentEnded):
-            if isinstance(event, Stage):
+        match event:
+            case ExperimentPrepared():
+                self._hosts = event.hosts
+            case StepStarted():
+                self._begin_step(event)
+            case PauseStarted():
+                self._enter(f"pause {event.seconds:g} s")
+            case ChangeRequired():
+                self.wanted = event
                 self._enter(event.sentence)
-            elif isinstance(event, IntervalMeasured):
-                self.sentence = ""
-            if self._live is not None:
-                self._live.process(event)
-                if self.sentence == WAITING_FOR_DATA and self._live.has_data:
-                    self.sentence = ""
+            case PathTested():
+                self._take_path_test(event.report)
+            case Note() | SaveFailed():
+                self.notes.append(event.sentence)
+            case StepEnded():
+                self._end_step(event.run)
+            case _:
+                self._take_run_event(event)
         self._publish_soon()
+
+    def _begin_step(self, began: StepStarted) -> None:
+        from nictop.traffic.live.run_view import LiveRun
+
+        self.began, self.began_at, self.wanted, self.path_test = began, monotonic(), None, None
+        self.stages, self.untested = [], {}
+        self._live = LiveRun(began.step.plan, self._hosts)
+        self.publish()  # at once: `began` and the view are of one step
+
+    def _take_path_test(self, report: PathReport) -> None:
+        self.path_test = report
+        is_partial = any(direction.test is None for direction in report.result.directions)
+        if is_partial and self.stages:
+            self.untested[len(self.stages) - 1] = "path not fully tested"
+
+    def _end_step(self, run: StoredRun) -> None:
+        from nictop.traffic.run.events import RunFinished
+
+        self.results += (run,)
+        if self._live is not None:  # also of a step that could not be run, or was repeated
+            self._live.process(RunFinished(run.result))
+
+    def _take_run_event(self, event: RunEvent | ExperimentEnded) -> None:
+        """What the run that is running does."""
+        from nictop.traffic.experiment.experiment import ExperimentEnded
+        from nictop.traffic.record.log import IntervalMeasured
+        from nictop.traffic.run.events import WAITING_FOR_DATA, Stage
+
+        if isinstance(event, ExperimentEnded):
+            return
+        if isinstance(event, Stage):
+            self._enter(event.sentence)
+        elif isinstance(event, IntervalMeasured):
+            self.sentence = ""
+        if self._live is None:
+            return
+        self._live.process(event)
+        if self.sentence == WAITING_FOR_DATA and self._live.has_data:
+            self.sentence = ""
 
     def _note(self, notes: Iterable[HostNote]) -> None:
         for host, note in notes:
@@ -253,7 +287,10 @@ class TrafficController:
         """What it did, and for how many seconds; of what is running, until now."""
         now = monotonic() if self._stopped_at is None else self._stopped_at
         ends = [*(began for _, began in self.stages[1:]), now]
-        return tuple((one, max(0.0, end - began)) for (one, began), end in zip(self.stages, ends, strict=False))
+        times = []
+        for (sentence, began), end in zip(self.stages, ends, strict=False):
+            times.append((sentence, max(0.0, end - began)))
+        return tuple(times)
 
     async def _change(self, step: ExperimentStep) -> bool:
         """Wait for `answer`."""
@@ -270,7 +307,8 @@ class TrafficController:
         return self._answer is not None and not self._answer.done()
 
     def view(self) -> RunView | None:
-        """The step that runs now, or ran last, as last published: all that is drawn of it is from one reading."""
+        """The step that runs now, or ran last, as last published: all that is drawn of it is from
+        one reading."""
         return self._view
 
     @property
@@ -280,11 +318,13 @@ class TrafficController:
             return None
         return max(0.0, self.began.seconds_left - (monotonic() - self.began_at))
 
-    # --------------------------------------------------------------------------------------------------- publish
+    # -------------------------------------------------------------------------------------- publish
 
     def _publish_soon(self) -> None:
         if self._timer is None:
-            self._timer = self._scheduler.set_timer(RUN_REDRAW_SECONDS, self.publish, name="run news")
+            self._timer = self._scheduler.set_timer(
+                RUN_REDRAW_SECONDS, self.publish, name="run news"
+            )
 
     def publish(self) -> None:
         if self._timer is not None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Opener(Protocol):
-    """The application, as screens need it beside what Textual offers: it opens screens that they do not import."""
+    """The application, as screens need it beside what Textual offers: it opens screens that they do
+    not import."""
 
     nictop: Nictop
     own_cost: OwnCost
@@ -30,21 +31,25 @@ class Opener(Protocol):
         """Draw with it, and keep it in the configuration file."""
 
     def open_change(self) -> bool:
-        """The dialog of the change that is running, or whose end the user has not seen. False: there is none."""
+        """The dialog of the change that is running, or whose end the user has not seen. False:
+        there is none."""
 
     def open_fix(self, finding: Finding, fix: Fix) -> None: ...
 
     def open_job(self, job: ChangeJob) -> None:
-        """Ask for what has to be filled in, or request from the host at once what would be changed."""
+        """Ask for what has to be filled in, or request from the host at once what would be
+        changed."""
 
     def start_change(self, job: ChangeJob, actions: Actions) -> None:
         """Request from the host what would be changed, and show it."""
 
     def open_set_up(self, host: str, ifindex: int | None) -> None:
-        """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
+        """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is
+        shown instead."""
 
     def activity(self) -> tuple[tuple[str, str], ...]:
-        """The recording, the run and the change that go on, short, each with the action of a click on it."""
+        """The recording, the run and the change that go on, short, each with the action of a click
+        on it."""
 
     async def action_view(self, tab: str) -> None:
         """Show a view as it was left."""
@@ -71,12 +76,16 @@ class NictopScreen(WholeFrames):
     def nictop(self) -> Nictop:
         return self.opener.nictop
 
-    def subscribe(self, signal: Signal, callback: Callable[[], object], *, now: bool = False) -> None:
-        """Call it whenever the signal is published, until the screen is closed, and, if wanted, `now`."""
+    def subscribe(
+        self, signal: Signal, callback: Callable[[], object], *, now: bool = False
+    ) -> None:
+        """Call it whenever the signal is published, until the screen is closed, and, if wanted,
+        `now`."""
         while_open = self._if_open(callback)
 
         def call() -> None:
-            with self._context():  # the result of a dialog that the callback opens comes back to this screen
+            with self._context():
+                # the result of a dialog that the callback opens comes back to this screen
                 while_open()
 
         self._unsubscribe.append(signal.subscribe(call))

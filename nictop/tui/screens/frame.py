@@ -1,4 +1,5 @@
-"""The frame of every screen that is not a dialog: tabs, hosts with the timeline of a recording, findings, keys.
+"""The frame of every screen that is not a dialog: tabs, hosts with the timeline of a recording,
+findings, keys.
 
  nictop │1 Devices│2 Queues 3 CPUs 4 Findings ▲4 5 Hosts ●2 6 Traffic ● 7 Results
  [● vm1]  ● vm2                                                     every 1 s
@@ -23,11 +24,16 @@ from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
-from nictop.tui.widgets.base.line_view import TONES, Span
+from nictop.tui.widgets.base.line_widget import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.status.host_strip import host_badges
 from nictop.tui.widgets.status.replay_line import ReplayLine
-from nictop.tui.widgets.status.status_line import CHANGES_ALLOWED, NOTHING_TO_CHANGE, READ_ONLY, StatusLine
+from nictop.tui.widgets.status.status_line import (
+    CHANGES_ALLOWED,
+    NOTHING_TO_CHANGE,
+    READ_ONLY,
+    StatusLine,
+)
 from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
@@ -41,7 +47,8 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 class FramedScreen(NictopScreen, Screen[None]):
-    """A subclass yields what is between the lines of the frame (`compose_body`), and says which tab it belongs to."""
+    """A subclass yields what is between the lines of the frame (`compose_body`), and says which tab
+    it belongs to."""
 
     AUTO_FOCUS = ""
     TAB: ClassVar[str] = ""
@@ -49,7 +56,8 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._findings_shown: tuple[Diagnosis | None, str, bool, tuple[str, ...]] | None = None
+        self._findings_shown: tuple[Diagnosis | None, str, bool, bool, tuple[str, ...], bool] | None
+        self._findings_shown = None
         self._pause_action = ""
         """The one that the footer shows."""
 
@@ -91,7 +99,12 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def on_mount(self) -> None:
         nictop = self.nictop
-        for signal in (nictop.hosts.changed, nictop.traffic.changed, nictop.recording.changed, nictop.changes.changed):
+        for signal in (
+            nictop.hosts.changed,
+            nictop.traffic.changed,
+            nictop.recording.changed,
+            nictop.changes.changed,
+        ):
             self.subscribe(signal, self._update_status)
         self.subscribe(nictop.diagnosis.changed, self._update_findings)
         self.subscribe(nictop.display.changed, self.draw_frame)
@@ -166,10 +179,13 @@ class FramedScreen(NictopScreen, Screen[None]):
 
         nictop, badges = self.nictop, dict[str, Sequence[Span]]()
         diagnosis = nictop.display.diagnosis
-        severities = [one.severity for one in diagnosis.findings] if diagnosis is not None else []
-        badges["findings"] = [(text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)]
+        findings = () if diagnosis is None else diagnosis.findings
+        severities = [finding.severity for finding in findings]
+        badges["findings"] = [
+            (text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)
+        ]
         sessions = nictop.hosts.sessions
-        if len(sessions) > 1 or any(one.has_failed for one in sessions):
+        if len(sessions) > 1 or any(session.has_failed for session in sessions):
             badges["hosts"] = host_badges(sessions, nictop.now(), nictop.hosts.interval)
         if nictop.traffic.running:
             badges["traffic"] = [("●", "good")]
@@ -178,20 +194,30 @@ class FramedScreen(NictopScreen, Screen[None]):
     def _draw_findings_line(self) -> None:
         line, nictop = self.query_one(FindingsPanel), self.nictop
         if line.display and nictop.hosts.by_name:
-            notice = nictop.hosts.session.notice(nictop.now(), nictop.hosts.interval)
-            diagnosis = nictop.display.diagnosis
-            content = (diagnosis, notice, nictop.hosts.several, nictop.hosts.unread(diagnosis))
+            session, diagnosis = nictop.hosts.session, nictop.display.diagnosis
+            several, unread = nictop.hosts.several, nictop.hosts.unread(diagnosis)
+            notice = session.notice(nictop.now(), nictop.hosts.interval, named=several)
+            was_checked = nictop.diagnosis.has_run
+            content = (diagnosis, notice, session.has_failed, several, unread, was_checked)
             if content != self._findings_shown:
                 self._findings_shown = content
-                line.show(content[0], notice=notice, several_hosts=content[2], unread=content[3])
+                line.show(
+                    diagnosis,
+                    notice=notice,
+                    has_failed=session.has_failed,
+                    several_hosts=several,
+                    unread=unread,
+                    was_checked=was_checked,
+                )
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     @property
     def refused_actions(self) -> tuple[str, ...]:
         """Those that only say that they are not available: no hint is shown for them."""
-        in_recording = () if self.nictop.replay is None else ("set_up", "fix", "show_change", "edit")
-        return (*WHY_NOT_ACTIONS, *in_recording)
+        if self.nictop.replay is None:
+            return WHY_NOT_ACTIONS
+        return (*WHY_NOT_ACTIONS, "set_up", "fix", "show_change", "edit")
 
     @property
     def types(self) -> bool:
@@ -225,7 +251,7 @@ class FramedScreen(NictopScreen, Screen[None]):
     def action_host(self, step: int) -> None:
         """The host before or after, round and round."""
         hosts = self.nictop.hosts
-        names = [one.name for one in hosts.sessions]
+        names = list(hosts.by_name)
         if hosts.chosen in names:
             hosts.choose(names[(names.index(hosts.chosen) + step) % len(names)])
 
@@ -262,8 +288,10 @@ class FramedScreen(NictopScreen, Screen[None]):
         if self.nictop.replay is not None:
             self.nictop.replay.change_speed(step)
             return
-        nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - hosts.interval))
-        await hosts.request(Request(interval=INTERVALS[max(0, min(len(INTERVALS) - 1, nearest - step))]))
+        nearest = min(INTERVALS, key=lambda seconds: abs(seconds - hosts.interval))
+        place = INTERVALS.index(nearest) - step
+        interval = INTERVALS[max(0, min(len(INTERVALS) - 1, place))]
+        await hosts.request(Request(interval=interval))
         self._update_status()
 
     async def action_back(self) -> None:

@@ -1,14 +1,15 @@
-"""The commands of an inventory, and the physical NICs, VFs, switches, ports and virtual machines in their outputs.
+"""The commands of an inventory, and the physical NICs, VFs, switches, ports and virtual machines in
+their outputs.
 
-`read_facts` runs the commands; `inventory_of` makes the record and reads nothing. What a command did not report is
-None, or empty with the reason in `unreadable`.
+`read_facts` runs the commands; `inventory_of` makes the record and reads nothing. What a command
+did not report is None, or empty with the reason in `unreadable`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
@@ -47,31 +48,41 @@ from nictop.wire.esxi.outputs import (
 )
 
 Query = Callable[..., Awaitable["list[Fields] | None"]]
-"""``query(source, *arguments of esxcli)``: the records in the output; None: there are none, the reason is stored for
-the source."""
+"""``query(source, *arguments of esxcli)``: the records in the output; None: there are none, the
+reason is stored for the source."""
 
 MAX_NICS = 64
 """Physical NICs that are asked for their settings; ESXi supports 32."""
 MAX_MACHINES, MAX_PORTS = 2048, 64
 """Virtual machines, and ports of one of them; ESXi supports 1024 and 10."""
 MAX_QUERIED_MACHINES = 32
-"""Virtual machines whose ports are asked for one by one, those with a VF first: each takes up to a second."""
+"""Virtual machines whose ports are asked for one by one, those with a VF first: each takes up to a
+second."""
 MAX_NAMES = 16 * MAX_LINKS
 """Links of one connection, with those that are gone: each start of a virtual machine makes some."""
+MAX_NUMA_NODES = 1024
+"""A greater number stands for no node."""
 NOT_OFFERED = Unreadable("failed", NOT_OFFERED_BY_ESXI)
 CARTEL_VERSION = (9, 0)
 """Version from which ESXi names the owner of a VF by VMX Cartel ID; before, by World ID."""
 IFF_UP, IFF_BROADCAST, IFF_MULTICAST = 0x1, 0x2, 0x1000
 ETHERNET = 1
 DEFAULT_MTU = 1500
+DUPLEXES: dict[str, Literal["full", "half"]] = {"full": "full", "half": "half"}
+PORTS: dict[str, Literal["tp", "da", "fibre"]] = {
+    "twisted pair": "tp",
+    "da": "da",
+    "fibre": "fibre",
+}
+"""Cable type → port, as ethtool names it."""
 VF_NAME = re.compile(r"PF_(\d{1,5})\.(\d{1,3})\.([0-7])_VF_(\d{1,3})")
 """VMkernel name of a VF: segment, bus and function of its PF in decimal numbers, and its number."""
 WORKER_NAME = re.compile(r"NetWorld-VM-\d+")
 """World that moves the packets of a virtual machine."""
 SOURCES_OF_LINUX = (
-    "addresses", "routes", "queues", "qdiscs", "bridge_vlans", "bonds", "teams", "interrupts", "services",
-    "stopped_managers", "settings", "networkmanager", "networkd", "configuration", "iommu", "forwarding", "devlink",
-    "filters", "messages", "lldp", "routing",
+    "addresses", "routes", "queues", "qdiscs", "bridge_vlans", "bonds", "teams", "interrupts",
+    "services", "stopped_managers", "settings", "networkmanager", "networkd", "configuration",
+    "iommu", "forwarding", "devlink", "filters", "messages", "lldp", "routing",
 )  # fmt: skip
 """Of an `Inventory`, without equivalent here."""
 
@@ -118,52 +129,92 @@ class Facts:
 
     @cached_property
     def _owners(self) -> dict[int, Machine | None]:
-        """Number by which VFs name their owner → machine; None: several have it. All machines are known by then."""
+        """Number by which VFs name their owner → machine; None: several have it. All machines are
+        known by then."""
         by_cartel = self.version is not None and self.version >= CARTEL_VERSION
         found: dict[int, Machine | None] = {}
-        for one in self.machines:
-            number = one.cartel if by_cartel else one.world
+        for machine in self.machines:
+            number = machine.cartel if by_cartel else machine.world
             if number is not None:
-                found[number] = None if number in found else one
+                found[number] = None if number in found else machine
         return found
+
+    def machines_with_functions(self) -> set[str]:
+        """Names of virtual machines that have a VF."""
+        names = set()
+        for functions in self.functions.values():
+            for function in functions:
+                owner = self.owner(function)
+                if owner is not None:
+                    names.add(owner.name)
+        return names
 
     def used_functions(self) -> list[tuple[str, int]]:
         """(vmnic, VF number) of VFs that have an owner."""
-        return [
-            (nic, number)
-            for nic, functions in self.functions.items()
-            for one in functions
-            if (number := integer_of(one.get("vfid"))) is not None and integer_of(one.get("ownerworldid"))
-        ]
+        used = []
+        for nic, functions in self.functions.items():
+            for function in functions:
+                number = integer_of(function.get("vfid"))
+                if number is not None and integer_of(function.get("ownerworldid")):
+                    used.append((nic, number))
+        return used
 
 
 async def read_facts(query: Query) -> Facts:
     """Run the commands of an inventory, one after the other."""
     facts = Facts()
-    for one in await query("platform", "system", "version", "get") or ():
-        parts = [text_of(one.get(name)) for name in ("product", "version", "build")]
-        facts.product = " ".join(part for part in parts if part) or None
-        found = re.match(r"(\d{1,3})\.(\d{1,3})", parts[1] or "")
-        facts.version = (int(found[1]), int(found[2])) if found is not None else None
-    for one in await query("platform", "hardware", "cpu", "global", "get") or ():
-        facts.cpus = integer_of(one.get("cputhreads")) or None
-    facts.nics = (await query("links", "network", "nic", "list") or [])[:MAX_NICS]
-    facts.pci = (await query("pci", "hardware", "pci", "list", "-c", "0x0200") or [])[:MAX_PCI_FUNCTIONS]
-    for nic in _names(facts.nics):
-        for one in await query("ethtool", "network", "nic", "get", "-n", nic) or ():
-            facts.details[nic] = one
-        for one in await query("ethtool", "network", "nic", "stats", "get", "-n", nic) or ():
-            facts.statistics[nic] = one
-    for nic in _names((await query("virtual_functions", "network", "sriovnic", "list") or [])[:MAX_NICS]):
-        functions = await query("virtual_functions", "network", "sriovnic", "vf", "list", "-n", nic)
-        facts.functions[nic] = (functions or [])[:MAX_VFS]
-    for switches in (("standard", "list"), ("dvs", "vmware", "list")):
-        for one in (await query("switches", "network", "vswitch", *switches) or [])[:MAX_LINKS]:
-            switch, mtu = text_of(one.get("name")), integer_of(one.get("mtu"))
-            if switch is not None and mtu:
-                facts.mtus[switch] = mtu
+    await _read_platform(query, facts)
+    facts.nics = await _records(query, MAX_NICS, "links", "network", "nic", "list")
+    facts.pci = await _records(
+        query, MAX_PCI_FUNCTIONS, "pci", "hardware", "pci", "list", "-c", "0x0200"
+    )
+    await _read_nics(query, facts)
+    await _read_functions(query, facts)
+    await _read_mtus(query, facts)
     await _read_machines(query, facts)
     return facts
+
+
+async def _records(query: Query, limit: int, source: str, *arguments: str) -> list[Fields]:
+    """The first `limit` records in an output; none without one."""
+    found = await query(source, *arguments)
+    return [] if found is None else found[:limit]
+
+
+async def _read_platform(query: Query, facts: Facts) -> None:
+    for version in await query("platform", "system", "version", "get") or ():
+        parts = [text_of(version.get(name)) for name in ("product", "version", "build")]
+        facts.product = " ".join(filter(None, parts)) or None
+        found = re.match(r"(\d{1,3})\.(\d{1,3})", parts[1] or "")
+        facts.version = None if found is None else (int(found[1]), int(found[2]))
+    for cpu in await query("platform", "hardware", "cpu", "global", "get") or ():
+        facts.cpus = integer_of(cpu.get("cputhreads")) or None
+
+
+async def _read_nics(query: Query, facts: Facts) -> None:
+    """Settings and statistics of each vmnic."""
+    for nic in _names(facts.nics):
+        for details in await query("ethtool", "network", "nic", "get", "-n", nic) or ():
+            facts.details[nic] = details
+        for statistics in await query("ethtool", "network", "nic", "stats", "get", "-n", nic) or ():
+            facts.statistics[nic] = statistics
+
+
+async def _read_functions(query: Query, facts: Facts) -> None:
+    source = "virtual_functions"
+    for nic in _names(await _records(query, MAX_NICS, source, "network", "sriovnic", "list")):
+        facts.functions[nic] = await _records(
+            query, MAX_VFS, source, "network", "sriovnic", "vf", "list", "-n", nic
+        )
+
+
+async def _read_mtus(query: Query, facts: Facts) -> None:
+    """Of standard and of distributed switches."""
+    for kind in (("standard", "list"), ("dvs", "vmware", "list")):
+        for switch in await _records(query, MAX_LINKS, "switches", "network", "vswitch", *kind):
+            name, mtu = text_of(switch.get("name")), integer_of(switch.get("mtu"))
+            if name is not None and mtu:
+                facts.mtus[name] = mtu
 
 
 def _names(nics: Iterable[Fields]) -> list[str]:
@@ -171,35 +222,41 @@ def _names(nics: Iterable[Fields]) -> list[str]:
 
 
 async def _read_machines(query: Query, facts: Facts) -> None:
-    for one in (await query("machines", "vm", "process", "list") or [])[:MAX_MACHINES]:
-        name = text_of(one.get("displayname"))
+    """Virtual machines, and the ports of some."""
+    for process in await _records(query, MAX_MACHINES, "machines", "vm", "process", "list"):
+        name = text_of(process.get("displayname"))
         if name is not None:
-            world, cartel = integer_of(one.get("worldid")), integer_of(one.get("vmxcartelid"))
+            world, cartel = (
+                integer_of(process.get("worldid")),
+                integer_of(process.get("vmxcartelid")),
+            )
             facts.machines.append(Machine(name, world, cartel))
-    with_functions = {
-        owner.name
-        for functions in facts.functions.values()
-        for one in functions
-        if (owner := facts.owner(one)) is not None
-    }
-    networks = [
-        (name, number)
-        for one in await query("machines", "network", "vm", "list") or ()
-        if (name := text_of(one.get("name"))) is not None and (number := integer_of(one.get("worldid"))) is not None
-    ]
-    networks.sort(key=lambda one: one[0] not in with_functions)
+    networks = []
+    for machine in await query("machines", "network", "vm", "list") or ():
+        name, number = text_of(machine.get("name")), integer_of(machine.get("worldid"))
+        if name is not None and number is not None:
+            networks.append((name, number))
+    with_functions = facts.machines_with_functions()
+    networks.sort(key=lambda network: network[0] not in with_functions)
     for name, number in networks[:MAX_QUERIED_MACHINES]:
-        for port in (await query("machines", "network", "vm", "port", "list", "-w", str(number)) or [])[:MAX_PORTS]:
-            identifier = integer_of(port.get("portid"))
-            if identifier is not None:
-                facts.ports[identifier] = (name, port)
+        await _read_ports(query, facts, name, number)
 
 
-# ------------------------------------------------------------------------------------------------------- the record
+async def _read_ports(query: Query, facts: Facts, name: str, number: int) -> None:
+    """Of the virtual machine with that name and World ID."""
+    arguments = ("network", "vm", "port", "list", "-w", str(number))
+    for port in await _records(query, MAX_PORTS, "machines", *arguments):
+        identifier = integer_of(port.get("portid"))
+        if identifier is not None:
+            facts.ports[identifier] = (name, port)
+
+
+# --------------------------------------------------------------------------------------- the record
 
 
 class IfindexAllocator:
-    """ifindexes of links, which ESXi does not have: the same name or port has the same one for a connection."""
+    """ifindexes of links, which ESXi does not have: the same name or port has the same one for a
+    connection."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | int], int] = {}
@@ -207,41 +264,49 @@ class IfindexAllocator:
     def of(self, kind: Literal["nic", "switch", "port"], name: str | int) -> int:
         """Raises TransientError for a host that names others again and again: it is read anew."""
         if len(self._known) > MAX_NAMES:
-            raise TransientError(f"more than {MAX_NAMES} NICs, switches and ports one after the other")
+            raise TransientError(
+                f"more than {MAX_NAMES} NICs, switches and ports one after the other"
+            )
         return self._known.setdefault((kind, name), len(self._known) + 1)
 
 
 def ifindexes(reading: Reading, numbers: IfindexAllocator) -> dict[int, int]:
     """Port → ifindex."""
-    return {
-        port.number: numbers.of("nic", port.name) if port.uplink else numbers.of("port", port.number)
-        for port in reading.ports
-    }
+    found = {}
+    for port in reading.ports:
+        if port.uplink:
+            found[port.number] = numbers.of("nic", port.name)
+        else:
+            found[port.number] = numbers.of("port", port.number)
+    return found
 
 
 @dataclass(frozen=True)
 class InventoryTime:
-    """Circumstances of an inventory: seconds, CLOCK_MONOTONIC of this machine and since the epoch."""
+    """Circumstances of an inventory: seconds, CLOCK_MONOTONIC of this machine and since the
+    epoch."""
 
     time: float
     wall: float
     reason: str
 
 
-def inventory_of(facts: Facts, reading: Reading, numbers: IfindexAllocator, taken: InventoryTime) -> Inventory:
+def inventory_of(
+    facts: Facts, reading: Reading, numbers: IfindexAllocator, taken: InventoryTime
+) -> Inventory:
     """The record."""
     passed_through = _passed_through(facts)
     claimed = {port for port, _ in passed_through.values()}
     uplinks = {port.name: port for port in reading.ports if port.uplink}
-    names = {name for nic in facts.nics if (name := text_of(nic.get("name"))) is not None}
+    names = set(_names(facts.nics))
     links = []
     for nic in facts.nics:
         name = text_of(nic.get("name"))
         if name is not None:
-            port = uplinks.get(name)
-            switch = numbers.of("switch", port.switch) if port is not None and port.switch is not None else None
+            switch = _switch_number(uplinks.get(name), numbers)
             functions = _virtual_functions(name, facts, passed_through)
-            links.append(replace(_nic_link(nic, name, facts, numbers), master=switch, virtual_functions=functions))
+            link = _nic_link(nic, name, facts, numbers)
+            links.append(replace(link, master=switch, virtual_functions=functions))
     switches = dict.fromkeys(port.switch for port in reading.ports if port.switch is not None)
     links += [_switch_link(switch, facts, numbers) for switch in switches]
     for port in reading.ports:
@@ -263,6 +328,13 @@ def inventory_of(facts: Facts, reading: Reading, numbers: IfindexAllocator, take
     )
 
 
+def _switch_number(port: Port | None, numbers: IfindexAllocator) -> int | None:
+    """ifindex of the switch that has a port; None: there is no port, or it is at none."""
+    if port is None or port.switch is None:
+        return None
+    return numbers.of("switch", port.switch)
+
+
 def _platform(facts: Facts) -> Platform:
     missing = ("system_vendor", "product_name", "possible_cpus", "numa_nodes", "iommu_groups")
     unreadable = dict.fromkeys(missing, NOT_OFFERED)
@@ -275,7 +347,7 @@ def _platform(facts: Facts) -> Platform:
         product_name=None,
         distribution=facts.product,
         distribution_id=None,
-        online_cpus=None if facts.cpus is None else f"0-{facts.cpus - 1}" if facts.cpus > 1 else "0",
+        online_cpus=_cpu_list(facts.cpus),
         possible_cpus=None,
         numa_nodes=None,
         iommu_groups=None,
@@ -285,13 +357,22 @@ def _platform(facts: Facts) -> Platform:
     )
 
 
-def _nic_link(
-    nic: Fields,
-    name: str,
-    facts: Facts,
-    numbers: IfindexAllocator,
-) -> Link:
-    is_up, has_carrier = _is_up(nic.get("adminstatus")), _is_up(nic.get("linkstatus"))
+def _cpu_list(count: int | None) -> str | None:
+    """All of `count` CPUs, as Linux lists them."""
+    if count is None:
+        return None
+    return f"0-{count - 1}" if count > 1 else "0"
+
+
+def _nic_link(nic: Fields, name: str, facts: Facts, numbers: IfindexAllocator) -> Link:
+    is_down = _is_up(nic.get("adminstatus")) is False
+    has_carrier = _is_up(nic.get("linkstatus"))
+    flags = IFF_BROADCAST | IFF_MULTICAST
+    if not is_down:
+        flags |= IFF_UP
+    operstate = "unknown"
+    if has_carrier is not None:
+        operstate = "up" if has_carrier and not is_down else "down"
     mtu = integer_of(nic.get("mtu"))
     unreadable = {}
     if has_carrier is None:
@@ -304,9 +385,9 @@ def _nic_link(
         ifindex=numbers.of("nic", name),
         name=name,
         type=ETHERNET,
-        flags=IFF_BROADCAST | IFF_MULTICAST | (IFF_UP if is_up or is_up is None else 0),
-        operstate="unknown" if has_carrier is None else "up" if has_carrier and is_up is not False else "down",
-        carrier=has_carrier if is_up is not False else None,
+        flags=flags,
+        operstate=operstate,
+        carrier=None if is_down else has_carrier,
         mtu=mtu or 0,
         address=mac_of(nic.get("macaddress")),
         bus="pci",
@@ -318,80 +399,113 @@ def _nic_link(
     )
 
 
+def _lower_text(value: object) -> str:
+    return (text_of(value) or "").lower()
+
+
 def _is_up(value: object) -> bool | None:
-    return {"up": True, "down": False}.get((text_of(value) or "").lower())
+    return {"up": True, "down": False}.get(_lower_text(value))
 
 
 def _ethtool(nic: Fields, details: Fields | None) -> Ethtool:
-    speed, duplex = integer_of(nic.get("speed")), (text_of(nic.get("duplex")) or "").lower()
-    has_carrier = _is_up(nic.get("linkstatus"))
     details = details or {}
-    driver = text_of(nic.get("driver"))
-    info = fields(details.get("driverinfo"))
-    pause = [flag_of(details.get(name)) for name in ("pauseautonegotiate", "pauserx", "pausetx")]
     found = Ethtool(
-        driver=DriverInfo(
-            driver,
-            text_of(info.get("version")) or "",
-            text_of(info.get("firmwareversion")) or "",
-            text_of(info.get("businfo")) or "",
-        )
-        if driver is not None
-        else None,
-        settings=LinkSettings(
-            speed=speed or None if has_carrier else None,
-            duplex=("full" if duplex == "full" else "half" if duplex == "half" else None) if has_carrier else None,
-            autonegotiation=flag_of(details.get("autonegotiation")),
-            port={"twisted pair": "tp", "da": "da", "fibre": "fibre"}.get(
-                (text_of(details.get("cabletype")) or "").lower()
-            ),
-            transceiver=text_of(details.get("transceiver")),
-        ),
-        pause=Pause(pause[0], pause[1], pause[2])
-        if pause[0] is not None and pause[1] is not None and pause[2] is not None
-        else None,
+        driver=_driver(nic, fields(details.get("driverinfo"))),
+        settings=_settings(nic, details),
+        pause=_pause(details),
     )
     _mark_absent(found)
     return found
 
 
+def _driver(nic: Fields, info: Fields) -> DriverInfo | None:
+    driver = text_of(nic.get("driver"))
+    if driver is None:
+        return None
+    version, firmware, bus = (
+        text_of(info.get(name)) or "" for name in ("version", "firmwareversion", "businfo")
+    )
+    return DriverInfo(driver, version, firmware, bus)
+
+
+def _settings(nic: Fields, details: Fields) -> LinkSettings:
+    """Speed and duplex are those of the link: without a carrier there are none."""
+    speed, duplex = None, None
+    if _is_up(nic.get("linkstatus")):
+        speed = integer_of(nic.get("speed")) or None
+        duplex = DUPLEXES.get(_lower_text(nic.get("duplex")))
+    return LinkSettings(
+        speed=speed,
+        duplex=duplex,
+        autonegotiation=flag_of(details.get("autonegotiation")),
+        port=PORTS.get(_lower_text(details.get("cabletype"))),
+        transceiver=text_of(details.get("transceiver")),
+    )
+
+
+def _pause(details: Fields) -> Pause | None:
+    autonegotiate, receive, send = (
+        flag_of(details.get(name)) for name in ("pauseautonegotiate", "pauserx", "pausetx")
+    )
+    if autonegotiate is None or receive is None or send is None:
+        return None
+    return Pause(autonegotiate, receive, send)
+
+
 def _mark_absent(found: Ethtool) -> None:
-    for one in fields_of(found):
-        if getattr(found, one.name) is None:
-            found.unreadable[one.name] = NOT_OFFERED
+    for field_of_record in fields_of(found):
+        if getattr(found, field_of_record.name) is None:
+            found.unreadable[field_of_record.name] = NOT_OFFERED
 
 
 def _virtual_functions(
     nic: str, facts: Facts, passed_through: Mapping[tuple[str, int], tuple[int, str | None]]
 ) -> tuple[VirtualFunction, ...]:
     found = {}
-    for one in facts.functions.get(nic, ()):
-        number = integer_of(one.get("vfid"))
+    for function in facts.functions.get(nic, ()):
+        number = integer_of(function.get("vfid"))
         if number is not None and number < MAX_VFS:
-            owner = facts.owner(one)
+            owner = facts.owner(function)
             address = passed_through.get((nic, number), (0, None))[1]
-            found[number] = VirtualFunction(number, address, machine=owner.name if owner is not None else None)
+            machine = None if owner is None else owner.name
+            found[number] = VirtualFunction(number, address, machine=machine)
     return tuple(found[number] for number in sorted(found))
 
 
 def _passed_through(facts: Facts) -> dict[tuple[str, int], tuple[int, str | None]]:
-    """(vmnic, VF number) → (port, MAC address) of the adapter of the virtual machine that owns the VF, where it is the
-    only one: its only VF of this vmnic, and its only port with this uplink and without a counter of its own."""
+    """(vmnic, VF number) → (port, MAC address) of the adapter of the virtual machine that owns the
+    VF, where it is the only one: its only VF of this vmnic, and its only port with this uplink and
+    without a counter of its own."""
+    names = Counter(machine.name for machine in facts.machines)
+    ports = _ports_by_uplink(facts)
     found = {}
-    names = Counter(one.name for one in facts.machines)
+    for nic, functions in facts.functions.items():
+        for number, owner in _sole_functions(functions, facts):
+            adapters = ports[owner.name, nic]
+            if names[owner.name] == 1 and len(adapters) == 1:
+                found[nic, number] = adapters[0]
+    return found
+
+
+def _ports_by_uplink(
+    facts: Facts,
+) -> defaultdict[tuple[str, str | None], list[tuple[int, str | None]]]:
+    """(virtual machine, uplink) → (port, MAC address) of its ports with that uplink."""
     ports: defaultdict[tuple[str, str | None], list[tuple[int, str | None]]] = defaultdict(list)
     for port, (machine, entry) in facts.ports.items():
-        ports[machine, text_of(entry.get("teamuplink"))].append((port, mac_of(entry.get("macaddress"))))
-    for nic, functions in facts.functions.items():
-        owners = [(integer_of(one.get("vfid")), facts.owner(one)) for one in functions]
-        owned = Counter(owner for _, owner in owners)
-        for number, owner in owners:
-            if number is None or owner is None or owned[owner] > 1 or names[owner.name] > 1:
-                continue
-            known = ports[owner.name, nic]
-            if len(known) == 1:
-                found[nic, number] = known[0]
-    return found
+        uplink, address = text_of(entry.get("teamuplink")), mac_of(entry.get("macaddress"))
+        ports[machine, uplink].append((port, address))
+    return ports
+
+
+def _sole_functions(functions: Sequence[Fields], facts: Facts) -> Iterator[tuple[int, Machine]]:
+    """(number, owner) of those VFs of a vmnic whose owner has no other one of them."""
+    owners = [facts.owner(function) for function in functions]
+    counts = Counter(owners)
+    for function, owner in zip(functions, owners, strict=True):
+        number = integer_of(function.get("vfid"))
+        if number is not None and owner is not None and counts[owner] == 1:
+            yield number, owner
 
 
 def _switch_link(switch: str, facts: Facts, numbers: IfindexAllocator) -> Link:
@@ -410,18 +524,22 @@ def _switch_link(switch: str, facts: Facts, numbers: IfindexAllocator) -> Link:
 
 
 def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
-    """The port of a virtual machine (vnic), of the hypervisor itself (vmknic), or of one of its services."""
+    """The port of a virtual machine (vnic), of the hypervisor itself (vmknic), or of one of its
+    services."""
     _, entry = facts.ports.get(port.number, ("", {}))
     uplink, group = text_of(entry.get("teamuplink")), text_of(entry.get("portgroup"))
     details: dict[str, int | str | bool] = {"port": port.number}
-    details |= {"adapter": port.vnic} if port.vnic is not None else {}
+    if port.vnic is not None:
+        details["adapter"] = port.vnic
     mtu = facts.mtus.get(port.switch or "")
-    is_uplink_known = uplink is not None and any(text_of(nic.get("name")) == uplink for nic in facts.nics)
+    lower = None
+    if uplink is not None and uplink in _names(facts.nics):
+        lower = numbers.of("nic", uplink)
+    rings = None
+    if port.rings is not None:
+        rings = Rings(port.rings[0], None, None, None, None, None, None, None)
     names = tuple(PORT_EVENTS[name] for name in port.known_events())
-    ethtool = Ethtool(
-        rings=Rings(port.rings[0], None, None, None, None, None, None, None) if port.rings is not None else None,
-        driver_counter_names=names or None,
-    )
+    ethtool = Ethtool(rings=rings, driver_counter_names=names or None)
     _mark_absent(ethtool)
     return Link(
         ifindex=numbers.of("port", port.number),
@@ -435,8 +553,8 @@ def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
         alias=group,
         details=details,
         address=port.address,
-        master=numbers.of("switch", port.switch) if port.switch is not None else None,
-        lower=numbers.of("nic", uplink) if is_uplink_known and uplink is not None else None,
+        master=_switch_number(port, numbers),
+        lower=lower,
         ethtool=ethtool,
         unreadable={} if mtu else {"mtu": Unreadable("failed")},
     )
@@ -445,31 +563,32 @@ def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
 def _pci_functions(facts: Facts) -> tuple[PciFunction, ...]:
     named = {text_of(nic.get("name")): nic for nic in facts.nics}
     known: dict[str, tuple[Fields, str | None]] = {}
-    for one in facts.pci:
-        address = pci_address_of(one.get("address"))
+    for function in facts.pci:
+        address = pci_address_of(function.get("address"))
         if address is not None:
-            known[address] = (one, text_of(one.get("vmkernelname")))
+            known[address] = (function, text_of(function.get("vmkernelname")))
     found = []
-    for address, (one, name) in sorted(known.items()):
-        vendor, device = hexadecimal_of(one.get("vendorid")), hexadecimal_of(one.get("deviceid"))
+    for address, (function, name) in sorted(known.items()):
+        vendor = hexadecimal_of(function.get("vendorid"))
+        device = hexadecimal_of(function.get("deviceid"))
         if vendor is None or device is None:
             continue
         physical, number = _physical_function(name, known)
-        node = integer_of(one.get("numanode"))
-        nic = named.get(name) if name is not None else None
+        nic = None if name is None else named.get(name)
+        driver = function.get("modulename") if nic is None else nic.get("driver")
         found.append(
             PciFunction(
                 address=address,
                 class_code=0x020000,
                 vendor_id=vendor,
                 device_id=device,
-                subsystem_vendor_id=hexadecimal_of(one.get("subvendorid")),
-                subsystem_device_id=hexadecimal_of(one.get("subdeviceid")),
+                subsystem_vendor_id=hexadecimal_of(function.get("subvendorid")),
+                subsystem_device_id=hexadecimal_of(function.get("subdeviceid")),
                 revision=None,
-                vendor_name=text_of(one.get("vendorname")),
-                device_name=text_of(one.get("devicename")),
-                driver=text_of(nic.get("driver")) if nic is not None else text_of(one.get("modulename")),
-                numa_node=node if node is not None and node < 1024 else None,
+                vendor_name=text_of(function.get("vendorname")),
+                device_name=text_of(function.get("devicename")),
+                driver=text_of(driver),
+                numa_node=_numa_node(function),
                 physical_function=physical,
                 virtual_function=number,
                 unreadable=dict.fromkeys(("link", "sriov", "iommu_group", "enabled"), NOT_OFFERED),
@@ -478,33 +597,50 @@ def _pci_functions(facts: Facts) -> tuple[PciFunction, ...]:
     return tuple(found)
 
 
-def _physical_function(name: str | None, known: Mapping[str, object]) -> tuple[str | None, int | None]:
-    """(address of the physical function, number) of a VF, by its name; (None, None): no VF, or several may be meant."""
+def _numa_node(function: Fields) -> int | None:
+    node = integer_of(function.get("numanode"))
+    if node is None or node >= MAX_NUMA_NODES:
+        return None
+    return node
+
+
+def _physical_function(
+    name: str | None, known: Mapping[str, object]
+) -> tuple[str | None, int | None]:
+    """(address of the physical function, number) of a VF, by its name; (None, None): no VF, or
+    several may be meant."""
     match = VF_NAME.fullmatch(name or "")
     if match is None:
         return None, None
-    segment, bus, function = (int(match[at]) for at in (1, 2, 3))
+    segment, bus, function, number = map(int, match.groups())
     address = f"{segment:04x}:{bus:02x}:00.{function}"
-    return (address, int(match[4])) if address in known else (None, None)
+    if address not in known:
+        return None, None
+    return address, number
 
 
 def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
-    """vCPUs of virtual machines, with the worlds that move their packets. The vCPUs of one machine have the lowest of
-    their World IDs as process ID."""
-    links: dict[int, set[int]] = {}
+    """vCPUs of virtual machines, with the worlds that move their packets. The vCPUs of one machine
+    have the lowest of their World IDs as process ID."""
+    links: defaultdict[int, set[int]] = defaultdict(set)
     process: dict[int, int] = {}
     machine: dict[int, str] = {}
     for port in reading.ports:
-        members = [one for one in port.vcpus if one in reading.worlds and reading.worlds[one].machine is not None]
-        if not members:
+        vcpus, workers = _worlds_of(port, reading)
+        if not vcpus:
             continue
-        leader = min(members)
-        workers = [one for one in port.workers if one in reading.worlds and WORKER_NAME.match(reading.worlds[one].name)]
-        for number in (*members, *workers):
-            links.setdefault(number, set()).add(numbers.of("port", port.number))
+        leader = min(vcpus)
+        for number in (*vcpus, *workers):
+            links[number].add(numbers.of("port", port.number))
             process[number], machine[number] = leader, reading.worlds[leader].machine or ""
-    named = [(one.machine, one.number) for one in reading.worlds.values() if one.machine is not None]
-    lowest = dict(sorted(named, reverse=True))
+    named = [
+        (world.machine, world.number)
+        for world in reading.worlds.values()
+        if world.machine is not None
+    ]
+    lowest: dict[str, int] = {}
+    for name, number in named:
+        lowest[name] = min(number, lowest.get(name, number))
     for name, number in named:  # of machines without a port on a switch
         if number not in process:
             process[number], machine[number] = lowest[name], name
@@ -521,12 +657,23 @@ def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
     )
 
 
+def _worlds_of(port: Port, reading: Reading) -> tuple[list[int], list[int]]:
+    """Numbers of the vCPUs of a port, and of the worlds that move its packets, which are in the
+    reading."""
+    worlds = reading.worlds
+    known = [worlds[number] for number in port.vcpus if number in worlds]
+    vcpus = [world.number for world in known if world.machine is not None]
+    known = [worlds[number] for number in port.workers if number in worlds]
+    workers = [world.number for world in known if WORKER_NAME.match(world.name)]
+    return vcpus, workers
+
+
 def needs_inventory(before: Reading, now: Reading) -> bool:
     """Ports or worlds of virtual machines have come or gone."""
     return _parts(before) != _parts(now)
 
 
 def _parts(reading: Reading) -> tuple[set[tuple[int, str]], set[int]]:
-    ports: Iterable[Port] = reading.ports
-    worlds: Sequence[int] = [one.number for one in reading.worlds.values() if one.machine is not None]
-    return {(port.number, port.name) for port in ports}, set(worlds)
+    ports = {(port.number, port.name) for port in reading.ports}
+    worlds = {world.number for world in reading.worlds.values() if world.machine is not None}
+    return ports, worlds

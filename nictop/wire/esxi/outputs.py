@@ -1,14 +1,18 @@
-"""Outputs of ESXi commands → values. What is missing, misspelt, cut off or out of range is None, never a guess.
+"""Outputs of ESXi commands → values. What is missing, misspelt, cut off or out of range is None,
+never a guess.
 
 Reads nothing. Names of fields differ between versions and formats (``MACAddress``, ``MAC Address``;
-``Totalreceiveerrors``): only their letters and digits count. All formatters of esxcli have the same names. Where they
-were seen:
+``Totalreceiveerrors``): only their letters and digits count. All formatters of esxcli have the same
+names. Where they were seen:
 
 - ``system version get``: JSON of ESXi 8.0.3
-- ``network nic list``, ``nic get``, ``sriovnic vf list``, ``sriovnic vf stats``, ``vm process list``: XML of ESXi 8.0
+- ``network nic list``, ``nic get``, ``sriovnic vf list``, ``sriovnic vf stats``, ``vm process
+  list``: XML of ESXi 8.0
 - ``network vm list``, ``vm port list``: XML of ESXi 5.5, text of 7.0.3
-- ``network nic stats get``, ``vswitch standard list``, ``hardware cpu global get``: text of ESXi 7.0.3
-- ``hardware pci list``: names in PowerCLI; those of the numbers (``VendorID``, ``NUMANode``) are derived from the text
+- ``network nic stats get``, ``vswitch standard list``, ``hardware cpu global get``: text of ESXi
+  7.0.3
+- ``hardware pci list``: names in PowerCLI; those of the numbers (``VendorID``, ``NUMANode``) are
+  derived from the text
 - ``net-stats -A``: its own JSON, ESXi 8.0
 """
 
@@ -39,20 +43,23 @@ MAX_NAME_CHARS, MAX_FIELDS = 100, 256
 VALUE_BYTES = 64
 """Of memory for each value, list and object."""
 MAX_DECODED_BYTES, MAX_INVENTORY_BYTES = 32 * 1024 * 1024, 16 * 1024 * 1024
-"""Of memory for one output, and for all outputs of an inventory: a host with 1000 virtual machines or 4096 VFs takes
-two thirds."""
+"""Of memory for one output, and for all outputs of an inventory: a host with 1000 virtual machines
+or 4096 VFs takes two thirds."""
 STEP_RECORDS = 32
 MAX_NUMBER = 1 << 62
 MAX_RATE = 1e10
 """Packets, errors or Mb per second: more than any port carries."""
 MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+DECIMAL = re.compile(r"[0-9]+")
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+JSON_BEGIN = re.compile(rb"[{\[]")
 VCPU_NAME = re.compile(r"vmx-vcpu-\d{1,3}:(?P<machine>.+)", re.S)
 SLACK_SHARE, SLACK_BITS_PER_SECOND = 0.25, 0.2e6
-"""Difference between Mb/s and packets times size that rounding explains: a larger one means that a unit is not as
-expected."""
+"""Difference between Mb/s and packets times size that rounding explains: a larger one means that a
+unit is not as expected."""
 PRECISE_BITS_PER_SECOND = 10e6
-"""From here on Mb/s with one decimal place are more precise than packets per second times whole bytes."""
+"""From here on Mb/s with one decimal place are more precise than packets per second times whole
+bytes."""
 
 
 class BadOutput(Exception):
@@ -65,15 +72,15 @@ def decoded_bytes(text: bytes) -> int:
 
 
 def parse_json(text: bytes, room: int = MAX_DECODED_BYTES) -> object:
-    """The JSON value in an output, which may begin with other lines. Raises BadOutput, also for one that takes more
-    memory than `room` bytes."""
-    begin = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
-    if begin < 0:
+    """The JSON value in an output, which may begin with other lines. Raises BadOutput, also for one
+    that takes more memory than `room` bytes."""
+    found = JSON_BEGIN.search(text)
+    if found is None:
         raise BadOutput("no JSON")
     if decoded_bytes(text) > room:
         raise BadOutput("too many values")
     try:
-        return msgspec.json.decode(text[begin:].strip())
+        return msgspec.json.decode(text[found.start() :].strip())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadOutput(f"invalid JSON: {error}") from None
 
@@ -82,8 +89,11 @@ def fields(value: object) -> Fields:
     """An object by the letters and digits of its names; {} for anything else."""
     if not isinstance(value, dict):
         return {}
-    known = islice(value.items(), MAX_FIELDS)
-    return {plain_name(name): one for name, one in known if isinstance(name, str) and len(name) <= MAX_NAME_CHARS}
+    found = {}
+    for name, content in islice(value.items(), MAX_FIELDS):
+        if isinstance(name, str) and len(name) <= MAX_NAME_CHARS:
+            found[plain_name(name)] = content
+    return found
 
 
 @lru_cache(maxsize=1024)
@@ -94,12 +104,15 @@ def plain_name(name: str) -> str:
 
 def record_steps(value: object) -> Steps[list[Fields]]:
     """The objects of a list; of a single object that one."""
+    objects = value if isinstance(value, list) else [value]
     found = []
-    for number, one in enumerate(value if isinstance(value, list) else [value]):
+    for number, content in enumerate(objects):
         if number % STEP_RECORDS == 0:
             yield
-        found.append(fields(one))
-    return [one for one in found if one]
+        record = fields(content)
+        if record:
+            found.append(record)
+    return found
 
 
 def text_of(value: object) -> str | None:
@@ -116,24 +129,28 @@ def mac_of(value: object) -> str | None:
 
 
 def pci_address_of(value: object) -> str | None:
-    """``0000:3b:00.0``; None for other forms, such as that with decimal numbers of some versions."""
+    """``0000:3b:00.0``; None for other forms, such as that with decimal numbers of some
+    versions."""
     found = (text_of(value) or "").lower()
     return found if PCI_ADDRESS.fullmatch(found) else None
 
 
 def integer_of(value: object) -> int | None:
     """A number that is not negative, also as decimal text."""
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdecimal() and len(value) < 21:
+    if isinstance(value, str) and DECIMAL.fullmatch(value.strip()) and len(value) < 21:
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= MAX_NUMBER else None
+    return _limited(value, MAX_NUMBER)
 
 
 def hexadecimal_of(value: object, limit: int = 0xFFFF) -> int | None:
     """A number below `limit`, or text with ``0x``: digits without it could be either."""
     if isinstance(value, str) and re.fullmatch(r"0x[0-9a-fA-F]{1,8}", value.strip()):
         value = int(value, 16)
+    return _limited(value, limit)
+
+
+def _limited(value: object, limit: int) -> int | None:
+    """An integer from 0 to `limit`."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= limit else None
@@ -143,17 +160,21 @@ def flag_of(value: object) -> bool | None:
     """true or false, also as text."""
     if isinstance(value, bool):
         return value
-    return {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    return {"true": True, "false": False}.get(value.strip().lower())
 
 
 def rate_of(value: object, limit: float = MAX_RATE) -> float | None:
     """A finite number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and 0 <= value <= limit else None
+    if not math.isfinite(value) or not 0 <= value <= limit:
+        return None
+    return float(value)
 
 
-# --------------------------------------------------------------------------------------------------- net-stats
+# ---------------------------------------------------------------------------------------- net-stats
 
 
 @dataclass(frozen=True)
@@ -164,6 +185,9 @@ class Flow:
     bits: float | None
     errors: float | None
     drops: float | None
+
+
+UNKNOWN_FLOW = Flow(None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -226,7 +250,7 @@ class World:
     def machine(self) -> str | None:
         """Name of the VM, if it is a vCPU."""
         found = VCPU_NAME.fullmatch(self.name)
-        return found["machine"] if found is not None else None
+        return None if found is None else found["machine"]
 
 
 @dataclass(frozen=True)
@@ -247,23 +271,28 @@ Numbered = TypeVar("Numbered", Port, World)
 
 
 def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
-    """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be told from their
-    sum, the last element of it. Raises BadOutput."""
+    """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be
+    told from their sum, the last element of it. Raises BadOutput."""
     samples = fields(value).get("stats")
-    sample = fields(samples[-1]) if isinstance(samples, list) and samples else {}
+    if not isinstance(samples, list) or not samples:
+        raise BadOutput("no statistics")
+    sample = fields(samples[-1])
     if not sample:
         raise BadOutput("no statistics")
     ports = yield from _by_number(_entries(sample.get("ports")), _port, MAX_LINKS, "ports")
     worlds_of_both = chain(_entries(sample.get("vcpus")), _entries(sample.get("sys")))
     worlds = yield from _by_number(worlds_of_both, _world, MAX_THREADS, "worlds")
     used, problem = _cpus(fields(sample.get("cpu")), cpus)
-    return Reading(rate_of(sample.get("interval"), 3600), tuple(ports.values()), worlds, used, problem)
+    return Reading(
+        rate_of(sample.get("interval"), 3600), tuple(ports.values()), worlds, used, problem
+    )
 
 
 def _by_number(
     values: Iterable[object], parse: Callable[[object], Numbered | None], limit: int, what: str
 ) -> Steps[dict[int, Numbered]]:
-    """Number → port or world, of those that are valid. Raises BadOutput when there are more than `limit`."""
+    """Number → port or world, of those that are valid. Raises BadOutput when there are more than
+    `limit`."""
     found: dict[int, Numbered] = {}
     for place, value in enumerate(values):
         if place % STEP_RECORDS == 0:
@@ -279,8 +308,9 @@ def _by_number(
 def _entries(value: object) -> Iterator[object]:
     """Of a list, or of an object by any names."""
     if isinstance(value, dict):
-        return iter(value.values())
-    return iter(value if isinstance(value, list) else ())
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
 
 
 def _world(value: object) -> World | None:
@@ -292,9 +322,10 @@ def _world(value: object) -> World | None:
 
 
 def _share(value: object) -> float | None:
-    """Percent → share of 1; a world cannot use much more than one CPU (a faster clock counts as more)."""
+    """Percent → share of 1; a world cannot use much more than one CPU (a faster clock counts as
+    more)."""
     found = rate_of(value, 200)
-    return found / 100 if found is not None else None
+    return None if found is None else found / 100
 
 
 def _cpus(value: Fields, number: int | None) -> tuple[tuple[tuple[float, float], ...], str]:
@@ -305,7 +336,9 @@ def _cpus(value: Fields, number: int | None) -> tuple[tuple[tuple[float, float],
         return (), "number of pCPUs unknown"
     if len(used) not in (number, number + 1):
         return (), f"net-stats reports {len(used)} values for {number} pCPUs"
-    parts = system if isinstance(system, list) and len(system) == len(used) else [None] * len(used)
+    parts: list[object] = [None] * len(used)
+    if isinstance(system, list) and len(system) == len(used):
+        parts = system
     found = []
     for all_of_it, part in zip(used[:number], parts, strict=False):
         share = _share(all_of_it)
@@ -317,39 +350,52 @@ def _cpus(value: Fields, number: int | None) -> tuple[tuple[tuple[float, float],
 
 def _port(value: object) -> Port | None:
     port = fields(value)
-    number, name, uplink = integer_of(port.get("id")), text_of(port.get("name")), flag_of(port.get("uplink"))
+    number, name = integer_of(port.get("id")), text_of(port.get("name"))
+    uplink = flag_of(port.get("uplink"))
     if number is None or name is None or uplink is None:
         return None
     vnic = fields(port.get("vnic"))
-    rates = fields(port.get("vmnic")) if uplink else port
     events = {name: rate for name in PORT_EVENTS if (rate := rate_of(vnic.get(name))) is not None}
-    sizes = [integer_of(vnic.get(f"ring{one}sz")) for one in (1, 2)]
+    if uplink:
+        rates = fields(port.get("vmnic"))
+        receive_drops, send_drops = _queue_drops(port, "rxqueue"), _queue_drops(port, "txqueue")
+    else:
+        rates = port
+        receive_drops, send_drops = _sum(events, RECEIVE_DROPS), _sum(events, SEND_DROPS)
     return Port(
         number,
         name,
         text_of(port.get("switch")),
         mac_of(port.get("mac")),
         uplink,
-        _flow(rates, "rx", _queue_drops(port, "rxqueue") if uplink else _sum(events, RECEIVE_DROPS)),
-        _flow(rates, "tx", _queue_drops(port, "txqueue") if uplink else _sum(events, SEND_DROPS)),
+        _flow(rates, "rx", receive_drops),
+        _flow(rates, "tx", send_drops),
         text_of(vnic.get("type")),
-        (sizes[0], sizes[1]) if sizes[0] is not None and sizes[1] is not None else None,
+        _rings(vnic),
         events,
         _numbers(port.get("vcpu")),
         _numbers(port.get("sys")),
     )
 
 
+def _rings(vnic: Fields) -> tuple[int, int] | None:
+    first, second = integer_of(vnic.get("ring1sz")), integer_of(vnic.get("ring2sz"))
+    if first is None or second is None:
+        return None
+    return first, second
+
+
 def _flow(rates: Fields, side: str, drops: float | None) -> Flow:
     packets, size = rate_of(rates.get(f"{side}pps")), rate_of(rates.get(f"{side}size"), 1 << 20)
     megabits = rate_of(rates.get(f"{side}mbps"))
-    counted = packets * size * 8 if packets is not None and size is not None else None
-    bits = megabits * 1e6 if megabits is not None else None
-    if bits is None or counted is None or packets is None:
-        return Flow(None, None, None, None)
+    if packets is None or size is None or megabits is None:
+        return UNKNOWN_FLOW
+    counted, bits = packets * size * 8, megabits * 1e6
     if abs(bits - counted) > SLACK_SHARE * max(bits, counted) + SLACK_BITS_PER_SECOND:
-        return Flow(None, None, None, None)
-    return Flow(packets, bits if bits >= PRECISE_BITS_PER_SECOND else counted, rate_of(rates.get(f"{side}eps")), drops)
+        return UNKNOWN_FLOW
+    if bits < PRECISE_BITS_PER_SECOND:
+        bits = counted
+    return Flow(packets, bits, rate_of(rates.get(f"{side}eps")), drops)
 
 
 def _queue_drops(port: Fields, name: str) -> float | None:
@@ -357,15 +403,27 @@ def _queue_drops(port: Fields, name: str) -> float | None:
     queues = fields(port.get(name)).get("driverstats")
     if not isinstance(queues, list) or not queues:
         return None
-    return _sum({str(at): rate_of(fields(one).get("dps")) for at, one in enumerate(queues)})
+    return _known_sum([rate_of(fields(queue).get("dps")) for queue in queues])
 
 
-def _sum(rates: Mapping[str, float | None], names: tuple[str, ...] | None = None) -> float | None:
-    """The sum of these rates; None if one is not known."""
-    found = [rates.get(name) for name in (rates if names is None else names)]
-    return sum(one for one in found if one is not None) if found and None not in found else None
+def _sum(rates: Mapping[str, float], names: Iterable[str]) -> float | None:
+    """The sum of the rates of these names; None if one is not known."""
+    return _known_sum([rates.get(name) for name in names])
+
+
+def _known_sum(rates: Iterable[float | None]) -> float | None:
+    """None if one of `rates` is not known."""
+    total = 0.0
+    for rate in rates:
+        if rate is None:
+            return None
+        total += rate
+    return total
 
 
 def _numbers(value: object) -> tuple[int, ...]:
-    found = map(integer_of, value if isinstance(value, list) else ())
-    return tuple(dict.fromkeys(one for one in found if one is not None))
+    """Each once."""
+    if not isinstance(value, list):
+        return ()
+    found = dict.fromkeys(map(integer_of, value))
+    return tuple(number for number in found if number is not None)

@@ -1,8 +1,8 @@
 """The records of an ESXi host, made on this machine from the outputs of its own commands.
 
-Has the methods of `wire.ssh.remote_probe.RemoteProbe`. Nothing is sent to the host but command lines; it needs no
-Python. Each record goes through the inbox of the connection as a line, so that the limits and the CPU budget of other
-hosts apply.
+Has the methods of `wire.ssh.remote_probe.RemoteProbe`. Nothing is sent to the host but command
+lines; it needs no Python. Each record goes through the inbox of the connection as a line, so that
+the limits and the CPU budget of other hosts apply.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from nictop.probe.records import (
     Unreadable,
 )
 from nictop.wire.budget import HostBudget
+from nictop.wire.channel import Carrier
 from nictop.wire.errors import PermanentError, TransientError, internal_error_text, sanitize
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters, vf_counters
 from nictop.wire.esxi.inventory import (
@@ -56,7 +57,7 @@ from nictop.wire.esxi.outputs import (
     reading_steps,
     record_steps,
 )
-from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell
+from nictop.wire.esxi.shell import COMMAND_TIMEOUT, EsxiShell, Output
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 
@@ -72,7 +73,8 @@ MAX_READING_GAP = 2.0
 INVENTORY_TIMEOUT = 180.0
 """Seconds of all commands of an inventory; those that follow are not run."""
 MIN_EVENT_SECONDS = 30.0
-"""Seconds from the end of an inventory until the next one after a change of ports or machines: it costs CPU time."""
+"""Seconds from the end of an inventory until the next one after a change of ports or machines: it
+costs CPU time."""
 MAX_ATTEMPTS = 3
 """Of a command whose output is cut off, which happens now and then."""
 MIN_UNCERTAINTY = 0.5
@@ -81,11 +83,13 @@ MAX_REPORTED = 20
 """Messages of one connection."""
 MAX_READ_FUNCTIONS = 8
 """VFs with an owner whose counters are read each time: each takes up to a second."""
+NO_READING = Reading(None, (), {}, ())
 NOT_POSSIBLE = "not possible on an ESXi host: nictop only reads it"
 
 
 class EsxiProbe:
-    """`start` begins; `next` returns its items, then None; then `error` is the reason why it ended."""
+    """`start` begins; `next` returns its items, then None; then `error` is the reason why it
+    ended."""
 
     needs_password = False
 
@@ -113,7 +117,8 @@ class EsxiProbe:
         self._failures = 0
         """Readings in a row that have failed."""
         self._uncounted: set[tuple[str, int]] = set()
-        """VFs whose counters could not be read; they are not tried again before the next inventory."""
+        """VFs whose counters could not be read; they are not tried again before the next
+        inventory."""
         self._reported: set[str] = set()
 
     async def start(self, ssh: asyncssh.SSHClientConnection) -> None:
@@ -123,14 +128,19 @@ class EsxiProbe:
         self._task = asyncio.ensure_future(self._run())
 
     def send(self, request: Request) -> None:
-        """Handle a request as a probe does; what would change the host, or generate traffic, is refused."""
+        """Handle a request as a probe does; what would change the host, or generate traffic, is
+        refused."""
         self._interval = request.interval or self._interval
-        if request.inventory:
-            self._wanted = self._wanted if self._wanted == "start" else "request"
+        if request.inventory and self._wanted != "start":
+            self._wanted = "request"
         if request.traffic is not None:
-            self._put(traffic=TrafficLine(time.monotonic(), request.traffic.id, "failed", NOT_POSSIBLE))
+            self._put(
+                traffic=TrafficLine(time.monotonic(), request.traffic.id, "failed", NOT_POSSIBLE)
+            )
         if request.change is not None:
-            self._put(change=ChangeLine(time.monotonic(), request.change.id, "refused", NOT_POSSIBLE))
+            self._put(
+                change=ChangeLine(time.monotonic(), request.change.id, "refused", NOT_POSSIBLE)
+            )
 
     async def next(self) -> Line | SourceState | None:
         """The next item; None at the end."""
@@ -151,7 +161,7 @@ class EsxiProbe:
         if self._shell is not None:
             await self._shell.close()
 
-    async def resume_stopped(self, ssh: asyncssh.SSHClientConnection) -> None:
+    async def resume_stopped(self, carrier: Carrier) -> None:
         """Nothing to resume: a command that takes too long is killed."""
 
     def _resume(self) -> None:
@@ -161,14 +171,13 @@ class EsxiProbe:
     def _put(self, **record: object) -> None:
         self._inbox.put(msgspec.json.encode(record) + b"\n")
 
-    # ------------------------------------------------------------------------------------------------- commands
+    # ------------------------------------------------------------------------------------- commands
 
     async def _run(self) -> None:
         try:
             await self._hello()
             while True:
-                is_due = self._wanted != "event" or time.monotonic() - self._inventory_at >= MIN_EVENT_SECONDS
-                if self._wanted and is_due and self._reading is not None:
+                if self._is_inventory_due():
                     await self._take_inventory()
                 begin = time.monotonic()
                 await self._read()
@@ -180,6 +189,13 @@ class EsxiProbe:
         finally:
             self._inbox.close()
 
+    def _is_inventory_due(self) -> bool:
+        """One is wanted, and was not taken just now."""
+        if not self._wanted or self._reading is None:
+            return False
+        elapsed = time.monotonic() - self._inventory_at
+        return self._wanted != "event" or elapsed >= MIN_EVENT_SECONDS
+
     async def _hello(self) -> None:
         begin = time.monotonic()
         shell = self._open_shell()
@@ -188,7 +204,8 @@ class EsxiProbe:
         machine = await shell.run(("uname", "-m"))
         user = integer_of((await shell.run(("id", "-u"))).text.decode("ascii", "replace"))
         now, wall = await self._clocks()
-        names = [sanitize(one.text.decode("utf-8", "replace")) for one in (output, release, machine)]
+        outputs = (output, release, machine)
+        names = [sanitize(printed.text.decode("utf-8", "replace")) for printed in outputs]
         self._put(
             hello=Hello(
                 protocol=PROTOCOL,
@@ -199,7 +216,8 @@ class EsxiProbe:
                 python="",
                 pid=0,
                 euid=user or 0,
-                boot_id=f"esxi-{os.urandom(8).hex()}",  # its counters begin anew with each connection
+                # its counters begin anew with each connection
+                boot_id=f"esxi-{os.urandom(8).hex()}",
                 clock_ticks=CLOCK_TICKS,
                 monotonic=now,
                 wall=wall,
@@ -209,11 +227,15 @@ class EsxiProbe:
         self._put(clock=Clock(now, 0.0, MIN_UNCERTAINTY + now - begin))
 
     async def _clocks(self) -> tuple[float, float]:
-        """CLOCK_MONOTONIC of this machine and the time of day of the host, within `MIN_UNCERTAINTY`."""
+        """CLOCK_MONOTONIC of this machine and the time of day of the host, within
+        `MIN_UNCERTAINTY`."""
         begin = time.monotonic()
         output = await self._open_shell().run(("date", "+%s"))
         seconds = integer_of(output.text.decode("ascii", "replace"))
-        return (begin + time.monotonic()) / 2, time.time() if seconds is None else seconds + MIN_UNCERTAINTY
+        middle = (begin + time.monotonic()) / 2
+        if seconds is None:
+            return middle, time.time()
+        return middle, seconds + MIN_UNCERTAINTY
 
     @property
     def _seconds(self) -> float:
@@ -225,20 +247,14 @@ class EsxiProbe:
         return self._shell
 
     async def _read(self) -> None:
-        """One reading, and its `Counters` once the first inventory has shown what they begin with."""
+        """One reading, and its `Counters` once the first inventory has shown what they begin
+        with."""
         shell, seconds = self._open_shell(), self._seconds
         begin = time.monotonic()
         words = ("net-stats", "-A", "-t", "vW", "-i", str(max(1, round(seconds))))
         output = await shell.run(words, COMMAND_TIMEOUT + seconds)
         now = self._read_at = time.monotonic()
-        problem = output.problem
-        reading = Reading(None, (), {}, ())
-        if not problem:
-            try:
-                value = await self._parsed(output.text, MAX_DECODED_BYTES)
-                reading = await self._result(reading_steps(value, self._cpus))
-            except BadOutput as error:
-                problem = str(error)
+        reading, problem = await self._parse_reading(output)
         if problem:
             self._failures += 1
             self._report(f"net-stats: {problem}")
@@ -248,17 +264,37 @@ class EsxiProbe:
         else:
             self._failures = 0
             self._put(clock=Clock(now, 0.0, MIN_UNCERTAINTY + max(0.0, now - begin - seconds)))
-            if self._reading is not None and self._facts is not None and needs_inventory(self._reading, reading):
-                self._wanted = self._wanted or "event"
+            self._note_changes(reading)
         self._reading = reading
         if self._facts is not None:
-            functions = await self._read_functions(self._facts)
-            with self._charged():
-                numbers = ifindexes(reading, self._numbers)
-                counters = self._accumulated.counters(now, reading, numbers, functions)
-                if problem:
-                    counters.unreadable.update(dict.fromkeys(("links", "threads"), counters.unreadable["cpus"]))
-                self._put(counters=counters)
+            await self._put_counters(reading, self._facts, now, problem)
+
+    async def _parse_reading(self, output: Output) -> tuple[Reading, str]:
+        """The reading, or an empty one and why it cannot be used."""
+        if output.problem:
+            return NO_READING, output.problem
+        try:
+            value = await self._parsed(output.text, MAX_DECODED_BYTES)
+            return await self._result(reading_steps(value, self._cpus)), ""
+        except BadOutput as error:
+            return NO_READING, str(error)
+
+    def _note_changes(self, reading: Reading) -> None:
+        """An inventory is wanted if ports or machines have come or gone."""
+        if self._reading is None or self._facts is None:
+            return
+        if needs_inventory(self._reading, reading):
+            self._wanted = self._wanted or "event"
+
+    async def _put_counters(self, reading: Reading, facts: Facts, now: float, problem: str) -> None:
+        functions = await self._read_functions(facts)
+        with self._charged():
+            numbers = ifindexes(reading, self._numbers)
+            counters = self._accumulated.counters(now, reading, numbers, functions)
+            if problem:
+                reason = counters.unreadable["cpus"]
+                counters.unreadable.update(dict.fromkeys(("links", "threads"), reason))
+            self._put(counters=counters)
 
     async def _read_functions(self, facts: Facts) -> dict[int, dict[int, tuple[int, ...]]]:
         """ifindex → VF number → `VF_COUNTERS`, of VFs with an owner."""
@@ -285,13 +321,16 @@ class EsxiProbe:
 
         async def query(source: str, *words: str) -> list[Fields] | None:
             if time.monotonic() - begin > INVENTORY_TIMEOUT:
-                problems.setdefault(source, Unreadable("failed", f"not read within {INVENTORY_TIMEOUT:g} s"))
+                problems.setdefault(
+                    source, Unreadable("failed", f"not read within {INVENTORY_TIMEOUT:g} s")
+                )
                 return None
             if self._facts is not None and time.monotonic() - self._read_at > MAX_READING_GAP:
                 await self._read()
             entries, why = await self._esxcli(*words)
             if entries is None:
-                problems.setdefault(source, Unreadable("failed", f"esxcli {' '.join(words)}: {why}"))
+                problem = Unreadable("failed", f"esxcli {' '.join(words)}: {why}")
+                problems.setdefault(source, problem)
             return entries
 
         facts = await read_facts(query)
@@ -302,12 +341,16 @@ class EsxiProbe:
             counted = nic_counters(statistics)
             if counted is not None:
                 self._accumulated.begin_with(nic, counted)
-        reading = self._reading or Reading(None, (), {}, ())
+        reading = self._reading or NO_READING
         self._inventory_at = time.monotonic()
         await self._budget.wait_for_turn(MAX_DECODED_BYTES)
         with self._charged():
             self._accumulated.order_events_as(reading)
-            self._put(inventory=inventory_of(facts, reading, self._numbers, InventoryTime(begin, wall, reason)))
+            self._put(
+                inventory=inventory_of(
+                    facts, reading, self._numbers, InventoryTime(begin, wall, reason)
+                )
+            )
 
     async def _esxcli(self, *words: str) -> tuple[list[Fields] | None, str]:
         """(records in the output, why there are none)."""
@@ -326,7 +369,7 @@ class EsxiProbe:
                 self._room -= decoded_bytes(output.text)
         return None, sanitize(problem)
 
-    # ---------------------------------------------------------------------------------------------- CPU time
+    # ------------------------------------------------------------------------------------- CPU time
 
     @contextlib.contextmanager
     def _charged(self) -> Iterator[None]:

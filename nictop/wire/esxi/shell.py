@@ -1,8 +1,9 @@
-"""A shell on an ESXi host: commands one after the other, each with its output, exit status and limits.
+"""A shell on an ESXi host: commands one after the other, each with its output, exit status and
+limits.
 
-The shell reads the commands from its stdin; nothing is written to the host. Marks around each output contain a random
-word and a number, so that output before them, and of an earlier command, is ignored. A command that takes too long is
-killed. The shell ends with its stdin.
+The shell reads the commands from its stdin; nothing is written to the host. Marks around each
+output contain a random word and a number, so that output before them, and of an earlier command, is
+ignored. A command that takes too long is killed. The shell ends with its stdin.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
+from nictop.wire.channel import STDERR_DATATYPE
 from nictop.wire.errors import TransientError, last_line, sanitize
 from nictop.wire.inbox import Inbox
-from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
+from nictop.wire.ssh.channel import open_channel
 from nictop.wire.ssh.receive_limit import receive_limit
 from nictop.wire.timeout import with_timeout
 
@@ -31,7 +33,8 @@ COMMAND_TIMEOUT = 20.0
 KILL_TIMEOUT = 5.0
 """Seconds until a killed command has ended."""
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
-"""Bytes of one output that are stored: net-stats prints 300 bytes for each world and 1500 for each port."""
+"""Bytes of one output that are stored: net-stats prints 300 bytes for each world and 1500 for each
+port."""
 MAX_DISCARDED_BYTES = 64 * 1024 * 1024
 """Bytes of one output beyond that; after more the host is given up."""
 MAX_MARK_BYTES = 100
@@ -54,7 +57,8 @@ class Output:
 
 
 class EsxiShell:
-    """`start` opens it, `run` runs one command at a time. `inbox`: nothing is received while it is full."""
+    """`start` opens it, `run` runs one command at a time. `inbox`: nothing is received while it is
+    full."""
 
     def __init__(self, ssh: asyncssh.SSHClientConnection, host: str, inbox: Inbox) -> None:
         self._ssh, self._host, self._inbox = ssh, sanitize(host), inbox
@@ -89,7 +93,9 @@ class EsxiShell:
             await self._kill()
         text = bytes(self._received)
         if not note and self._status:
-            detail = last_line(self._stderr.decode("utf-8", "replace")) or last_line(text.decode("utf-8", "replace"))
+            detail = last_line(self._stderr.decode("utf-8", "replace")) or last_line(
+                text.decode("utf-8", "replace")
+            )
             note = f"status {self._status}" + (f": {detail}" if detail else "")
         if not note and self._discarded:
             note = f"more than {MAX_OUTPUT_BYTES} bytes"
@@ -127,10 +133,15 @@ class EsxiShell:
         if self._pid > 1:
             with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
                 await with_timeout(
-                    KILL_TIMEOUT, self._ssh.run(f"kill -9 {self._pid}", request_pty=False, stdin=asyncssh.DEVNULL)
+                    KILL_TIMEOUT,
+                    self._ssh.run(
+                        f"kill -9 {self._pid}", request_pty=False, stdin=asyncssh.DEVNULL
+                    ),
                 )
         if not await self._ends_within(KILL_TIMEOUT):
-            raise TransientError(f"no more data from {self._host}", "check that the host is up, and try ssh")
+            raise TransientError(
+                f"no more data from {self._host}", "check that the host is up, and try ssh"
+            )
 
     async def close(self) -> None:
         """End the shell; a command that is running ends at its own end."""
@@ -149,7 +160,7 @@ class EsxiShell:
             with contextlib.suppress(OSError):  # it is being closed already
                 self._channel.write(f"{line}\n".encode())
 
-    # ------------------------------------------------------------------------------- received from the channel
+    # -------------------------------------------------------------------- received from the channel
 
     def receive(self, data: bytes, datatype: int | None) -> None:
         was_full = self._inbox.is_full

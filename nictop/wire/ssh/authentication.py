@@ -1,8 +1,9 @@
 """SSH authentication in the usual order: agent, keys and certificates, then what the user enters.
 
-Passphrases, passwords and keyboard-interactive answers are requested through a function of the front end (a dialog, a
-terminal); None from it means "no". Credentials are stored in the memory of this process for reconnects, until they are
-rejected. Texts of the other side in a question are sanitized for the terminal here.
+Passphrases, passwords and keyboard-interactive answers are requested through a function of the
+front end (a dialog, a terminal); None from it means "no". Credentials are stored in the memory of
+this process for reconnects, until they are rejected. Texts of the other side in a question are
+sanitized for the terminal here.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ DEFAULT_KEYS = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 MAX_ANSWER_ATTEMPTS = 3
 """Answers of one kind that a user may try on one connection."""
 REUSABLE_PROMPT_WORDS = ("password", "passphrase", "passwort", "kennwort")
-"""Words in a prompt whose answer can be reused; the answer to any other prompt, such as a one-time code, is never
-stored."""
+"""Words in a prompt whose answer can be reused; the answer to any other prompt, such as a one-time
+code, is never stored."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ Ask = Callable[[Question], Awaitable[str | None]]
 
 
 class Credentials:
-    """Asks the user and stores accepted answers. `open_questions`: number of questions that are open at present."""
+    """Asks the user and stores accepted answers. `open_questions`: number of questions that are
+    open at present."""
 
     def __init__(self, ask: Ask | None) -> None:
         self._ask = ask
@@ -76,8 +78,8 @@ class Credentials:
             self.open_questions -= 1
 
     async def stored_or_asked(self, question: Question, tried: set[str]) -> str | None:
-        """The stored answer, unless it is in `tried` (used on this connection already); else the user's answer, which
-        is stored."""
+        """The stored answer, unless it is in `tried` (used on this connection already); else the
+        user's answer, which is stored."""
         key = (question.kind, f"{question.host}\0{question.text}")
         answer = self._stored.get(key)
         if answer is None or answer in tried:
@@ -91,10 +93,12 @@ class Credentials:
 
 
 class Login:
-    """The callbacks of one connection attempt, for `asyncssh.SSHClient` (combined once asyncssh is loaded).
+    """The callbacks of one connection attempt, for `asyncssh.SSHClient` (combined once asyncssh is
+    loaded).
 
-    `host` is the name for display; `files` are keys that may be encrypted. A host key that was rejected is in
-    `offered_key`. `report` is called when a stage begins. `limit` is attached to the connection.
+    `host` is the name for display; `files` are keys that may be encrypted. A host key that was
+    rejected is in `offered_key`. `report` is called when a stage begins. `limit` is attached to the
+    connection.
     """
 
     def __init__(
@@ -129,15 +133,17 @@ class Login:
         """Its host key is accepted."""
         self._report("login", user)
 
-    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """asyncssh calls this for host keys that it was not given. It is not a coroutine, so the user is asked
-        later."""
+    def validate_host_public_key(
+        self, host: str, addr: str, port: int, key: asyncssh.SSHKey
+    ) -> bool:
+        """asyncssh calls this for host keys that it was not given. It is not a coroutine, so the
+        user is asked later."""
         self.offered_key = key
         return False
 
     async def public_key_auth_requested(self) -> Sequence[asyncssh.SSHKeyPair] | None:
-        """Called when the agent's and the unencrypted keys were rejected: decrypts the encrypted keys one after the
-        other."""
+        """Called when the agent's and the unencrypted keys were rejected: decrypts the encrypted
+        keys one after the other."""
         while self._files and self._credentials.can_ask:
             keys = await self._decrypted(self._files.pop(0))
             if keys:
@@ -148,12 +154,16 @@ class Login:
         self._passwords += 1
         if self._passwords > MAX_ANSWER_ATTEMPTS:
             return None
-        question = Question("password", self._host, f"Password for {sanitize(self._user)} on {sanitize(self._host)}")
+        question = Question(
+            "password", self._host, f"Password for {sanitize(self._user)} on {sanitize(self._host)}"
+        )
         return await self._credentials.stored_or_asked(question, self._tried)
 
     async def kbdint_auth_requested(self) -> str | None:
         self._prompts += 1
-        return "" if self._credentials.can_ask and self._prompts <= MAX_ANSWER_ATTEMPTS else None
+        if not self._credentials.can_ask or self._prompts > MAX_ANSWER_ATTEMPTS:
+            return None
+        return ""
 
     async def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
@@ -165,11 +175,10 @@ class Login:
             text = sanitize(f"{message}: {prompt}" if message else prompt) or "The host asks"
             question = Question("prompt", self._host, text, secret=not shown)
             reusable = any(word in text.lower() for word in REUSABLE_PROMPT_WORDS)
-            answer = await (
-                self._credentials.stored_or_asked(question, self._tried)
-                if reusable
-                else self._credentials.ask(question)
-            )
+            if reusable:
+                answer = await self._credentials.stored_or_asked(question, self._tried)
+            else:
+                answer = await self._credentials.ask(question)
             if answer is None:
                 return None
             answers.append(answer)
@@ -183,7 +192,9 @@ class Login:
         if not await loop.run_in_executor(None, is_encrypted, path):
             return None
         if find_spec("bcrypt") is None:
-            self.key_problem = f"key {sanitize(path)} is encrypted: the Python package bcrypt is required"
+            self.key_problem = (
+                f"key {sanitize(path)} is encrypted: the Python package bcrypt is required"
+            )
             return None
         for _ in range(MAX_ANSWER_ATTEMPTS):
             passphrase = await self._credentials.ask(
@@ -212,7 +223,8 @@ def is_encrypted(path: str) -> bool:
 
 
 def decrypt(path: str, passphrase: str) -> Sequence[asyncssh.SSHKeyPair]:
-    """Key pairs of a file, with and without certificate; empty when the passphrase is wrong. Takes 0.1 s (bcrypt)."""
+    """Key pairs of a file, with and without certificate; empty when the passphrase is wrong. Takes
+    0.1 s (bcrypt)."""
     import asyncssh
 
     try:

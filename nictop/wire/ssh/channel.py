@@ -1,8 +1,8 @@
 """The channel of one remote command, without a terminal and without local environment variables.
 
-Passes received data to a `ChannelListener`. A consumer without room holds the whole connection (`receive_limit`): a
-channel that is paused would buffer a window of messages that hold one byte each. asyncssh is imported inside the
-functions: the connection has loaded it.
+Passes received data to a `ChannelListener`. A consumer without room holds the whole connection
+(`receive_limit`): a channel that is paused would buffer a window of messages that hold one byte
+each. asyncssh is imported inside the functions: the connection has loaded it.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import asyncio
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from nictop.wire.channel import ChannelListener
 from nictop.wire.errors import PermanentError, TransientError, sanitize
 from nictop.wire.ssh.receive_limit import ReceiveLimit, receive_limit
+from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
     import asyncssh
 
-STDERR_DATATYPE = 1
-"""asyncssh's datatype of stderr (stdout has None)."""
 QUICKACK_SECONDS = 0.1
 """Longest duration of `enable_quickack` in seconds."""
 
@@ -29,20 +29,40 @@ CHANNEL_WINDOW_BYTES = 1024 * 1024
 
 
 MIN_PACKET_BYTES = 1024
-"""Least size of a packet that a host must take: every implementation takes 32768 (RFC 4253 section 6.1). One that takes
-a byte at a time makes a packet of each byte of the probe, and the library makes them all at once."""
+"""Least size of a packet that a host must take: every implementation takes 32768 (RFC 4253 section
+6.1). One that takes a byte at a time makes a packet of each byte of the probe, and the library
+makes them all at once."""
 
 
-class ChannelListener(Protocol):
-    """Callbacks for the data and the end of a channel."""
+class SshCarrier:
+    """Runs commands on the host of one connection. See `Carrier`."""
 
-    def receive(self, data: bytes, datatype: int | None) -> None: ...
+    def __init__(self, ssh: asyncssh.SSHClientConnection) -> None:
+        self._ssh = ssh
 
-    def end_of_output(self) -> None: ...
+    async def open(self, command: str, listener: ChannelListener, host: str) -> SshChannel:
+        """See `Carrier.open`."""
+        channel = await open_channel(self._ssh, command, listener, host)
+        return SshChannel(channel, receive_limit(self._ssh))
 
-    def set_exit_status(self, status: int | None, signal: str = "") -> None: ...
+    async def output(self, command: str, timeout: float) -> str:
+        """See `Carrier.output`."""
+        import asyncssh
 
-    def channel_closed(self, error: Exception | None) -> None: ...
+        with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
+            work = self._ssh.run(command, request_pty=False, stdin=asyncssh.DEVNULL)
+            completed = await with_timeout(timeout, work)
+            return str(completed.stdout or "")
+        return ""
+
+
+class SshChannel:
+    """See `Channel`."""
+
+    def __init__(self, channel: asyncssh.SSHClientChannel[bytes], limit: ReceiveLimit) -> None:
+        self.write, self.write_eof, self.abort = channel.write, channel.write_eof, channel.abort
+        self.is_closing = channel.is_closing
+        self.hold, self.release = limit.hold, limit.release
 
 
 async def open_channel(
@@ -81,14 +101,16 @@ def check_packet_size(channel: object, host: str) -> None:
     size = getattr(channel, "_send_pktsize", MIN_PACKET_BYTES)  # asyncssh has no other way to it
     if size < MIN_PACKET_BYTES:
         raise PermanentError(
-            f"{host} takes packets of at most {size} B", "check that a current sshd listens on this port"
+            f"{host} takes packets of at most {size} B",
+            "check that a current sshd listens on this port",
         )
 
 
 async def enable_quickack(ssh: asyncssh.SSHClientConnection) -> None:
-    """Set TCP_QUICKACK until cancelled, for `QUICKACK_SECONDS` seconds at most. After the login sshd sends a small
-    packet and holds back its answer to our next request until that one is acknowledged (Nagle's algorithm); the local
-    kernel would delay the acknowledgement by 40 ms. The kernel resets the option by itself, so it is set repeatedly."""
+    """Set TCP_QUICKACK until cancelled, for `QUICKACK_SECONDS` seconds at most. After the login
+    sshd sends a small packet and holds back its answer to our next request until that one is
+    acknowledged (Nagle's algorithm); the local kernel would delay the acknowledgement by 40 ms. The
+    kernel resets the option by itself, so it is set repeatedly."""
     end = time.monotonic() + QUICKACK_SECONDS
     connection, option = ssh.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
     with contextlib.suppress(OSError, AttributeError):  # a ProxyCommand has a pipe, not a socket

@@ -1,7 +1,9 @@
-"""Why a remote command ended, or did not answer: the sentence for the user, with its cause and what to do.
+"""Why a remote command ended, or did not answer: the sentence for the user, with its cause and what
+to do.
 
-Pure. How far the command came is known from what it printed: nothing (a login shell, or what sshd runs instead of the
-command, was in the way), the marker of the shell (Python was in the way), or the marker of Python (it was the probe).
+Pure. How far the command came is known from what it printed: nothing (a login shell, or what sshd
+runs instead of the command, was in the way), the marker of the shell (Python was in the way), or
+the marker of Python (it was the probe).
 """
 
 from __future__ import annotations
@@ -11,15 +13,28 @@ from typing import Literal
 
 from nictop.errors import HostUnreachable
 from nictop.wire.errors import PermanentError, TransientError
+from nictop.wire.guests.levels import Level
+from nictop.wire.guests.reasons import own_sentence, unreached_reason
 from nictop.wire.ssh.bootstrap_command import INPUT_LOST_STATUS, NOT_A_SHELL_STATUS
 
 Reached = Literal["nothing", "shell", "python"]
 
 KILLED_STATUS = 128
 """Plus the number of the signal: the exit status of a shell whose command was killed."""
-SIGNAL_NUMBERS = {1: "HUP", 6: "ABRT", 7: "BUS", 9: "KILL", 11: "SEGV", 14: "ALRM", 15: "TERM", 24: "XCPU"}
+SIGNAL_NUMBERS = {
+    1: "HUP",
+    6: "ABRT",
+    7: "BUS",
+    9: "KILL",
+    11: "SEGV",
+    14: "ALRM",
+    15: "TERM",
+    24: "XCPU",
+}
 
-KILL_HINT = "memory may be short there: dmesg | grep -i 'killed process' lists what the kernel has killed"
+KILL_HINT = (
+    "memory may be short there: dmesg | grep -i 'killed process' lists what the kernel has killed"
+)
 CRASH_HINT = "try python3 -V there; its log may have more (coredumpctl)"
 SIGNAL_HINTS = {
     "KILL": KILL_HINT,
@@ -37,18 +52,30 @@ SIGNAL_HINTS = {
 START_FILES = "a start-up file of the login shell (such as .bashrc)"
 FORCED = "ForceCommand, or command= in authorized_keys"
 READS_INPUT_HINT = "there, use it on a terminal only: [ -t 0 ] before read, cat or exec"
-NOT_RUN_HINT = f"{START_FILES} ends the login, or sshd runs another command ({FORCED}); try ssh HOST python3 -V"
+NOT_RUN_HINT = (
+    f"{START_FILES} ends the login, or sshd runs another command ({FORCED}); try ssh "
+    f"HOST python3 -V"
+)
 NOT_RUN_HINTS = (
-    ("restricted", "the account has a restricted shell: use an account with sh, bash, zsh, fish or csh"),
+    (
+        "restricted",
+        "the account has a restricted shell: use an account with sh, bash, zsh, fish or csh",
+    ),
     ("not available", "the account has no login shell (nologin): use another account"),
     ("sftp", f"the account is for file transfer only ({FORCED}): use another account or key"),
-    ("not found", "check PATH in the start-up files of the login shell there, and the login shell itself"),
+    (
+        "not found",
+        "check PATH in the start-up files of the login shell there, and the login shell itself",
+    ),
     ("No such file", f"a program is missing there: check the login shell, and {FORCED}"),
 )
 """Part of what was printed → what to do."""
 SUDO_HINT = "omit --sudo, or check sudoers there"
 SUDO_HINTS = (
-    ("password is required", "the live screen asks for the password; NOPASSWD in sudoers there needs none"),
+    (
+        "password is required",
+        "the live screen asks for the password; NOPASSWD in sudoers there needs none",
+    ),
     ("must have a tty", "remove requiretty from sudoers there, or log in as root"),
     ("not found", "install sudo there, or log in as root"),
 )
@@ -70,10 +97,15 @@ class Ending:
     has_echo: bool
     """What nictop sent was printed."""
     uses_sudo: bool
+    levels: tuple[Level, ...] = ()
+    """Of a guest: how it is reached through the host."""
+    errors: str = ""
+    """All that was written to stderr, of which the end is stored."""
 
     @property
     def killed_by(self) -> str:
-        """Name of the signal that killed it, also if a shell between them reports that as a status; "": none did."""
+        """Name of the signal that killed it, also if a shell between them reports that as a status;
+        "": none did."""
         if self.signal or self.status is None:
             return self.signal
         return SIGNAL_NUMBERS.get(self.status - KILLED_STATUS, "")
@@ -88,32 +120,69 @@ class Ending:
 
 def exit_reason(end: Ending) -> HostUnreachable:
     """The reason why the command ended. Permanent if it would end in the same way again."""
-    if end.has_lost_input and end.reached != "python":
+    if end.has_lost_input:
+        return _lost_input_reason(end)
+    if end.levels and (end.reached == "nothing" or own_sentence(end.errors)):
+        return _unreached_reason(end)
+    if end.killed_by:
+        return TransientError(
+            f"{_NAMES[end.reached]} on {end.host} was killed by "
+            f"{end.killed_by}{_colon(end.detail)}",
+            SIGNAL_HINTS.get(end.killed_by, ""),
+        )
+    if end.status is None:
+        return _ended_reason(end, "without an exit status")
+    if end.reached == "python":
+        return _ended_reason(end, f"with status {end.status}")
+    return _not_started_reason(end, end.detail or f"status {end.status}")
+
+
+def _lost_input_reason(end: Ending) -> HostUnreachable:
+    """Another program has read what Python was to read, or a part of it."""
+    if end.reached != "python":
         return PermanentError(
-            f"{end.host}: what nictop sent was read by another program than its own: {START_FILES} starts a shell "
+            f"{end.host}: what nictop sent was read by another program than its own: "
+            f"{START_FILES} starts a shell "
             f"(exec), or sshd runs one ({FORCED})",
             "start it on a terminal only ([ -t 0 ]), or use another account or key",
         )
-    if end.has_lost_input:
-        return PermanentError(
-            f"{end.host}: {START_FILES} reads or replaces standard input: nictop's was incomplete", READS_INPUT_HINT
-        )
-    if end.killed_by:
-        return TransientError(
-            f"{_NAMES[end.reached]} on {end.host} was killed by {end.killed_by}{_colon(end.detail)}",
-            SIGNAL_HINTS.get(end.killed_by, ""),
-        )
-    if end.reached == "python" or end.status is None:
-        status = "without an exit status" if end.status is None else f"with status {end.status}"
-        return TransientError(f"{_NAMES[end.reached]} on {end.host} ended {status}{_colon(end.detail)}")
-    detail = end.detail or f"status {end.status}"
+    return PermanentError(
+        f"{end.host}: {START_FILES} reads or replaces standard input: nictop's was incomplete",
+        READS_INPUT_HINT,
+    )
+
+
+def _ended_reason(end: Ending, how: str) -> HostUnreachable:
+    return TransientError(f"{_NAMES[end.reached]} on {end.host} ended {how}{_colon(end.detail)}")
+
+
+def _not_started_reason(end: Ending, detail: str) -> HostUnreachable:
+    """The shell, sudo or the login ended with a status before there was a probe."""
     if end.reached == "shell":
-        return PermanentError(f"cannot start Python on {end.host}: {detail}", "try ssh, and python3 -V there")
+        return PermanentError(
+            f"cannot start Python on {end.host}: {detail}", "try ssh, and python3 -V there"
+        )
     if end.uses_sudo and "sudo" in detail:
-        hints = [hint for part, hint in SUDO_HINTS if part in detail]
-        return PermanentError(f"sudo failed on {end.host}: {detail}", "; ".join([*hints, SUDO_HINT]))
-    hint = next((hint for part, hint in NOT_RUN_HINTS if part in detail), NOT_RUN_HINT)
-    return PermanentError(f"{end.host}: the login ended before nictop's command was run: {detail}", hint)
+        return _sudo_reason(end)
+    hints = [hint for part, hint in NOT_RUN_HINTS if part in detail]
+    return PermanentError(
+        f"{end.host}: the login ended before nictop's command was run: {detail}",
+        next(iter(hints), NOT_RUN_HINT),
+    )
+
+
+def _unreached_reason(end: Ending) -> HostUnreachable:
+    """Of a guest that was not reached, or is not any more."""
+    if end.uses_sudo and end.detail.startswith("sudo:"):
+        return _sudo_reason(end)
+    return unreached_reason(end.host, end.levels, end.status, end.errors, end.detail)
+
+
+def _sudo_reason(end: Ending) -> HostUnreachable:
+    hints = [hint for part, hint in SUDO_HINTS if part in end.detail]
+    return PermanentError(
+        f"sudo failed on {end.host}: {end.detail}", "; ".join([*hints, SUDO_HINT])
+    )
 
 
 _NAMES = {"nothing": "the login shell", "shell": "Python", "python": "the probe"}
@@ -126,27 +195,33 @@ def late_reason(end: Ending, seconds: float) -> HostUnreachable:
         return TransientError(f"{end.host}: no data from the probe {limit}{_colon(end.detail)}")
     if end.reached == "shell":
         return TransientError(
-            f"{end.host}: Python did not start {limit}{_colon(end.detail)}", "check its load and memory (ulimit -a)"
+            f"{end.host}: Python did not start {limit}{_colon(end.detail)}",
+            "check its load and memory (ulimit -a)",
+        )
+    if end.levels:
+        return TransientError(
+            f"{end.host}: {end.levels[-1]} was not entered {limit}{_colon(end.detail)}",
+            "check the load of the host, and try its tools there",
         )
     return TransientError(
         f"{end.host}: the login shell did not run nictop's command {limit}{_colon(end.detail)}",
-        f"{START_FILES} is slow, waits for input or discards output, or sshd runs another command ({FORCED}): "
+        f"{START_FILES} is slow, waits for input or discards output, or sshd runs another command "
+        f"({FORCED}): "
         "time ssh HOST true",
     )
 
 
 def oom_reason(end: Ending, kernel_log: str) -> HostUnreachable | None:
-    """The reason if a line of the kernel log says that the kernel has killed the probe; None: it does not.
-    mm/oom_kill.c, __oom_kill_process(): ``Out of memory: Killed process 4711 (python3)`` or ``Memory cgroup out of
-    memory: …``."""
+    """The reason if a line of the kernel log says that the kernel has killed the probe; None: it
+    does not. mm/oom_kill.c, __oom_kill_process(): ``Out of memory: Killed process 4711 (python3)``
+    or ``Memory cgroup out of memory: …``."""
     text = kernel_log.lower()
     if "out of memory" not in text:
         return None
-    of_group = "memory cgroup" in text
-    hint = (
-        "raise the memory limit of its login sessions (MemoryMax= of user.slice)" if of_group else "free memory there"
-    )
-    limit = "the memory limit of its control group was reached" if of_group else "it was out of memory"
+    limit, hint = "it was out of memory", "free memory there"
+    if "memory cgroup" in text:
+        limit = "the memory limit of its control group was reached"
+        hint = "raise the memory limit of its login sessions (MemoryMax= of user.slice)"
     return TransientError(f"the kernel of {end.host} killed the probe: {limit}", hint)
 
 

@@ -1,4 +1,5 @@
-"""Names of hosts and users that a shell could execute, as in a ProxyCommand: OpenSSH refuses them since 9.6."""
+"""Names of hosts and users that a shell could execute, as in a ProxyCommand: OpenSSH refuses them
+since 9.6."""
 
 from __future__ import annotations
 

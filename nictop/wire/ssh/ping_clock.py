@@ -1,8 +1,8 @@
 """Clock offset of another machine, estimated from `Pong` records, with its uncertainty.
 
-Of the last pings the one with the shortest round trip counts, as in NTP's clock filter (RFC 5905, section 10): the
-cause of a longer round trip also makes the offset wrong. Clocks drift apart by up to about 100 ppm, so the window is
-short.
+Of the last pings the one with the shortest round trip counts, as in NTP's clock filter (RFC 5905,
+section 10): the cause of a longer round trip also makes the offset wrong. Clocks drift apart by up
+to about 100 ppm, so the window is short.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ MAX_OUTSTANDING_PINGS = 64
 
 
 class PingClock:
-    """The clock of one connection. Times are seconds of this machine's CLOCK_MONOTONIC, passed by the caller."""
+    """The clock of one connection. Times are seconds of this machine's CLOCK_MONOTONIC, passed by
+    the caller."""
 
     def __init__(self) -> None:
         self.estimate: Clock | None = None

@@ -1,10 +1,12 @@
-"""What one SSH connection may cost: all bytes of a host pass here before the SSH library handles them.
+"""What one SSH connection may cost: all bytes of a host pass here before the SSH library handles
+them.
 
-They are passed on in small pieces, as the library's work for a read grows with the square of its size. The CPU time is
-charged to the budget of the host, whatever the messages are; an overloaded host waits for its turn, and its socket is
-not read meanwhile. It is not read either while the consumer has no room: the library would buffer messages of one byte
-each. A host that sends many bytes which reach no consumer (SSH_MSG_IGNORE, DEBUG, UNIMPLEMENTED, new keys again and
-again, a long login) loses the connection.
+They are passed on in small pieces, as the library's work for a read grows with the square of its
+size. The CPU time is charged to the budget of the host, whatever the messages are; an overloaded
+host waits for its turn, and its socket is not read meanwhile. It is not read either while the
+consumer has no room: the library would buffer messages of one byte each. A host that sends many
+bytes which reach no consumer (SSH_MSG_IGNORE, DEBUG, UNIMPLEMENTED, new keys again and again, a
+long login) loses the connection.
 """
 
 from __future__ import annotations
@@ -23,20 +25,21 @@ if TYPE_CHECKING:
 PIECE_BYTES = 4 * 1024
 """At once: a hundred of the smallest messages, which take 10 ms."""
 LOGIN_CPU_SECONDS = 0.1
-"""Of one connection that are not charged: the cryptography of a login takes 0.03, more than a host may use at once when
-there are many."""
+"""Of one connection that are not charged: the cryptography of a login takes 0.03, more than a host
+may use at once when there are many."""
 MAX_USELESS_BYTES, USELESS_BYTES_PER_SECOND = 512 * 1024, 4 * 1024
-"""Bytes that reach no consumer: at once, and per second. A login takes 10,000, new keys 5,000, a keepalive 100."""
+"""Bytes that reach no consumer: at once, and per second. A login takes 10,000, new keys 5,000, a
+keepalive 100."""
 MESSAGE_BYTES = 128
-"""Of each message that reaches a consumer, its header, padding and checksum, and its part of what the two ends tell
-each other."""
+"""Of each message that reaches a consumer, its header, padding and checksum, and its part of what
+the two ends tell each other."""
 EXTRA_NAME = "nictop_receive_limit"
 """Name of the limit in the extra information of its connection."""
 
 
 class ReceiveLimit:
-    """`attach` puts it in front of a connection. `outer`: that of the hop before, which passes the bytes of this one on
-    and is what waits."""
+    """`attach` puts it in front of a connection. `outer`: that of the hop before, which passes the
+    bytes of this one on and is what waits."""
 
     def __init__(self, budget: HostBudget, host: str, outer: ReceiveLimit | None = None) -> None:
         self._budget, self._host, self._outer = budget, sanitize(host), outer
@@ -71,7 +74,9 @@ class ReceiveLimit:
 
     def delivered(self, size: int) -> None:
         """So many bytes of a message have reached a consumer."""
-        self._useless_left = min(float(MAX_USELESS_BYTES), self._useless_left + size + MESSAGE_BYTES)
+        self._useless_left = min(
+            float(MAX_USELESS_BYTES), self._useless_left + size + MESSAGE_BYTES
+        )
 
     def hold(self) -> None:
         """The consumer has no room."""
@@ -139,7 +144,9 @@ class ReceiveLimit:
         if self._useless_left < 0 and not self._is_ended and self._connection is not None:
             self.end()
             self._connection.connection_lost(
-                TransientError(f"{self._host} sends too many SSH messages without data", "check the sshd there")
+                TransientError(
+                    f"{self._host} sends too many SSH messages without data", "check the sshd there"
+                )
             )
 
     def _charge(self, seconds: float, elapsed: float) -> None:

@@ -1,9 +1,11 @@
-"""One run of a probe on another machine: the channel that carries its sources there and its lines back.
+"""One run of a probe on another machine: the channel that carries its sources there and its lines
+back.
 
-The sources for the first counters are sent together with the command. The output before the marker is skipped. The
-other sources follow, as byte code where the remote Python can read it. Received lines go into the same `Inbox` as for a
-local probe. Pings keep the remote end alive (its `--heartbeat`), show that it is alive, and measure its clock. The
-channel is paused when the lines are not taken as fast as they are received.
+The sources for the first counters are sent together with the command. The output before the marker
+is skipped. The other sources follow, as byte code where the remote Python can read it. Received
+lines go into the same `Inbox` as for a local probe. Pings keep the remote end alive (its
+`--heartbeat`), show that it is alive, and measure its clock. The channel is paused when the lines
+are not taken as fast as they are received.
 """
 
 from __future__ import annotations
@@ -12,19 +14,32 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request, Trouble
 from nictop.wire.budget import HostBudget
+from nictop.wire.channel import STDERR_DATATYPE, Carrier, Channel
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import PermanentError, TransientError, internal_error_text, last_words, sanitize
+from nictop.wire.errors import (
+    PermanentError,
+    TransientError,
+    internal_error_text,
+    last_words,
+    sanitize,
+)
+from nictop.wire.guests.levels import Level
+from nictop.wire.guests.reasons import lacks_shell
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
-from nictop.wire.ssh.bootstrap_command import FIRST_LINE, MAX_MARK_BYTES, MAX_NOISE_BYTES, RemoteCommand
+from nictop.wire.ssh.bootstrap_command import (
+    FIRST_LINE,
+    MAX_MARK_BYTES,
+    MAX_NOISE_BYTES,
+    RemoteCommand,
+)
 from nictop.wire.ssh.bundle import Bundle
-from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
 from nictop.wire.ssh.exit_reason import (
     INPUT_NOTICE,
     SHELL_HINT,
@@ -36,23 +51,20 @@ from nictop.wire.ssh.exit_reason import (
     slow_notice,
 )
 from nictop.wire.ssh.ping_clock import PingClock
-from nictop.wire.ssh.receive_limit import ReceiveLimit, receive_limit
 from nictop.wire.timeout import with_timeout
-
-if TYPE_CHECKING:
-    import asyncssh
 
 PING_SECONDS = 2.5
 """Seconds between two pings."""
 FIRST_PING_COUNT, FIRST_PING_SECONDS = 4, 0.25
-"""Number of pings at the start that are sent at a shorter interval, and that interval in seconds: the clock offset is
-known sooner."""
+"""Number of pings at the start that are sent at a shorter interval, and that interval in seconds:
+the clock offset is known sooner."""
 HEARTBEAT_SECONDS = 10.0
 """Seconds without a request after which the remote probe ends itself."""
 MAX_UNANSWERED_PINGS = 4
 """Pings in a row without any received data after which the host counts as gone."""
 STARTUP_TIMEOUT = 15.0
-"""Seconds from the command to the marker (login shells may be slow), and from the marker to the hello."""
+"""Seconds from the command to the marker (login shells may be slow), and from the marker to the
+hello."""
 KERNEL_LOG_TIMEOUT = 3.0
 """Seconds for a look into the kernel log of a host on which the probe was killed."""
 MAX_REMOTE_STDERR_BYTES = 2000
@@ -60,20 +72,36 @@ MAX_REMOTE_STDERR_BYTES = 2000
 REMOTE_END_TIMEOUT = 0.5
 """Seconds that the probe may take to end after the end of its stdin."""
 LATE_END_TIMEOUT = 2.0
-"""Seconds that a command which did not answer may take to end after the end of its stdin: if something has read what
-Python was to read, it ends then."""
+"""Seconds that a command which did not answer may take to end after the end of its stdin: if
+something has read what Python was to read, it ends then."""
 
 Rights = Literal["", "quiet", "password"]
 ProbeItem = Line | SourceState
 
 
 class RemoteProbe:
-    """`start` runs it; `next` returns its items, then None; then `error` is the reason why it ended."""
+    """`start` runs it; `next` returns its items, then None; then `error` is the reason why it
+    ended."""
 
     def __init__(
-        self, command: RemoteCommand, bundle: Bundle, host: str, credentials: Credentials, budget: HostBudget
+        self,
+        command: RemoteCommand,
+        bundle: Bundle,
+        host: str,
+        credentials: Credentials,
+        budget: HostBudget,
+        *,
+        levels: tuple[Level, ...] = (),
     ) -> None:
-        self.command, self._bundle, self._host, self._credentials = command, bundle, host, credentials
+        self.command, self._bundle, self._host, self._credentials = (
+            command,
+            bundle,
+            host,
+            credentials,
+        )
+        self._levels = levels
+        self.lacks_python = False
+        """Where it was to be started there is no shell, or no Python that is new enough."""
         self.error: HostUnreachable | None = None
         self.clock = PingClock()
         self.rights: Rights = ""
@@ -84,8 +112,7 @@ class RemoteProbe:
         self.pid = 0
         """Process ID on the other machine, from its hello; 0: not known yet."""
         self.inbox = Inbox(budget, self._resume)
-        self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._limit: ReceiveLimit | None = None
+        self._channel: Channel | None = None
         self._noise: bytearray | None = bytearray()
         """Output before the marker of Python; None: that was received."""
         self._shell_ran = False
@@ -108,12 +135,12 @@ class RemoteProbe:
         self._passwords: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, ssh: asyncssh.SSHClientConnection, rights: Rights, requests: Sequence[Request]) -> None:
-        """Run the command and send the sources, then `requests`. Raises TransientError or PermanentError."""
+    async def start(self, carrier: Carrier, rights: Rights, requests: Sequence[Request]) -> None:
+        """Run the command and send the sources, then `requests`. Raises TransientError or
+        PermanentError."""
         self.rights = rights
         self._queued_requests = b"".join(map(encode_request, requests))
-        self._limit = receive_limit(ssh)
-        self._channel = await open_channel(ssh, self.command.line(rights), self, sanitize(self._host))
+        self._channel = await carrier.open(self.command.line(rights), self, sanitize(self._host))
         if rights != "password":  # sudo would read the sources as the password
             self._write(self._bundle.first)
         self._stage_started = time.monotonic()
@@ -149,7 +176,8 @@ class RemoteProbe:
         return None
 
     def _with_clock(self, line: Line) -> Line | None:
-        """The line, with a pong replaced by the clock estimate; None: the line is not for the consumer."""
+        """The line, with a pong replaced by the clock estimate; None: the line is not for the
+        consumer."""
         if line.pong is not None:
             estimate = self.clock.pong(line.pong, self.inbox.received_at)
             if estimate is None:
@@ -166,12 +194,13 @@ class RemoteProbe:
 
     def _resume(self) -> None:
         """Called when the inbox has room again."""
-        if self._paused and self._limit is not None:
+        if self._paused and self._channel is not None:
             self._paused = False
-            self._limit.release()
+            self._channel.release()
 
     async def end(self, timeout: float = REMOTE_END_TIMEOUT) -> None:
-        """Close the probe's stdin, which ends it, and wait `timeout` seconds at most until it has ended."""
+        """Close the probe's stdin, which ends it, and wait `timeout` seconds at most until it has
+        ended."""
         self._ended = True
         self.inbox.close(forget=True)
         for task in self._tasks:
@@ -186,15 +215,18 @@ class RemoteProbe:
             await with_timeout(timeout, self._is_gone.wait())
         self._channel.abort()
 
-    async def resume_stopped(self, ssh: asyncssh.SSHClientConnection, timeout: float = 1.0) -> None:
-        """Send SIGCONT: a probe that was stopped (SIGSTOP) does not notice the end of its stdin otherwise."""
-        import asyncssh
-
+    async def resume_stopped(self, carrier: Carrier, timeout: float = 1.0) -> None:
+        """Send SIGCONT: a probe that was stopped (SIGSTOP) does not notice the end of its stdin
+        otherwise."""
         if self.is_unresponsive and self.pid > 1 and not self._is_gone.is_set():
-            with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
-                await with_timeout(timeout, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
+            await self._output_beside(carrier, f"kill -CONT {self.pid}", timeout)
 
-    # ------------------------------------------------------------------------------- received from the channel
+    async def _output_beside(self, carrier: Carrier, script: str, timeout: float) -> str:
+        """What a script prints that is run where the probe runs."""
+        command = self.command.line_beside(script, self.rights)
+        return await carrier.output(command, timeout) if command else ""
+
+    # -------------------------------------------------------------------- received from the channel
 
     def receive(self, data: bytes, datatype: int | None) -> None:
         if self._ended:
@@ -227,8 +259,13 @@ class RemoteProbe:
         assert self._noise is not None
         noise, start = self._noise, max(0, len(self._noise) - MAX_MARK_BYTES)
         noise += data
-        found = self.command.parse_answer(noise, start)
-        self._shell_ran = self._shell_ran or noise.find(self.command.shell_mark, start) >= 0
+        try:
+            found = self.command.parse_answer(noise, start)
+        except PermanentError:
+            self.lacks_python = True
+            raise
+        if noise.find(self.command.shell_mark, start) >= 0:
+            self._shell_ran = True
         self.is_esxi = found is None and self.command.is_from_esxi(noise, start)
         if self.is_esxi:
             self._fail(PermanentError(f"{sanitize(self._host)} is an ESXi host"))
@@ -236,7 +273,8 @@ class RemoteProbe:
             self._noise = None
             self._stderr.clear()
             seconds = time.monotonic() - self._stage_started
-            self.tell(slow_notice("the login shell", seconds, STARTUP_TIMEOUT, SHELL_HINT))
+            if not self._levels:
+                self.tell(slow_notice("the login shell", seconds, STARTUP_TIMEOUT, SHELL_HINT))
             self._stage_started = time.monotonic()
             if self.rights == "password":
                 self._write(self._bundle.first)
@@ -244,7 +282,8 @@ class RemoteProbe:
             self._receive_lines(found[2])
         elif len(noise) > MAX_NOISE_BYTES:
             raise PermanentError(
-                f"{sanitize(self._host)} printed more than {MAX_NOISE_BYTES} bytes before running the command",
+                f"{sanitize(self._host)} printed more than {MAX_NOISE_BYTES} bytes before running "
+                f"the command",
                 "check the start-up files of the login shell there",
             )
 
@@ -253,15 +292,16 @@ class RemoteProbe:
             self.inbox.put(data)
 
     def _pause(self) -> None:
-        if self.inbox.is_full and not self._paused and self._limit is not None:
+        if self.inbox.is_full and not self._paused and self._channel is not None:
             self._paused = True
-            self._limit.hold()
+            self._channel.hold()
 
     def end_of_output(self) -> None:
         self.spawn(self._wait_for_exit_status())
 
     async def _wait_for_exit_status(self) -> None:
-        """After the end of stdout: wait for the exit status, `REMOTE_END_TIMEOUT` seconds at most."""
+        """After the end of stdout: wait for the exit status, `REMOTE_END_TIMEOUT` seconds at
+        most."""
         with contextlib.suppress(asyncio.TimeoutError):
             await with_timeout(REMOTE_END_TIMEOUT, self._is_gone.wait())
         self._fail(self._exit_reason(None))
@@ -275,11 +315,13 @@ class RemoteProbe:
     def set_exit_status(self, status: int | None, signal: str = "") -> None:
         self._status, self._signal = status, signal
 
-    # ------------------------------------------------------------------------------- sent to the channel
+    # -------------------------------------------------------------------------- sent to the channel
 
     async def _send_rest(self, version: str, magic: str) -> None:
         """Send the remaining sources, then the requests that were held back until then."""
-        rest = await asyncio.get_running_loop().run_in_executor(None, self._bundle.rest_for, version, magic)
+        rest = await asyncio.get_running_loop().run_in_executor(
+            None, self._bundle.rest_for, version, magic
+        )
         self._write(rest + self._queued_requests)
         self._is_complete = True
 
@@ -301,22 +343,26 @@ class RemoteProbe:
         while not self._ended:
             await asyncio.sleep(PING_SECONDS)
             if self.inbox.reader.line_count or self.inbox.size:
-                self.is_unresponsive = self._unanswered >= MAX_UNANSWERED_PINGS and not self._paused
+                limit = MAX_UNANSWERED_PINGS * self._slowness
+                self.is_unresponsive = self._unanswered >= limit and not self._paused
                 if self.is_unresponsive:
+                    silence = limit * PING_SECONDS
                     self._fail(
                         TransientError(
-                            f"no more data from {sanitize(self._host)}", "check that the host and the network are up"
+                            f"no more data from {sanitize(self._host)} for {silence:g} s",
+                            "it or this connection's probe is overloaded or stopped, or the "
+                            "network is down",
                         )
                     )
                 self._ping()
             elif self._credentials.open_questions:
                 self._stage_started = time.monotonic()
-            elif time.monotonic() - self._stage_started > STARTUP_TIMEOUT:
+            elif time.monotonic() - self._stage_started > self._startup_timeout:
                 await self._give_up_start()
 
     async def _give_up_start(self) -> None:
-        """The time to start is over. The end of its stdin ends a command that reads it: how it ends is the reason, if
-        its input was read by another program."""
+        """The time to start is over. The end of its stdin ends a command that reads it: how it ends
+        is the reason, if its input was read by another program."""
         self._is_late = True
         if self._channel is not None:
             with contextlib.suppress(OSError):
@@ -334,7 +380,8 @@ class RemoteProbe:
         if answer is None:
             self._fail(
                 PermanentError(
-                    f"sudo on {sanitize(self._host)}: no password given", "omit --sudo, or check sudoers there"
+                    f"sudo on {sanitize(self._host)}: no password given",
+                    "omit --sudo, or check sudoers there",
                 )
             )
         else:
@@ -351,25 +398,24 @@ class RemoteProbe:
     @property
     def needs_password(self) -> bool:
         """sudo ended without starting the command, and a user can be asked for the password."""
-        is_refused = self.rights == "quiet" and self._reached == "nothing" and self._status == 1
+        if self._levels and b"sudo:" not in self._stderr:
+            return False  # it was the tool that enters the guest
+        is_refused = (self.rights, self._reached, self._status) == ("quiet", "nothing", 1)
         return is_refused and self._credentials.can_ask
 
     @property
     def lacks_sudo(self) -> bool:
         """The shell did not find sudo."""
-        return bool(self.rights) and self._reached == "nothing" and self._status == 127
+        return bool(self.rights) and (self._reached, self._status) == ("nothing", 127)
 
-    async def explain_kill(self, ssh: asyncssh.SSHClientConnection) -> None:
-        """If it was killed, look for it in the kernel log of the host: the kernel names each process that it ends for
-        want of memory."""
-        import asyncssh
-
+    async def explain_kill(self, carrier: Carrier) -> None:
+        """If it was killed, look for it in the kernel log of the host: the kernel names each
+        process that it ends for want of memory."""
         if self._ending().killed_by != "KILL" or self.pid <= 1:
             return
-        command = f"dmesg 2>/dev/null | grep 'Killed process {self.pid} ' | tail -n 1"
-        with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
-            found = await with_timeout(KERNEL_LOG_TIMEOUT, ssh.run(command, request_pty=False, stdin=asyncssh.DEVNULL))
-            self.error = oom_reason(self._ending(), str(found.stdout or "")) or self.error
+        script = f"dmesg 2>/dev/null | grep 'Killed process {self.pid} ' | tail -n 1"
+        printed = await self._output_beside(carrier, script, KERNEL_LOG_TIMEOUT)
+        self.error = oom_reason(self._ending(), printed) or self.error
 
     def _fail(self, error: HostUnreachable) -> None:
         if self.error is None:
@@ -389,12 +435,25 @@ class RemoteProbe:
             "" if has_echo else detail,
             has_echo,
             bool(self.rights),
+            self._levels,
+            self._stderr.decode("utf-8", "replace"),
         )
+
+    @property
+    def _slowness(self) -> int:
+        """How many times as long as for a host all may take: each level has a start of its own."""
+        return 1 + len(self._levels)
+
+    @property
+    def _startup_timeout(self) -> float:
+        return STARTUP_TIMEOUT * self._slowness
 
     def _exit_reason(self, error: Exception | None) -> HostUnreachable:
         end = self._ending()
+        if self._levels and end.reached == "nothing" and lacks_shell(end.detail):
+            self.lacks_python = True
         if self._is_late and not end.has_lost_input:
-            return late_reason(end, STARTUP_TIMEOUT)
+            return late_reason(end, self._startup_timeout)
         if isinstance(error, HostUnreachable):
             return error
         if error is not None and self._status is None and not self._signal:
@@ -407,7 +466,8 @@ class RemoteProbe:
         task.add_done_callback(self._task_ended)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        """Without the work that a task was to do, the probe does not start or end: its error is the reason."""
+        """Without the work that a task was to do, the probe does not start or end: its error is the
+        reason."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, HostUnreachable):

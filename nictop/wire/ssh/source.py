@@ -1,9 +1,10 @@
-"""Lines of another machine: a probe that is sent there over SSH, runs from memory, and leaves nothing behind.
+"""Lines of another machine: a probe that is sent there over SSH, runs from memory, and leaves
+nothing behind.
 
-One connection per host and one probe on it. If it ends, the reason is reported and it is connected to again, after
-growing delays; not if it would end the same way again (rights, host keys, no Python). The remote probe ends when its
-stdin ends, which happens however a connection ends except if the network fails; then it ends because our pings are
-missing.
+One connection per host and one probe on it. If it ends, the reason is reported and it is connected
+to again, after growing delays; not if it would end the same way again (rights, host keys, no
+Python). The remote probe ends when its stdin ends, which happens however a connection ends except
+if the network fails; then it ends because our pings are missing.
 """
 
 from __future__ import annotations
@@ -12,21 +13,34 @@ import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from nictop.probe.records import Clock, Line, Request
+from nictop.wire.errors import PermanentError
+from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address
+from nictop.wire.guests.wrapping import HAS_NAMESPACE, prefix_words
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import ConnectionStage, SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import Bundle, bundle
-from nictop.wire.ssh.connection import CONNECT_TIMEOUT, Connection, SshTarget, connect
+from nictop.wire.ssh.connection import (
+    CONNECT_TIMEOUT,
+    Connection,
+    SshTarget,
+    connect,
+    connect_guest,
+)
 from nictop.wire.ssh.exit_reason import LOGIN_HINT, slow_notice
 from nictop.wire.ssh.host_keys import Policy
 from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
-from nictop.wire.timeout import with_timeout
 
 __all__ = ["SshSource", "SshTarget"]
+
+NAMESPACE_NOTICE = (
+    "there is no Python in it: its network namespace was entered with the Python of the level "
+    "above, whose files, programs and network managers are shown"
+)
 
 if TYPE_CHECKING:
     from nictop.wire.esxi.probe import EsxiProbe
@@ -37,9 +51,10 @@ Result = TypeVar("Result")
 class SshSource(ReconnectingSource):
     """Lines of `target`. See `Source`.
 
-    `ask`: answers questions (`authentication.Question`); without it nobody is asked. `host_keys`: what to do with an
-    unknown host key; by default "ask" if there is `ask`, "refuse" otherwise. `timeout`: seconds for a connection.
-    `eager`, `parts`: see `LocalSource`.
+    `ask`: answers questions (`authentication.Question`); without it nobody is asked. `host_keys`:
+    what to do with an unknown host key; by default "ask" if there is `ask`, "refuse" otherwise.
+    `timeout`: seconds for a connection. `eager`, `parts`: see `LocalSource`. `levels`: what is
+    reached through the target (`wire.guests`); (): the target itself.
     """
 
     pids: tuple[int, ...] = ()
@@ -56,12 +71,18 @@ class SshSource(ReconnectingSource):
         host_keys: Policy | None = None,
         retry: tuple[float, float] = (MIN_RETRY_SECONDS, MAX_RETRY_SECONDS),
         timeout: float = CONNECT_TIMEOUT,
+        levels: tuple[Level, ...] = (),
     ) -> None:
         super().__init__(target.name, interval, retry)
+        self._guests, self._levels = ssh_guests(levels)
+        self._by_namespace = False
+        """The last level is entered by its network namespace only."""
         self.clock: Clock | None = None
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
-        self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
+        self._options = (
+            ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
+        )
         self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._timeout = timeout
@@ -81,27 +102,39 @@ class SshSource(ReconnectingSource):
             probe = connecting.result()
             while True:
                 item = await probe.next()
-                if item is None and (probe.is_esxi or await self._has_vmkernel(probe)) and not self._closed.is_set():
-                    self._is_esxi = True
-                    await probe.end(0.0)
-                    probe = await self._unless_closed(self._started(""))
+                if item is not None:
+                    if isinstance(item, Line) and item.clock is not None:
+                        self.clock = item.clock
+                    yield item
                     continue
-                if item is None and probe.needs_password and not self._closed.is_set():
-                    await probe.end(0.0)
-                    probe = await self._unless_closed(self._started("password"))
-                    continue
-                if item is None:
+                rights = await self._other_start(probe)
+                if rights is None:
                     await self._explain_end(probe)
                     break
-                if isinstance(item, Line) and item.clock is not None:
-                    self.clock = item.clock
-                yield item
+                await probe.end(0.0)
+                probe = await self._unless_closed(self._started(rights))
         except _Closed:
             return
         finally:
             await self._disconnect()
         if probe.error is not None:
             raise probe.error
+
+    async def _other_start(self, probe: RemoteProbe | EsxiProbe) -> Rights | None:
+        """`probe` has ended: choose another way to start one. Returns the rights with which it is
+        started; None: there is no other way."""
+        is_esxi = probe.is_esxi or await self._has_vmkernel(probe)
+        if self._closed.is_set():
+            return None
+        if is_esxi:
+            self._is_esxi = True
+            return ""
+        if probe.needs_password:
+            return "password"
+        if self._may_enter_namespace(probe):
+            self._by_namespace = True
+            return probe.rights
+        return None
 
     def _send(self, request: Request) -> None:
         if self._probe is not None:
@@ -114,17 +147,59 @@ class SshSource(ReconnectingSource):
 
     async def _connected(self) -> RemoteProbe | EsxiProbe:
         """Connect and send the probe. `_disconnect` closes what was opened, also after an error."""
-        packing = asyncio.get_running_loop().run_in_executor(None, self._packed)  # while the connection is made
+        packing = asyncio.get_running_loop().run_in_executor(
+            None, self._packed
+        )  # while the connection is made
         try:
-            self._connection = await connect(
-                self._target, self._answers, self._policy, self._timeout, self._stages.report, budget=self._budget
-            )
+            await self._open()
         finally:
             await asyncio.gather(packing, return_exceptions=True)
         self._stages.report("probe", "")
         return await self._started("quiet" if self._target.sudo else "")
 
+    async def _open(self) -> None:
+        """Connect to the host, and through it to the guests that have a login of their own."""
+        self._connection = await self._first_connection()
+        for levels in self._guests:
+            await self._connect_guest(levels)
+
+    async def _first_connection(self) -> Connection:
+        return await connect(
+            self._target,
+            self._answers,
+            self._policy,
+            self._timeout,
+            self._stages.report,
+            budget=self._budget,
+        )
+
+    async def _connect_guest(self, levels: tuple[Level, ...]) -> None:
+        """To the last one of `levels`; the hop before forwards the connection if it can."""
+        user, address, port = ssh_address(levels[-1])
+        connection = self._connection
+        tunnel = None
+        if levels[-1].kind != "ssh" or len(levels) > 1 or not connection.hops:
+            from nictop.wire.guests.tunnel import Tunnel
+
+            tunnel = Tunnel(self._target.name, levels)
+            connection.tunnels.append(tunnel)
+            await tunnel.open(connection.carrier)
+        await connect_guest(
+            connection,
+            tunnel,
+            guest_target(self._target, levels[-1].kind, user, address, port),
+            self._answers,
+            self._policy,
+            timeout=self._timeout,
+            report=self._stages.report,
+            budget=self._budget,
+        )
+
     async def _started(self, rights: Rights) -> RemoteProbe | EsxiProbe:
+        if self._is_esxi and self._levels:
+            raise PermanentError(
+                f"{self._target.name}: {self._levels[-1]} is an ESXi host", "watch it by SSH"
+            )
         if self._is_esxi:
             from nictop.wire.esxi.probe import EsxiProbe
 
@@ -132,32 +207,45 @@ class SshSource(ReconnectingSource):
             await host.start(self._connection.ssh)
             return host
         packed = self._packed()
-        arguments = ["--interval", f"{self._settings.interval:g}", "--heartbeat", f"{HEARTBEAT_SECONDS:g}"]
+        arguments = [
+            "--interval",
+            f"{self._settings.interval:g}",
+            "--heartbeat",
+            f"{HEARTBEAT_SECONDS:g}",
+        ]
         arguments += self._options
-        command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
-        probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers, self._budget)
+        interval = self._settings.interval or 1.0
+        prefix = prefix_words(self._levels, interval, by_namespace=self._by_namespace)
+        command = RemoteCommand(arguments, len(packed.start), len(packed.frames), prefix=prefix)
+        probe = self._probe = RemoteProbe(
+            command, packed, self._target.name, self._answers, self._budget, levels=self._levels
+        )
         probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
+        if self._by_namespace:
+            probe.tell(NAMESPACE_NOTICE)
         settings = replace(self._settings, interval=None)
-        await probe.start(self._connection.ssh, rights, [settings] if settings != Request() else [])
+        requests = [settings] if settings != Request() else []
+        await probe.start(self._connection.carrier, rights, requests)
         return probe
+
+    def _may_enter_namespace(self, probe: RemoteProbe | EsxiProbe) -> TypeGuard[RemoteProbe]:
+        """The last level has no Python, and can be entered by its network namespace."""
+        if not self._levels or self._by_namespace or not isinstance(probe, RemoteProbe):
+            return False
+        return probe.lacks_python and self._levels[-1].kind in HAS_NAMESPACE
 
     async def _has_vmkernel(self, probe: RemoteProbe | EsxiProbe) -> bool:
         """An ESXi host on which the probe was to be started with sudo, which ESXi does not have."""
-        import asyncssh
-
-        if not isinstance(probe, RemoteProbe) or not probe.lacks_sudo:
+        if self._levels or not isinstance(probe, RemoteProbe) or not probe.lacks_sudo:
             return False
-        try:
-            found = await with_timeout(
-                self._timeout, self._connection.ssh.run("uname", request_pty=False, stdin=asyncssh.DEVNULL)
-            )
-        except (asyncio.TimeoutError, asyncssh.Error, OSError):
-            return False
-        return str(found.stdout or "").strip() == "VMkernel"
+        printed = await self._connection.carrier.output("uname", self._timeout)
+        return printed.strip() == "VMkernel"
 
     async def _explain_end(self, probe: RemoteProbe | EsxiProbe) -> None:
-        if isinstance(probe, RemoteProbe) and self._connection.hops and not self._closed.is_set():
-            await probe.explain_kill(self._connection.ssh)
+        if not isinstance(probe, RemoteProbe) or self._closed.is_set():
+            return
+        if self._connection.is_open:
+            await probe.explain_kill(self._connection.carrier)
 
     def _packed(self) -> Bundle:
         return bundle(allow_changes=self._target.allow_changes)
@@ -182,9 +270,32 @@ class SshSource(ReconnectingSource):
             connection, self._connection = self._connection, Connection()
             if probe is not None:
                 await probe.end()
-                if connection.hops:
-                    await probe.resume_stopped(connection.ssh)
+                if connection.is_open:
+                    await probe.resume_stopped(connection.carrier)
             await connection.close()
+
+
+def ssh_guests(
+    levels: tuple[Level, ...],
+) -> tuple[tuple[tuple[Level, ...], ...], tuple[Level, ...]]:
+    """`levels` cut behind each that is reached by SSH, and those behind the last one."""
+    guests: list[tuple[Level, ...]] = []
+    rest: tuple[Level, ...] = ()
+    for level in levels:
+        rest = (*rest, level)
+        if level.kind in SSH_KINDS:
+            guests.append(rest)
+            rest = ()
+    return tuple(guests), rest
+
+
+def guest_target(
+    target: SshTarget, kind: Kind, user: str | None, address: str, port: int | None
+) -> SshTarget:
+    """The login of a guest that is reached through `target`: its keys are tried, too. The name of
+    a vsock is that of systemd-ssh-proxy(1)."""
+    host = f"vsock/{address}" if kind == "vsock" else address
+    return replace(target, host=host, user=user, port=port)
 
 
 class _Stages:
@@ -200,7 +311,8 @@ class _Stages:
         self._reported.set()
 
     async def until_done(self, work: asyncio.Future[Any]) -> AsyncGenerator[SourceState, None]:
-        """The stages that are reported until `work` is done, which is cancelled if this is closed before."""
+        """The stages that are reported until `work` is done, which is cancelled if this is closed
+        before."""
         work.add_done_callback(lambda _: self._reported.set())
         try:
             while self._new or not work.done():

@@ -1,5 +1,5 @@
-"""The TCP connection to a host: its name is resolved and its addresses are tried here, and not in asyncssh, so that a
-slow start can be told apart: the resolver, the network, or what answers there.
+"""The TCP connection to a host: its name is resolved and its addresses are tried here, and not in
+asyncssh, so that a slow start can be told apart: the resolver, the network, or what answers there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ NO_ROUTE = (errno.ENETUNREACH, errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 
 async def open_socket(settings: Any, report: Report) -> socket.socket | None:
-    """A connected socket for `settings` (`SshSettings`); None: asyncssh has to make the connection, by a ProxyCommand.
-    Raises OSError."""
+    """A connected socket for `settings` (`SshSettings`); None: asyncssh has to make the connection,
+    by a ProxyCommand. Raises OSError."""
     if settings.proxy_command:
         report("connect", settings.host)
         return None
@@ -33,7 +33,9 @@ async def open_socket(settings: Any, report: Report) -> socket.socket | None:
     for family, kind, protocol, _, address in found:
         report("connect", address_text(str(address[0]), int(address[1])))
         try:
-            return await _connected(socket.socket(family, kind, protocol), address, settings.local_addr)
+            return await _connected(
+                socket.socket(family, kind, protocol), address, settings.local_addr
+            )
         except OSError as error:
             errors.append(error)
     telling = [error for error in errors if error.errno not in NO_ROUTE]

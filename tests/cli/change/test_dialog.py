@@ -17,13 +17,20 @@ from nictop.replay.position import wall_clock_text
 
 
 def dialog_with(deadline: float | None) -> ChangeDialog:
-    change = SimpleNamespace(progress=SimpleNamespace(deadline=deadline), keep=lambda: None, undo=lambda: None)
+    change = SimpleNamespace(
+        progress=SimpleNamespace(deadline=deadline), keep=lambda: None, undo=lambda: None
+    )
     return ChangeDialog(Namespace(yes=0), cast(Any, SimpleNamespace()), cast(Any, change))
 
 
-@pytest.mark.parametrize(("deadline", "note"), [(120.0, f" rolls back at {wall_clock_text(1_000_020.0)}"), (None, "")])
+@pytest.mark.parametrize(
+    ("deadline", "note"), [(120.0, f" rolls back at {wall_clock_text(1_000_020.0)}"), (None, "")]
+)
 async def test_the_question_names_the_time_of_day_of_the_rollback(
-    deadline: float | None, note: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    deadline: float | None,
+    note: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Seconds that are left would be wrong a second later, as nothing redraws the line."""
     clock = SimpleNamespace(monotonic=lambda: 100.0, time=lambda: 1_000_000.0)
@@ -35,5 +42,7 @@ async def test_the_question_names_the_time_of_day_of_the_rollback(
     asked._question = asyncio.ensure_future(asyncio.sleep(0))
     asked._ask(Verdict(True, ""), people)
     said = capsys.readouterr().err
-    assert said.count(f"Keep this change? [yes/no]{note}\n") == 2, "when it is asked, and after what was found since"
+    assert said.count(f"Keep this change? [yes/no]{note}\n") == 2, (
+        "when it is asked, and after what was found since"
+    )
     assert "s left" not in said

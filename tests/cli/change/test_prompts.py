@@ -12,7 +12,8 @@ from nictop.cli.change.prompts import Prompts
 
 @pytest.mark.parametrize("question", ["apply it?", "really apply it?"])
 async def test_what_was_typed_before_a_question_is_no_answer_to_it(question: str) -> None:
-    """A second yes that came with the first one has not been asked for; the end of stdin stays its end."""
+    """A second yes that came with the first one has not been asked for; the end of stdin stays its
+    end."""
     people = Prompts()
     for line in ("yes", "yes", None):
         people.lines.put_nowait(line)
@@ -20,7 +21,9 @@ async def test_what_was_typed_before_a_question_is_no_answer_to_it(question: str
     assert not await people.confirm(question), "nobody answers any more"
 
 
-@pytest.mark.parametrize("typed", [b"\xff", b"yes\xff", b"\xd9es", b"\0yes", "\u202eyes".encode(), b"yes" * 5000])
+@pytest.mark.parametrize(
+    "typed", [b"\xff", b"yes\xff", b"\xd9es", b"\0yes", "\u202eyes".encode(), b"yes" * 5000]
+)
 async def test_an_invalid_answer_is_a_no(typed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, writing = os.pipe()
     monkeypatch.setattr("sys.stdin", SimpleNamespace(fileno=lambda: reading))

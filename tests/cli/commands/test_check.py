@@ -1,5 +1,5 @@
-"""``nictop check``: exit codes, formats, and pages of rules; names of hosts cannot control terminals, pages or
-shells."""
+"""``nictop check``: exit codes, formats, and pages of rules; names of hosts cannot control
+terminals, pages or shells."""
 
 from __future__ import annotations
 
@@ -19,9 +19,22 @@ from markdown_it import MarkdownIt
 from nictop.cli.main import main
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII
-from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, has_severity
-from nictop.report.findings.markdown import check_markdown, escape_markdown
-from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
+from nictop.report.findings.check import (
+    CheckDocument,
+    check_json,
+    check_schema,
+    check_text,
+    has_severity,
+)
+from nictop.report.findings.markdown import check_markdown
+from nictop.report.findings.rule_pages import (
+    UnknownRule,
+    rule_list,
+    rule_named,
+    rule_page,
+    rule_table,
+)
+from nictop.report.render.markdown import escape_markdown
 from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
 from nictop.rules.finding import Cause
 from nictop.rules.fixes.commands import stored_line
@@ -29,11 +42,10 @@ from nictop.wire.source import SourceState
 from tests.cli.commands.test_report import check as matches_schema
 from tests.cli.test_main import DEMO, ROOT, run
 from tests.support.findings import RENAME, finding, host_of_case, lines_of_case
+from tests.support.hostile import NAME as HOSTILE
 from tests.support.rule_cases import host_facts
 from tests.support.sources import ScriptedSource
 from tests.support.terminal import ESCAPES, TerminalProgram
-
-HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 
 
 def sick() -> tuple[HostFacts, ...]:
@@ -53,7 +65,12 @@ def hostile() -> Diagnosis:
         note=HOSTILE,
     )
     found = finding(
-        host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,)
+        host=HOSTILE,
+        subject=HOSTILE,
+        title=HOSTILE,
+        why=HOSTILE,
+        evidence=(Evidence(*[HOSTILE] * 3),),
+        fixes=(fix,),
     )
     return Diagnosis((found,), (Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
 
@@ -62,7 +79,9 @@ def drawn_on_terminal(**environment: str) -> str:
     """``nictop check`` of the demo on a terminal."""
     known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     command = [sys.executable, "-m", "nictop", "check", DEMO]
-    with TerminalProgram(command, ROOT, {**known, "TERM": "xterm", **environment}, (120, 30)) as program:
+    with TerminalProgram(
+        command, ROOT, {**known, "TERM": "xterm", **environment}, (120, 30)
+    ) as program:
         assert program.wait_for_end() == 1
         return program.output.decode()
 
@@ -73,7 +92,9 @@ def test_severities_and_commands_have_colors_on_a_terminal() -> None:
     assert "\x1b[1mnmcli con mod uuid " in text
     plain = run("check", DEMO).stdout
     assert "critical" in plain and "\x1b" not in plain
-    answer = ESCAPES.sub("", text).rpartition("\r ")[2].rpartition(" \r")[2]  # behind what was told meanwhile
+    answer = (
+        ESCAPES.sub("", text).rpartition("\r ")[2].rpartition(" \r")[2]
+    )  # behind what was told meanwhile
     assert answer.splitlines() == plain.splitlines()  # a pipe has 120 columns too
 
 
@@ -86,19 +107,25 @@ def test_no_colors_where_they_are_not_wanted_or_not_known(environment: dict[str,
 def test_hosts_are_asked_before_the_rules_are_imported() -> None:
     """They are imported while readings are waited for."""
     code = (
-        "import sys, nictop.cli.commands.check, nictop.hosts.connect, nictop.hosts.observe, nictop.wire.local\n"
+        "import sys, nictop.cli.commands.check, nictop.hosts.connect, nictop.hosts.observe, "
+        "nictop.wire.local\n"
         "print([name for name in ('nictop.rules', 'nictop.report') if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        == b"[]\n"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------ text
+# --------------------------------------------------------------------------------------------- text
 
 
 def test_text_has_evidence_reason_and_commands() -> None:
     text = check_text(sick(), diagnose(sick()), 120)
     lines = [line.strip() for line in text.splitlines()]
-    assert lines[0].startswith("vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s")
+    assert lines[0].startswith(
+        "vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s"
+    )
     assert '▲ warning ens224: uses the auto-generated profile "Wired connection 1"' in lines
     assert any(line.startswith("evidence") and "Wired connection 1" in line for line in lines)
     assert any(line.startswith("fix") and line.endswith("survives a reboot)") for line in lines)
@@ -114,7 +141,9 @@ def test_text_of_a_healthy_host() -> None:
 
 
 def test_text_lists_skipped_checks_by_reason() -> None:
-    diagnosis = Diagnosis((), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two")))
+    diagnosis = Diagnosis(
+        (), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two"))
+    )
     assert "--skipped" in check_text(healthy(), diagnosis, 80)
     text = check_text(healthy(), diagnosis, 80, skipped=True)
     assert "skipped: needs root: /dev/kmsg" in text
@@ -125,10 +154,16 @@ def test_text_lists_skipped_checks_by_reason() -> None:
 @pytest.mark.parametrize("room", [-1, 40, 60, 80, 120, 200, 999])
 def test_text_fits_the_width(room: int) -> None:
     limit = max(40, min(200, room))
-    for hosts, diagnosis in ((sick(), diagnose(sick())), (healthy(), hostile()), ((*sick(), *healthy()), hostile())):
+    for hosts, diagnosis in (
+        (sick(), diagnose(sick())),
+        (healthy(), hostile()),
+        ((*sick(), *healthy()), hostile()),
+    ):
         text = check_text(hosts, diagnosis, room, skipped=True)
         lines = [line for line in text.splitlines() if width(line) > limit]
-        assert all(" " not in line.strip().removesuffix(" \\") for line in lines), "single words of commands alone"
+        assert all(" " not in line.strip().removesuffix(" \\") for line in lines), (
+            "single words of commands alone"
+        )
         assert room < 60 or lines == []
 
 
@@ -149,7 +184,7 @@ def test_ascii() -> None:
     assert "! warning ens224" in text
 
 
-# -------------------------------------------------------------------------------------------------------- Markdown
+# ----------------------------------------------------------------------------------------- Markdown
 
 
 def test_markdown_has_sections_and_fences() -> None:
@@ -172,7 +207,9 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
     prose = "\n".join(outside)
     assert "<b>" not in prose.replace("\\<b\\>", "")
     assert "[/x]" not in prose.replace("\\[/x\\]", "")
-    assert all(line.count("|") - line.count("\\|") == 4 for line in outside if line.startswith("| ev"))
+    assert all(
+        line.count("|") - line.count("\\|") == 4 for line in outside if line.startswith("| ev")
+    )
     assert all(character == "\n" or character.isprintable() for character in text)
 
 
@@ -202,7 +239,8 @@ AUTOLINKS = (
 @pytest.mark.parametrize("text", AUTOLINKS)
 @pytest.mark.parametrize("around", ["{}", "({})", "x{}", "a, {}: b", "*{}*"])
 def test_no_text_becomes_a_link_in_markdown(text: str, around: str) -> None:
-    """Rendered as GitHub does, with its search for mail addresses and names, which the escapes do not stop."""
+    """Rendered as GitHub does, with its search for mail addresses and names, which the escapes do
+    not stop."""
     shown = around.replace("{}", text)
     html = MarkdownIt("gfm-like").render(escape_markdown(shown))
     assert "<a" not in html and "<em>" not in html
@@ -224,14 +262,20 @@ def test_versions_addresses_and_interfaces_are_readable_in_markdown() -> None:
         assert escape_markdown(text) == text
 
 
-# ------------------------------------------------------------------------------------------------------------ JSON
+# --------------------------------------------------------------------------------------------- JSON
 
 
 def test_json_matches_the_schema() -> None:
     schema = json.loads(check_schema())
     assert schema["$ref"] == "#/$defs/CheckDocument"
-    assert set(schema["$defs"]["CheckDocument"]["properties"]) == set(CheckDocument.__dataclass_fields__)
-    for hosts, diagnosis in ((sick(), diagnose(sick())), (healthy(), hostile()), ((), Diagnosis((), ()))):
+    assert set(schema["$defs"]["CheckDocument"]["properties"]) == set(
+        CheckDocument.__dataclass_fields__
+    )
+    for hosts, diagnosis in (
+        (sick(), diagnose(sick())),
+        (healthy(), hostile()),
+        ((), Diagnosis((), ())),
+    ):
         text = check_json(hosts, diagnosis)
         assert text.isascii()
         matches_schema(json.loads(text), schema, schema["$defs"])
@@ -247,16 +291,22 @@ def test_json_has_unchanged_names() -> None:
     assert document["hosts"][0]["seconds"] == pytest.approx(10)
 
 
-# ------------------------------------------------------------------------------------------------------ exit codes
+# --------------------------------------------------------------------------------------- exit codes
 
 
 @pytest.mark.parametrize(
     ("severity", "fails"),
-    [("critical", ("critical", "warning", "info")), ("warning", ("warning", "info")), ("info", ("info",))],
+    [
+        ("critical", ("critical", "warning", "info")),
+        ("warning", ("warning", "info")),
+        ("info", ("info",)),
+    ],
 )
 def test_the_threshold(severity: Severity, fails: tuple[str, ...]) -> None:
     diagnosis = Diagnosis((finding(severity=severity),), ())
-    assert [one for one in ("critical", "warning", "info") if has_severity(diagnosis, one)] == list(fails)
+    assert [one for one in ("critical", "warning", "info") if has_severity(diagnosis, one)] == list(
+        fails
+    )
     assert not has_severity(Diagnosis((), ()), "info")
 
 
@@ -278,14 +328,17 @@ def test_skipped_checks_have_an_exit_code_of_their_own(
 def test_findings_come_before_skipped_checks(
     scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, fail_on: str, code: int
 ) -> None:
-    diagnosis = Diagnosis((finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),))
+    diagnosis = Diagnosis(
+        (finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),)
+    )
     monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: diagnosis)
     assert main(["check", "--fail-on", fail_on]) == code
 
 
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
-    """A source in the place of the local probe, whose host has "Wired connection 1" and a warning for it."""
+    """A source in the place of the local probe, whose host has "Wired connection 1" and a warning
+    for it."""
     source = ScriptedSource("guest")
     source.send(*lines_of_case("profiles", "profile_is_generated"))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
@@ -293,7 +346,9 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("critical", 0), ("warning", 1), ("info", 1)])
-def test_exit_codes(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], fail_on: str, code: int) -> None:
+def test_exit_codes(
+    scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], fail_on: str, code: int
+) -> None:
     assert main(["check", "--fail-on", fail_on]) == code
     streams = capsys.readouterr()
     assert "1 warning" in streams.out
@@ -301,8 +356,12 @@ def test_exit_codes(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]
     assert scripted.closed
 
 
-@pytest.mark.parametrize(("form", "first"), [("json", "{"), ("markdown", "## nictop check"), ("text", "guest · ")])
-def test_formats(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], form: str, first: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "first"), [("json", "{"), ("markdown", "## nictop check"), ("text", "guest · ")]
+)
+def test_formats(
+    scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], form: str, first: str
+) -> None:
     assert main(["check", "--format", form]) == 1
     assert capsys.readouterr().out.startswith(first)
 
@@ -318,7 +377,9 @@ def test_every_link_with_a_device_is_watched_for_the_given_time(
     assert len(request.watch) == 2
 
 
-def test_a_lost_host_is_unreachable(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_host_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     source = ScriptedSource("guest")
     source.send(SourceState("lost", "the probe ended with signal 9", 2.0))
     monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
@@ -349,7 +410,9 @@ def test_this_host_with_the_real_probe() -> None:
         (("check", "--explain", "\x1b[2Jzzzz"), "unknown rule"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(
+    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     streams = capsys.readouterr()
     assert streams.out == ""
@@ -357,7 +420,7 @@ def test_wrong_usage(arguments: tuple[str, ...], expected: str, capsys: pytest.C
     assert "\x1b" not in streams.err
 
 
-# --------------------------------------------------------------------------------------------------- pages of rules
+# ----------------------------------------------------------------------------------- pages of rules
 
 
 def test_explain_prints_the_page_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
@@ -378,7 +441,14 @@ def test_explain_alone_lists_all_rules(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize("room", [40, 80, 120])
 def test_pages_fit_the_width(room: int) -> None:
     for rule in RULES.values():
-        assert max(width(line) for line in rule_page(rule, room).splitlines() if not line.startswith(" ")) <= room
+        assert (
+            max(
+                width(line)
+                for line in rule_page(rule, room).splitlines()
+                if not line.startswith(" ")
+            )
+            <= room
+        )
     assert all(width(line) <= room or "  (" in line for line in rule_list(room).splitlines()[:-1])
 
 
@@ -394,4 +464,8 @@ def test_unknown_rules_are_an_error_with_similar_names() -> None:
 def test_the_table_has_every_rule_once() -> None:
     table = rule_table()
     assert [name for name in RULES if table.count(f"| `{name}` |") != 1] == []
-    assert all(line.count("|") - line.count("\\|") == 4 for line in table.splitlines() if line.startswith("|"))
+    assert all(
+        line.count("|") - line.count("\\|") == 4
+        for line in table.splitlines()
+        if line.startswith("|")
+    )

@@ -43,14 +43,17 @@ LABEL = "two words $(x)"
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with hosts, a saved result, and in its PATH a nictop that prints what the real one has printed."""
+    """A home with hosts, a saved result, and in its PATH a nictop that prints what the real one has
+    printed."""
     home = tmp_path_factory.mktemp("home")
     (home / ".ssh").mkdir()
     (home / ".ssh/config").write_text(SSH_CONFIG)
     (home / ".ssh/more").write_text("Host included\n")
     (home / ".config/nictop").mkdir(parents=True)
     (home / ".config/nictop/config.toml").write_text(CONFIGURATION)
-    save_run(stored_run(1, "5d0c", full_result(5.0), label=LABEL), home / ".local/state/nictop/runs")
+    save_run(
+        stored_run(1, "5d0c", full_result(5.0), label=LABEL), home / ".local/state/nictop/runs"
+    )
     (home / "bin").mkdir()
     program = home / "bin/nictop"
     program.write_text('#!/bin/sh\n[ "$1" = completion ] && exec cat "$HOME/completion.$2"\n')
@@ -62,13 +65,20 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    return {"HOME": str(home), "PATH": f"{home}/bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "TERM": "xterm", "PS1": "> "}
+    return {
+        "HOME": str(home),
+        "PATH": f"{home}/bin:/usr/bin:/bin",
+        "LC_ALL": "C.UTF-8",
+        "TERM": "xterm",
+        "PS1": "> ",
+    }
 
 
 def completion(home: Path, what: str, **more: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "nictop", "completion", what],
-        capture_output=True, text=True, timeout=TIMEOUT, check=True, cwd=ROOT, env={**environment(home), **more},
+        capture_output=True, text=True, timeout=TIMEOUT, check=True, cwd=ROOT,
+        env={**environment(home), **more},
     )  # fmt: skip
     assert done.stderr == ""
     return done.stdout
@@ -88,7 +98,9 @@ def test_hosts_are_those_of_ssh_and_of_the_configuration(home: Path) -> None:
     assert not any(character in name for name in names for character in "*!#")
 
 
-def test_a_configuration_that_is_not_valid_hides_no_hosts_of_ssh(home: Path, tmp_path: Path) -> None:
+def test_a_configuration_that_is_not_valid_hides_no_hosts_of_ssh(
+    home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "nictop").mkdir()
     (tmp_path / "nictop/config.toml").write_text("[hosts\n")
     assert "vm1" in completion(home, "hosts", XDG_CONFIG_HOME=str(tmp_path)).split()
@@ -99,7 +111,7 @@ def test_results_are_labels_and_experiments(home: Path, tmp_path: Path) -> None:
     assert completion(tmp_path, "results") == ""
 
 
-# --------------------------------------------------------------------------------------------------------- grammar
+# ------------------------------------------------------------------------------------------ grammar
 
 
 def all_words(command: Command) -> Iterator[str]:
@@ -126,7 +138,9 @@ def test_an_option_takes_a_value_in_all_commands_or_in_none() -> None:
     for command in commands():
         for option in command.options:
             for flag in option.flags:
-                assert takes_value.setdefault(flag, option.argument is not None) is (option.argument is not None), flag
+                assert takes_value.setdefault(flag, option.argument is not None) is (
+                    option.argument is not None
+                ), flag
 
 
 def test_every_subcommand_is_a_command() -> None:
@@ -135,7 +149,7 @@ def test_every_subcommand_is_a_command() -> None:
         assert {f"{name} {job}" for job in subparsers(subparsers(make_parser(name))[name])} <= names
 
 
-# ------------------------------------------------------------------------------------------------------------ bash
+# --------------------------------------------------------------------------------------------- bash
 
 BASH_CASES = {
     "nictop traf": ["traffic"],
@@ -170,17 +184,20 @@ BASH_CASES = {
 def bash_replies(home: Path, lines: list[str]) -> dict[str, list[str]]:
     """COMPREPLY for each line, with the cursor at its end, without readline."""
     asked = "".join(
-        f"COMP_LINE={shlex.quote(line)} COMP_POINT=${{#COMP_LINE}} COMP_WORDS=(nictop); _nictop nictop; "
+        f"COMP_LINE={shlex.quote(line)} COMP_POINT=${{#COMP_LINE}} COMP_WORDS=(nictop); _nictop "
+        f"nictop; "
         'printf "%s\\t" "${COMPREPLY[@]}"; echo\n'
         for line in lines
     )
     done = subprocess.run(
         ["bash", "--norc", "-c", f". {home}/completion.bash\n{asked}"],
-        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(home), cwd=home,
+        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(home),
+        cwd=home,
     )  # fmt: skip
     assert done.stderr == ""
     return {
-        line: [*filter(None, reply.split("\t"))] for line, reply in zip(lines, done.stdout.splitlines(), strict=True)
+        line: [*filter(None, reply.split("\t"))]
+        for line, reply in zip(lines, done.stdout.splitlines(), strict=True)
     }
 
 
@@ -197,7 +214,8 @@ TYPED = {
     "nictop replay mon\t": ["nictop", "replay", "monday.nictop"],
     "nictop show ./mon\t": ["nictop", "show", "./monday.nictop"],
 }
-"""Typed in a terminal → arguments that the program would get. zsh writes an option and its value as one word."""
+"""Typed in a terminal → arguments that the program would get. zsh writes an option and its value as
+one word."""
 
 
 def check_typed(home: Path, command: list[str], setup: list[str]) -> None:
@@ -209,7 +227,9 @@ def check_typed(home: Path, command: list[str], setup: list[str]) -> None:
         for keys, arguments in TYPED.items():
             shell.type(f"{keys}\x01printf '<%s>' \r")
             printed = "".join(f"<{argument}>" for argument in arguments)
-            shell.wait_for_text(printed.replace("<--format><", "<--format=") if "zsh" in command[0] else printed)
+            shell.wait_for_text(
+                printed.replace("<--format><", "<--format=") if "zsh" in command[0] else printed
+            )
 
 
 @pytest.mark.parametrize("with_package", [False, True], ids=["alone", "with bash-completion"])
@@ -218,17 +238,23 @@ def test_bash_in_a_terminal(home: Path, with_package: bool) -> None:
     if with_package and not package.exists():
         pytest.skip("bash-completion is not installed")
     setup = [f". {package}"] if with_package else []
-    check_typed(home, [require("bash"), "--norc", "--noprofile", "-i"], [*setup, ". ~/completion.bash"])
+    check_typed(
+        home, [require("bash"), "--norc", "--noprofile", "-i"], [*setup, ". ~/completion.bash"]
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- zsh
+# ---------------------------------------------------------------------------------------------- zsh
 
 
 def test_zsh_in_a_terminal(home: Path) -> None:
     zsh = require("zsh")
     (home / "functions").mkdir(exist_ok=True)
     shutil.copy(home / "completion.zsh", home / "functions/_nictop")
-    check_typed(home, [zsh, "-f", "-i"], ["fpath=(~/functions $fpath)", "autoload -U compinit; compinit -u -D"])
+    check_typed(
+        home,
+        [zsh, "-f", "-i"],
+        ["fpath=(~/functions $fpath)", "autoload -U compinit; compinit -u -D"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,18 +273,22 @@ def test_zsh_lists(home: Path, line: str, shown: list[str]) -> None:
     (home / "functions").mkdir(exist_ok=True)
     shutil.copy(home / "completion.zsh", home / "functions/_nictop")
     with TerminalProgram([zsh, "-f", "-i"], home, environment(home), (200, 100)) as shell:
-        shell.type("fpath=(~/functions $fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; echo rea''dy\r")
+        shell.type(
+            "fpath=(~/functions $fpath); autoload -U compinit; compinit -u -D; LISTMAX=1000; echo "
+            "rea''dy\r"
+        )
         shell.wait_for_text("ready\r\n")
         shell.type(line)
         for words in shown:
             shell.wait_for_text(words)
 
 
-# ------------------------------------------------------------------------------------------------------------ fish
+# --------------------------------------------------------------------------------------------- fish
 
 
 NOT_FISH = ("FOO=1 nictop chec", "nictop compare two", "nictop check --explain --str")
-"""Fish has no such variables before 3.1, quotes later, and takes the value of an option without asking what it is."""
+"""Fish has no such variables before 3.1, quotes later, and takes the value of an option without
+asking what it is."""
 
 
 def test_fish_offers(home: Path) -> None:
@@ -267,10 +297,13 @@ def test_fish_offers(home: Path) -> None:
     asked = "".join(f"complete -C {shlex.quote(line)}; echo END\n" for line in lines)
     done = subprocess.run(
         [fish, "--no-config", "-c", f"source {home}/completion.fish\n{asked}"],
-        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(home), cwd=home,
+        capture_output=True, text=True, timeout=TIMEOUT, check=True, env=environment(home),
+        cwd=home,
     )  # fmt: skip
     assert done.stderr == ""
     for line, block in zip(lines, done.stdout.split("END\n"), strict=False):
         offered = {re.split("[=@]", offer.partition("\t")[0])[-1] for offer in block.splitlines()}
         assert offered == {word.lstrip("@") for word in BASH_CASES[line]}, line
-    assert "traffic\ttraffic test" in done.stdout and "--schema\tprint the JSON schema" in done.stdout
+    assert (
+        "traffic\ttraffic test" in done.stdout and "--schema\tprint the JSON schema" in done.stdout
+    )

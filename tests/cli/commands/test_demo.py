@@ -32,7 +32,7 @@ DEMO = str(files("nictop.recording").joinpath(DEMO_FILE))
 WIDE, NARROW = (120, 36), (80, 24)
 
 
-# ----------------------------------------------------------------------------------------------------- what is in it
+# ------------------------------------------------------------------------------------ what is in it
 
 
 def test_the_recording_is_small_and_complete() -> None:
@@ -48,7 +48,9 @@ def test_the_recording_has_data_for_every_screen() -> None:
         for answer in read_recorded_hosts(DEMO, moment):
             assert not isinstance(answer, Unreachable)
             snapshot, _ = answer
-            drivers = {one.ethtool.driver.driver for one in snapshot.links.values() if one.ethtool.driver}
+            drivers = {
+                one.ethtool.driver.driver for one in snapshot.links.values() if one.ethtool.driver
+            }
             assert {"vmxnet3", "igb", "igbvf", "virtio_net"} <= drivers
             inventory = snapshot.inventory
             assert inventory is not None
@@ -59,7 +61,12 @@ def test_the_recording_has_data_for_every_screen() -> None:
 def test_it_starts_in_the_first_of_two_traffic_tests() -> None:
     with Recording.open(DEMO) as recording:
         first, second = run_marks(recording)
-        assert first.is_complete and first.end is not None and second.is_complete and second.end is not None
+        assert (
+            first.is_complete
+            and first.end is not None
+            and second.is_complete
+            and second.end is not None
+        )
         assert first.begin + 2 < recording.begin + DEMO_START_SECONDS < first.end - 5
         assert second.end < recording.end
 
@@ -108,12 +115,16 @@ def test_the_nic_chosen_at_first_carries_the_traffic() -> None:
         assert not isinstance(answer, Unreachable)
         snapshot, _ = answer
         assert snapshot.rates is not None
-        bits = {name: (one.rx_bits or 0) + (one.tx_bits or 0) for name, one in snapshot.rates.links.items()}
+        bits = {
+            name: (one.rx_bits or 0) + (one.tx_bits or 0)
+            for name, one in snapshot.rates.links.items()
+        }
         assert snapshot.links[max(bits, key=bits.__getitem__)].name == DEMO_NIC
 
 
 def test_the_recording_contains_only_the_guests() -> None:
-    """It contains nothing about the machine that recorded it, or about other networks than those of the guests."""
+    """It contains nothing about the machine that recorded it, or about other networks than those of
+    the guests."""
     lines = []
     with Recording.open(DEMO) as recording:
         for name in recording.hosts:
@@ -132,7 +143,7 @@ def _is_version(word: str, text: str) -> bool:
     return f"{word}-" in text
 
 
-# ---------------------------------------------------------------------------------------------------- where it runs
+# ------------------------------------------------------------------------------------ where it runs
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -140,7 +151,9 @@ def environment(**more: str) -> dict[str, str]:
     return {**keep, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", **more}
 
 
-def run_demo(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
+def run_demo(
+    command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]
+) -> str:
     """Open the demo, its findings and its run, and quit; return everything that was drawn."""
     with TerminalProgram(command, cwd, surroundings, size) as screen:
         screen.wait_for_text("ens192")
@@ -197,14 +210,26 @@ def test_from_a_wheel_in_an_empty_environment(tmp_path: Path) -> None:
         env=environment(),
     )
     assert where.stdout.startswith(str(tmp_path))
-    drawn = run_demo([str(Path(python).parent / "nictop"), "demo"], tmp_path / "elsewhere", WIDE, environment())
+    drawn = run_demo(
+        [str(Path(python).parent / "nictop"), "demo"], tmp_path / "elsewhere", WIDE, environment()
+    )
     assert "Traceback" not in drawn
 
 
 def _environment_with_the_wheel(folder: Path) -> str:
     (folder / "elsewhere").mkdir()
     built = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(folder), str(ROOT)],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--no-deps",
+            "--quiet",
+            "--wheel-dir",
+            str(folder),
+            str(ROOT),
+        ],
         capture_output=True,
         text=True,
         timeout=300,
@@ -219,7 +244,17 @@ def _environment_with_the_wheel(folder: Path) -> str:
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"
     subprocess.run(
-        [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheels[0])],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            str(python),
+            "install",
+            "--no-deps",
+            "--quiet",
+            str(wheels[0]),
+        ],
         timeout=TIMEOUT,
         check=True,
         env=environment(PIP_DISABLE_PIP_VERSION_CHECK="1"),

@@ -24,7 +24,9 @@ BUSY = replace(RESULT, report=replace(RESULT.report, state="busy"))
         ([BUSY, UnreachableHost("vm2", "no answer")], 3),
     ],
 )
-def test_exit_codes(monkeypatch: pytest.MonkeyPatch, results: list[HostDrops], expected: int) -> None:
+def test_exit_codes(
+    monkeypatch: pytest.MonkeyPatch, results: list[HostDrops], expected: int
+) -> None:
     monkeypatch.setattr(drops, "_monitor", lambda _: results)
     done = call_main("drops", "vm1")
     assert done.returncode == expected and done.stdout.startswith("vm1: ")
@@ -33,7 +35,9 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, results: list[HostDrops], e
 @pytest.mark.parametrize("seconds", ["0", "61", "x"])
 def test_seconds(seconds: str) -> None:
     done = call_main("drops", "--seconds", seconds)
-    assert done.returncode == 2 and f"'{seconds}' is not a number of seconds (1 to 60)" in done.stderr
+    assert (
+        done.returncode == 2 and f"'{seconds}' is not a number of seconds (1 to 60)" in done.stderr
+    )
 
 
 def test_this_host() -> None:

@@ -28,8 +28,14 @@ def test_over_loopback() -> None:
     assert done.returncode == 0, done.stderr
     document, schema = json.loads(done.stdout), json.loads(call_main("path", "--schema").stdout)
     matches_schema(document, schema, schema["$defs"])
-    assert [one["failure"] for one in document["directions"]] == ["", ""] and document["findings"] == []
-    assert all(one["outcome"] == "answered" for tested in document["directions"] for one in tested["protocols"])
+    assert [one["failure"] for one in document["directions"]] == ["", ""] and document[
+        "findings"
+    ] == []
+    assert all(
+        one["outcome"] == "answered"
+        for tested in document["directions"]
+        for one in tested["protocols"]
+    )
     *_, starting, testing, saved = done.stderr.splitlines()
     assert (starting, testing) == ("starting a listener on both hosts", "testing both directions")
     identity = saved.removeprefix("saved: ")
@@ -39,13 +45,19 @@ def test_over_loopback() -> None:
     listed = json.loads(call_main("path", "--list", "--format", "json").stdout)
     schema = json.loads(call_main("path", "--list", "--schema").stdout)
     matches_schema(listed, schema, schema["$defs"])
-    assert [(one["identity"], one["label"], one["test"]) for one in listed["paths"]] == [(identity, "monday", document)]
+    assert [(one["identity"], one["label"], one["test"]) for one in listed["paths"]] == [
+        (identity, "monday", document)
+    ]
     (head, line) = call_main("path", "--list").stdout.splitlines()
     assert head.split() == ["written", "id", "path", "result"]
-    assert identity in line and line.endswith("local lo 127.0.0.1 ↔ local lo 127.0.0.1 monday  ✓ No problems found")
+    assert identity in line and line.endswith(
+        "local lo 127.0.0.1 ↔ local lo 127.0.0.1 monday  ✓ No problems found"
+    )
 
 
-def test_a_result_that_cannot_be_saved_is_printed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_result_that_cannot_be_saved_is_printed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(path, "_test", lambda _: REPORT)
     (tmp_path / "nictop").write_text("no directory")
     done = call_main("path", "vm1", "vm2")
@@ -53,13 +65,17 @@ def test_a_result_that_cannot_be_saved_is_printed(monkeypatch: pytest.MonkeyPatc
     assert done.stderr.startswith("result cannot be saved in ")
 
 
-def test_stored_results_are_kept_and_shown_with_their_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stored_results_are_kept_and_shown_with_their_findings(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     found = finding(severity="warning")
     monkeypatch.setattr(path, "_test", lambda _: replace(REPORT, findings=(found,)))
     done = call_main("path", "vm1", "vm2")
     identity = done.stderr.split()[-1]
     again = call_main("path", "--show", identity)
-    assert (again.returncode, again.stdout) == (1, done.stdout) and str(found.fixes[0].commands[0]) in again.stdout
+    assert (again.returncode, again.stdout) == (1, done.stdout) and str(
+        found.fixes[0].commands[0]
+    ) in again.stdout
     call_main("path", "vm1", "vm2")
     (tmp_path / "nictop" / "paths" / "x.json").write_text("{")
     listed = call_main("path", "--list").stdout
@@ -98,7 +114,11 @@ def test_usage_errors(arguments: tuple[str, ...], message: str) -> None:
     ],
 )
 def test_exit_codes(
-    monkeypatch: pytest.MonkeyPatch, severity: Severity | None, failed: bool, fail_on: str, expected: int
+    monkeypatch: pytest.MonkeyPatch,
+    severity: Severity | None,
+    failed: bool,
+    fail_on: str,
+    expected: int,
 ) -> None:
     result = REPORT.result
     if not failed:

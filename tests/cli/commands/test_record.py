@@ -36,6 +36,7 @@ from nictop.recording.reader import Recording
 from nictop.recording.time_spec import resolve_time
 from nictop.recording.writer import Recorder, recorded_source
 from nictop.wire.source import SourceState
+from tests.support.hostile import FILE_NAME as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
@@ -43,7 +44,6 @@ from tests.support.recordings import TimedItem, host_items, lines_of, read_all, 
 from tests.support.sources import ScriptedSource
 
 BEGIN = 1000.25
-HOSTILE = "ev\x1b[2J\u202eil[x]"
 
 
 def nictop(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ def nictop(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ record
+# ------------------------------------------------------------------------------------------- record
 
 
 def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
@@ -75,9 +75,14 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
         assert len(times) >= 5 and times == sorted(times)
         assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         assert recording.begin <= recording.end <= recording.begin + 10.0
-    show_text_of = json.loads(nictop("show", "./r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
+    show_text_of = json.loads(nictop("show", "./r", "--format", "json", cwd=tmp_path).stdout)[
+        "hosts"
+    ]
     assert [host["hello"]["hostname"] for host in show_text_of] == [name]
-    assert "lo" in {one["name"] for one in show_text_of[0]["inventory"]["links"]} and show_text_of[0]["rates"]["links"]
+    assert (
+        "lo" in {one["name"] for one in show_text_of[0]["inventory"]["links"]}
+        and show_text_of[0]["rates"]["links"]
+    )
     checked = nictop("check", "./r", "--format", "json", cwd=tmp_path)
     assert checked.returncode in (0, 1)
     assert json.loads(checked.stdout)["rules"] > 50
@@ -86,7 +91,12 @@ def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_with_a_closed_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--interval", "0.1"]
     with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
     ) as process:
         try:
             wait_until(lambda: probes_of(process.pid))
@@ -97,7 +107,10 @@ def test_ctrl_c_ends_it_with_a_closed_file(tmp_path: Path) -> None:
         finally:
             process.kill()
     assert stdout == "" and stderr.count("\n") <= 3
-    assert process.returncode in (0, 3)  # 3: the signal was received before the first line of the probe
+    assert process.returncode in (
+        0,
+        3,
+    )  # 3: the signal was received before the first line of the probe
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.closed
     wait_until(lambda: not any(map(is_alive, probes)))
@@ -137,7 +150,9 @@ def test_seconds_count_from_the_first_reading() -> None:
     host.process(hello(), 2.0)
     assert (host.ends_at(0.0, 10.0), bool(host.has_reading)) == (slow, False)
     host.process(counters(1.0, {}), 30.0)
-    assert (host.ends_at(0.0, 10.0), bool(host.has_reading)) == (slow, True), "it cannot be shown without an inventory"
+    assert (host.ends_at(0.0, 10.0), bool(host.has_reading)) == (slow, True), (
+        "it cannot be shown without an inventory"
+    )
     host.process(inventory(), 35.0)
     host.process(counters(2.0, {}), 36.0)
     assert host.ends_at(0.0, 10.0) == 40.0
@@ -179,12 +194,16 @@ def recorded(path: Path, source: ScriptedSource, seconds: float) -> int:
 
     async def run() -> int:
         recorder = Recorder(str(path))
-        return await record._RecordingRun(recorder, [recorded_source(source, recorder)]).run(seconds)
+        return await record._RecordingRun(recorder, [recorded_source(source, recorder)]).run(
+            seconds
+        )
 
     return asyncio.run(run())
 
 
-def test_a_recording_does_not_end_before_the_first_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_does_not_end_before_the_first_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which comes after the seconds of --time here."""
     source, seconds, shown = EndingSource("slow"), 0.01, list[float]()
     source.send(SourceState("live"), hello())
@@ -192,7 +211,10 @@ def test_a_recording_does_not_end_before_the_first_reading(tmp_path: Path, monke
     def show(_: object, text: str) -> None:
         shown.append(asyncio.get_running_loop().time())
         if shown[-1] > shown[0] + seconds:
-            source.send(inventory(link(1, "lo"), time=1.0), *(counters(time, {1: (0, 0)}) for time in (1.0, 2.0)))
+            source.send(
+                inventory(link(1, "lo"), time=1.0),
+                *(counters(time, {1: (0, 0)}) for time in (1.0, 2.0)),
+            )
 
     monkeypatch.setattr(record, "PROGRESS_SECONDS", 2 * seconds)
     monkeypatch.setattr("nictop.cli.progress_line.ProgressLine.show", show)
@@ -200,14 +222,19 @@ def test_a_recording_does_not_end_before_the_first_reading(tmp_path: Path, monke
     assert main(["show", str(tmp_path / "r"), "--format", "json"]) == 0
 
 
-def test_a_recording_without_a_reading_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recording_without_a_reading_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And so are the commands that read it."""
     source = EndingSource("mute")
     source.send(SourceState("live"), hello())
     monkeypatch.setattr(record, "FIRST_READING_SECONDS", 0.01)
     with pytest.raises(HostUnreachable, match=r"^no reading was recorded$") as raised:
         recorded(tmp_path / "r", source, 0.01)
-    assert raised.value.exit_code == 3 and raised.value.hint == "mute: it was live, and sent no reading"
+    assert (
+        raised.value.exit_code == 3
+        and raised.value.hint == "mute: it was live, and sent no reading"
+    )
     for command in ("show", "check"):
         for form in ("text", "json"):
             assert main([command, str(tmp_path / "r"), "--format", form]) == 3
@@ -232,7 +259,7 @@ def test_one_reachable_host_is_sufficient(tmp_path: Path) -> None:
     done = nictop("record", str(tmp_path / "r"), "local", "dead=127.0.0.1:1", "--time", "2")
     assert done.returncode == 0 and "1 of 2 hosts live" in done.stderr
     show_text_of = nictop("show", str(tmp_path / "r"))
-    assert show_text_of.returncode == 3 and "dead · unreachable" in show_text_of.stdout
+    assert show_text_of.returncode == 3 and "dead · not read" in show_text_of.stdout
     assert "not recorded: dead: " in done.stderr and "connection refused" in done.stderr
 
 
@@ -254,7 +281,9 @@ def test_an_invalid_host_creates_no_file(tmp_path: Path) -> None:
 
 def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--interval", "0.1"]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             wait_until(lambda: probes_of(process.pid))
             (tmp_path / "r").unlink()
@@ -264,7 +293,7 @@ def test_removal_of_the_file_ends_the_recording(tmp_path: Path) -> None:
     assert process.returncode == 2 and re.search(r"recording stopped: \S+ was removed", stderr)
 
 
-# ------------------------------------------------------------------------------------------------------- show, check
+# -------------------------------------------------------------------------------------- show, check
 
 
 @pytest.fixture
@@ -276,12 +305,16 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "r"
 
 
-def show_text_of(file: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def show_text_of(
+    file: Path, *arguments: str, capsys: pytest.CaptureFixture[str]
+) -> tuple[int, str]:
     code = main(["show", str(file), "--format", "json", *arguments])
     return code, capsys.readouterr().out
 
 
-def test_show_at_the_end_and_at_earlier_times(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_at_the_end_and_at_earlier_times(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for at, name, time in (
         ((), "later", 1700.0 - 0.15),
         (("--at", "+100"), "ens192", 1099.85),
@@ -327,7 +360,9 @@ def test_an_invalid_time_is_a_usage_error(
     assert captured.out == "" and expected in captured.err
 
 
-def test_a_time_without_a_recording_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_without_a_recording_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["show", "--at", "end"]) == 2
     assert "--at needs a recording" in capsys.readouterr().err
     assert main(["show", f"{tmp_path}/none"]) == 2
@@ -355,19 +390,27 @@ def set_clocks(path: Path, monotonic: float, wall: float) -> None:
     data = path.read_bytes()
     first = parse_header(data[len(RECORDING_PREFIX) : len(RECORDING_PREFIX) + HEADER_SIZE])
     assert first is not None
-    header = pack_frame(HEADER_FRAME, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, "")))
+    header = pack_frame(
+        HEADER_FRAME, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, ""))
+    )
     path.write_bytes(RECORDING_PREFIX + header + data[len(RECORDING_PREFIX) + first.size :])
 
 
 INVALID_CLOCKS = [
-    *((BEGIN, wall) for wall in (1e300, -1e300, 1e18, 1e15, 253402300799.0, -62135596800.0, -1e11, 5e-324)),
+    *(
+        (BEGIN, wall)
+        for wall in (1e300, -1e300, 1e18, 1e15, 253402300799.0, -62135596800.0, -1e11, 5e-324)
+    ),
     *((monotonic, 1.7e9) for monotonic in (1e300, -1e300, 1e18)),
 ]
-"""CLOCK_MONOTONIC and seconds since the epoch: beyond the years 1 to 9999, at their edges, beyond time_t."""
+"""CLOCK_MONOTONIC and seconds since the epoch: beyond the years 1 to 9999, at their edges, beyond
+time_t."""
 
 
 @pytest.mark.parametrize(("monotonic", "wall"), INVALID_CLOCKS)
-@pytest.mark.parametrize("at", ["end", "+1", "+99", "14:03:20", "2026-11-21T14:03:20", "0001-01-01", "9998-12-31"])
+@pytest.mark.parametrize(
+    "at", ["end", "+1", "+99", "14:03:20", "2026-11-21T14:03:20", "0001-01-01", "9998-12-31"]
+)
 def test_a_recording_with_an_invalid_time_of_day(
     tmp_path: Path, monotonic: float, wall: float, at: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -380,7 +423,11 @@ def test_a_recording_with_an_invalid_time_of_day(
         assert code == 0 and "ens192" in captured.out and captured.err == ""
     else:
         assert code == 2 and captured.out == "" and captured.err.startswith("nictop: ")
-        reasons = (f"{at} is outside the recording", "this recording has no time of day", f"invalid time {at!r}")
+        reasons = (
+            f"{at} is outside the recording",
+            "this recording has no time of day",
+            f"invalid time {at!r}",
+        )
         assert any(reason in captured.err for reason in reasons), captured.err
 
 
@@ -390,14 +437,18 @@ def test_a_report_of_a_recording_with_an_invalid_time_of_day(
 ) -> None:
     write_recording(tmp_path / "r", host_items("a", 5))
     set_clocks(tmp_path / "r", monotonic, wall)
-    assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page.html")]) == 0, capsys.readouterr().err
+    assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page.html")]) == 0, (
+        capsys.readouterr().err
+    )
     assert main(["check", str(tmp_path / "r")]) in (0, 1)
 
 
 def test_times_of_day(tmp_path: Path) -> None:
-    """The first such time after the start of the recording, also after midnight."""
+    """Before and after midnight."""
     begin = datetime(2026, 3, 14, 23, 59, 30)
-    write_recording(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
+    write_recording(
+        tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)]
+    )
     set_clocks(tmp_path / "r", BEGIN, begin.timestamp())
     with Recording.open(str(tmp_path / "r")) as recording:
         places = {
@@ -411,10 +462,25 @@ def test_times_of_day(tmp_path: Path) -> None:
             "2026-03-15 01:59:00": 7170.0,
             "end": 7200.0,
         }
-        assert {text: resolve_time(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
+        assert {text: resolve_time(text, recording) - BEGIN for text in places} == pytest.approx(
+            places, abs=2e-3
+        )
         for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
             with pytest.raises(RecordingError, match="is outside the recording"):
                 resolve_time(text, recording)
+
+
+def test_a_time_of_day_is_the_last_one(tmp_path: Path) -> None:
+    """In a recording of two days and a half."""
+    begin = datetime(2026, 3, 14, 12, 0, 0)
+    write_recording(
+        tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 60 * 3600.0)]
+    )
+    set_clocks(tmp_path / "r", BEGIN, begin.timestamp())
+    with Recording.open(str(tmp_path / "r")) as recording:
+        hours = {"03:12": 39.2, "13:00": 49.0, "00:00": 60.0, "23:59": 59.0 + 59 / 60}
+        found = {text: (resolve_time(text, recording) - BEGIN) / 3600 for text in hours}
+    assert found == pytest.approx(hours, abs=1e-3)
 
 
 def test_the_help_says_that_no_test_is_recorded(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""``nictop show --connections`` of a recording, in reports, and its schema; live hosts: tests/probe."""
+"""``nictop show --connections`` of a recording, in reports, and its schema; live hosts:
+tests/probe."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def test_of_a_recording(recording: str, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["show", recording, "--connections", "--at", "+3"]) == 0
     text = capsys.readouterr().out
     assert "UTC · ens192 · RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in text
-    assert re.search("^nginx +83 % ", text, re.MULTILINE) and "198.51.100.2:50002" in text and "recv window" in text
+    assert (
+        re.search("^nginx +83 % ", text, re.MULTILINE)
+        and "198.51.100.2:50002" in text
+        and "recv window" in text
+    )
     assert max(map(len, text.splitlines())) <= 120
 
 
@@ -53,11 +58,15 @@ def test_not_recorded_at_that_time(recording: str, capsys: pytest.CaptureFixture
 def test_json_and_schema(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", recording, "--connections", "--at", "+3", "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    host = msgspec.convert(msgspec.convert(document, ConnectionsDocument).hosts[0], HostConnections, strict=False)
+    host = msgspec.convert(
+        msgspec.convert(document, ConnectionsDocument).hosts[0], HostConnections, strict=False
+    )
     assert host.connections is not None and host.connections.rows[0].tx_bits == 568e6
     assert main(["show", "--connections", "--schema"]) == 0
     schema = json.loads(capsys.readouterr().out)
-    assert {"HostConnections", "ConnectionTable", "ConnectionRow", "Connection"} <= schema["$defs"].keys()
+    assert {"HostConnections", "ConnectionTable", "ConnectionRow", "Connection"} <= schema[
+        "$defs"
+    ].keys()
 
 
 def test_a_nic_needs_connections(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +75,11 @@ def test_a_nic_needs_connections(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_nic_that_is_chosen() -> None:
-    links = (link(1, "lo"), link(2, "ens192", device="0000:01:00.0", altnames=("enp1s0",)), link(3, "ens224"))
+    links = (
+        link(1, "lo"),
+        link(2, "ens192", device="0000:01:00.0", altnames=("enp1s0",)),
+        link(3, "ens224"),
+    )
     snapshot = snapshot_with(busy_reading(), *links)
     for name, ifindex in (("", 2), ("enp1s0", 2), ("ens224", 3), ("lo", 1)):
         found = chosen_nic(snapshot, name)
@@ -77,7 +90,9 @@ def test_the_nic_that_is_chosen() -> None:
 
 
 def test_no_control_character_reaches_the_terminal() -> None:
-    hostile = connection(1, process="\x1b[2Jx", cgroup="/\x1b]0;x\x07.service", remote="\x1b[31m", state="\x9b1m")
+    hostile = connection(
+        1, process="\x1b[2Jx", cgroup="/\x1b]0;x\x07.service", remote="\x1b[31m", state="\x9b1m"
+    )
     snapshot = snapshot_with(replace(busy_reading(), connections=(hostile,)), link(2, "e\x1bx"))
     text = connections_text([(snapshot, RatesWindow())], 120)
     assert all(one == "\n" or one.isprintable() for one in text)
@@ -98,7 +113,10 @@ def test_a_hostile_number_of_connections_is_not_accepted() -> None:
 def test_reports_have_them_and_redact_them() -> None:
     rows = (
         connection(
-            1, sent=71_000_000, process="vhost-1234", cgroup="/machine.slice/machine-qemu\\x2d1\\x2dcustomer.scope"
+            1,
+            sent=71_000_000,
+            process="vhost-1234",
+            cgroup="/machine.slice/machine-qemu\\x2d1\\x2dcustomer.scope",
         ),
         connection(2, sent=1000, process="nginx", cgroup="/lxc.payload.shop/init.scope"),
         connection(3, sent=1000, process="db-server agent", remote="2001:db8:77::5"),
@@ -106,7 +124,9 @@ def test_reports_have_them_and_redact_them() -> None:
     snapshot = replace(snapshot_with(replace(busy_reading(), connections=rows)), host="db-server")
     answers: list[Answer] = [(snapshot, RatesWindow())]
     page = html_page(report_of(answers, wall=0.0))
-    assert "Connections of ens192" in page and "qemu customer" in page and "198.51.100.1:50001" in page
+    assert (
+        "Connections of ens192" in page and "qemu customer" in page and "198.51.100.1:50001" in page
+    )
     hidden, _, _, _, sentences = redact(answers, ())
     redacted = html_page(report_of(hidden, wall=0.0, hidden=sentences))
     for name in ("customer", "shop", "198.51.100.1:", "2001:db8:77::5", "db-server"):

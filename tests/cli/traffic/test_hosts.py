@@ -1,4 +1,5 @@
-"""``nictop traffic`` over real SSH sessions: which hosts the words mean, and that both ends go when nictop does."""
+"""``nictop traffic`` over real SSH sessions: which hosts the words mean, and that both ends go when
+nictop does."""
 
 from __future__ import annotations
 
@@ -22,20 +23,39 @@ from tests.support.traffic import MARK, marked_processes
 user = test_show_hosts.user
 """The fixture: somebody whom a real sshd lets in."""
 
-ONE_TWO = ("one", "two=127.0.0.1:{port}", "--client-address", "127.0.0.1", "--server-address", "127.0.0.1")
+ONE_TWO = (
+    "one",
+    "two=127.0.0.1:{port}",
+    "--client-address",
+    "127.0.0.1",
+    "--server-address",
+    "127.0.0.1",
+)
 LOOPBACK = ("--client-nic", "lo", "--server-nic", "lo")
 
 
 def words(somebody: User, *more: str) -> tuple[str, ...]:
     """A run between two sessions of one sshd, over loopback."""
-    return ("traffic", *(word.format(port=somebody.sshd.port) for word in ONE_TWO), *LOOPBACK, "--time", "1", *more)
+    return (
+        "traffic",
+        *(word.format(port=somebody.sshd.port) for word in ONE_TWO),
+        *LOOPBACK,
+        "--time",
+        "1",
+        *more,
+    )
 
 
 def test_two_hosts_and_an_observer(user: User) -> None:
-    done = user.nictop(*words(user, "--observe", "local", "--format", "json", "--generator", "builtin"))
+    done = user.nictop(
+        *words(user, "--observe", "local", "--format", "json", "--generator", "builtin")
+    )
     assert done.returncode == 0, done.stderr
     errors = done.stderr.splitlines()
-    assert errors[0] == "connecting to one, two, local" and "from one 127.0.0.1 to two 127.0.0.1" in errors
+    assert (
+        errors[0] == "connecting to one, two, local"
+        and "from one 127.0.0.1 to two 127.0.0.1" in errors
+    )
     (only,) = msgspec.json.decode(done.stdout, type=TrafficDocument).runs
     result = only.kept.result
     assert [(load.host, load.role) for load in result.hosts] == [
@@ -65,9 +85,14 @@ def test_two_names_of_one_machine_have_no_way_between_them(user: User) -> None:
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_both_ends_go_when_nictop_does(user: User, ending: signal.Signals) -> None:
     mark = uuid.uuid4().hex
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "SSH_"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "SSH_"))
+    }
     process = subprocess.Popen(
-        [*NICTOP, *words(user, "--time", "30", "--observe", "local", "--plain", "--interval", "0.2")],
+        [
+            *NICTOP,
+            *words(user, "--time", "30", "--observe", "local", "--plain", "--interval", "0.2"),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -83,7 +108,9 @@ def test_both_ends_go_when_nictop_does(user: User, ending: signal.Signals) -> No
     process.communicate(timeout=60)
     assert process.returncode == (-ending if ending == signal.SIGKILL else 128 + ending)
     # what a probe starts has a session of its own, and the same HOME
-    wait_until(lambda: not user.sshd.probes() and not marked_processes(mark) and not generators(user))
+    wait_until(
+        lambda: not user.sshd.probes() and not marked_processes(mark) and not generators(user)
+    )
 
 
 def generators(user: User) -> list[int]:

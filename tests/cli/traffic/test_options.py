@@ -1,4 +1,5 @@
-"""Arguments of ``nictop traffic``: the request they make, and the progress that is printed during the run."""
+"""Arguments of ``nictop traffic``: the request they make, and the progress that is printed during
+the run."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ from nictop.traffic.experiment.experiment import (
     StepEnded,
     StepStarted,
 )
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.run.events import IntervalMeasured, RunEvent, SocketSample, Stage
-from nictop.traffic.run.failures import Failure
-from tests.cli.test_run_report import HOSTILE, stored
+from nictop.traffic.record.log import IntervalMeasured, SocketSample
+from nictop.traffic.run.events import RunEvent, Stage
+from tests.cli.test_run_report import stored
+from tests.support.hostile import NAME as HOSTILE
 from tests.traffic.plans import PLAN
-from tests.traffic.run.test_endpoint import socket
+from tests.traffic.record.test_endpoint import socket
 from tests.traffic.runs import result
 
 
@@ -41,8 +44,10 @@ def parsed(line: str, *, plain: bool = True) -> RunRequest:
             "a b --reverse --streams 4 --omit 2",
             RunRequest("a", "b", interval=1.0, direction="reverse", streams=4, omit=2),
         ),
-        ("a b --bidirectional -6", RunRequest("a", "b", interval=1.0, direction="bidirectional", ip_version=6)),
-        ("a b --udp --bitrate 2.5G", RunRequest("a", "b", interval=1.0, protocol="udp", bitrate=2_500_000_000)),
+        ("a b --bidirectional -6", RunRequest("a", "b", interval=1.0, direction="bidirectional",
+            ip_version=6)),
+        ("a b --udp --bitrate 2.5G", RunRequest("a", "b", interval=1.0, protocol="udp",
+            bitrate=2_500_000_000)),
         (
             "a b --length 128K --mss 1000 --window 1M --dscp ef --congestion bbr --zerocopy",
             RunRequest(
@@ -58,7 +63,8 @@ def parsed(line: str, *, plain: bool = True) -> RunRequest:
             ),
         ),
         (
-            "a b --client-nic ens4 --server-address 192.0.2.2 --client-cpu 0 --server-cpu 3 --port 6000",
+            "a b --client-nic ens4 --server-address 192.0.2.2 --client-cpu 0 --server-cpu 3 "
+            "--port 6000",
             RunRequest(
                 "a",
                 "b",
@@ -71,7 +77,8 @@ def parsed(line: str, *, plain: bool = True) -> RunRequest:
             ),
         ),
         (
-            "a b --repeat 5 --rest 0.5 --sweep queues=2,4 --label x --between true --generator builtin",
+            "a b --repeat 5 --rest 0.5 --sweep queues=2,4 --label x --between true --generator "
+            "builtin",
             RunRequest(
                 "a",
                 "b",
@@ -84,7 +91,8 @@ def parsed(line: str, *, plain: bool = True) -> RunRequest:
                 generator="builtin",
             ),
         ),
-        ("a b --compare mss=default,100", RunRequest("a", "b", interval=1.0, compare=("mss", ("default", "100")))),
+        ("a b --compare mss=default,100", RunRequest("a", "b", interval=1.0, compare=("mss",
+            ("default", "100")))),
         ("--interval 0.2 a b", RunRequest("a", "b", interval=0.2)),
     ],
 )  # fmt: skip
@@ -103,7 +111,9 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
         parsed("a b --length 2M --generator iperf3")
     with pytest.raises(NictopError, match=r"iperf3 \(block size.*\), built-in \(.*direction"):
         parsed("a b --length 2M --bidirectional")
-    with pytest.raises(NictopError, match=r"^invalid options: zerocopy is an option of TCP, not of UDP$"):
+    with pytest.raises(
+        NictopError, match=r"^invalid options: zerocopy is an option of TCP, not of UDP$"
+    ):
         parsed("a b --udp --zerocopy")
     with pytest.raises(NictopError, match=r"^--compare needs two values of mss, not 1"):
         parsed("a b --compare mss=100")
@@ -111,7 +121,7 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
         parsed("a b --bidirectional --generator builtin")
 
 
-# -------------------------------------------------------------------------------------------------------- progress
+# ----------------------------------------------------------------------------------------- progress
 
 
 def progress_lines(*events: ExperimentEvent, steps: int = 2) -> list[str]:
@@ -121,13 +131,19 @@ def progress_lines(*events: ExperimentEvent, steps: int = 2) -> list[str]:
 
 
 def arrived(start: float, **more: object) -> RunEvent:
-    return IntervalMeasured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
+    return IntervalMeasured(
+        "b",
+        start + 1,
+        Interval(start, start + 1, 5e9, False, **more),  # type: ignore[arg-type]
+        "server",
+    )
 
 
 def test_a_line_per_interval_with_what_the_sender_lost() -> None:
     began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
     lost = [
-        SocketSample("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)
+        SocketSample("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client")
+        for number in (3, 3, 10, 11)
     ]
     sends = IntervalMeasured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
     foreign = SocketSample("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")

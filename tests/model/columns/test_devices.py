@@ -11,7 +11,16 @@ from nictop.model.devices.tree import Row, device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import Bond, BondPort, Ethtool, Line, Team, TeamPort, Unreadable
-from tests.model.hosts import DOWN, HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
+from tests.model.hosts import (
+    DOWN,
+    HELLO,
+    counters,
+    inventory,
+    link_counters,
+    live_host,
+    make_link,
+    snapshot_of,
+)
 
 LACP = Bond("802.3ad", partner="52:54:00:00:00:09")
 BY_KEY = {column.key: column for column in COLUMNS}
@@ -43,7 +52,11 @@ def test_columns_keep_to_the_room_and_to_their_order(room: int, packets: bool) -
 
 def test_the_most_important_stay() -> None:
     assert [column.key for column in visible_columns(21)] == ["link", "rx", "tx"]
-    assert [column.key for column in visible_columns(21, packets=True)] == ["link", "rx_packets", "tx_packets"]
+    assert [column.key for column in visible_columns(21, packets=True)] == [
+        "link",
+        "rx_packets",
+        "tx_packets",
+    ]
     assert visible_columns(6) == ()
     assert visible_columns(1000) == COLUMNS
 
@@ -96,20 +109,39 @@ def test_cells(row: str, column: str, text: str) -> None:
         (BondPort(True, "up"), Bond("active-backup"), "bond0 active", "normal"),
         (BondPort(False, "up"), Bond("active-backup"), "bond0 backup", "normal"),
         (BondPort(False, "down"), Bond("active-backup"), "bond0 down", "warn"),
-        (BondPort(True, "up", aggregator=1, actor_state=61, partner_state=61), LACP, "bond0 agg 1", "normal"),
-        (BondPort(True, "up", aggregator=2, actor_state=69, partner_state=1), LACP, "bond0 agg 2 unused", "warn"),
+        (
+            BondPort(True, "up", aggregator=1, actor_state=61, partner_state=61),
+            LACP,
+            "bond0 agg 1",
+            "normal",
+        ),
+        (
+            BondPort(True, "up", aggregator=2, actor_state=69, partner_state=1),
+            LACP,
+            "bond0 agg 2 unused",
+            "warn",
+        ),
         (None, Bond("balance-rr"), "bond0", "normal"),
     ],
 )
 def test_port_of_a_bond(port: BondPort | None, bond: Bond, text: str, tone: str) -> None:
-    links = (make_link(4, "eth0", bus="usb", device="1", master=5, bond_port=port), make_link(5, "bond0", bond=bond))
+    links = (
+        make_link(4, "eth0", bus="usb", device="1", master=5, bond_port=port),
+        make_link(5, "bond0", bond=bond),
+    )
     shown = cell(snapshot_of(HELLO, inventory(links=links, pci=())), "link:4", "master")
     assert (shown[0].rstrip(), shown[1]) == (text, tone)
 
 
 def test_port_of_a_team() -> None:
-    team = Team("activebackup", 4, (TeamPort(4, True, True), TeamPort(6, True, False), TeamPort(7, False, False)))
-    ports = [make_link(number, f"eth{number}", bus="usb", device="1", master=5) for number in (4, 6, 7)]
+    team = Team(
+        "activebackup",
+        4,
+        (TeamPort(4, True, True), TeamPort(6, True, False), TeamPort(7, False, False)),
+    )
+    ports = [
+        make_link(number, f"eth{number}", bus="usb", device="1", master=5) for number in (4, 6, 7)
+    ]
     host = snapshot_of(HELLO, inventory(links=(*ports, make_link(5, "team0", team=team)), pci=()))
     shown = [cell(host, f"link:{number}", "master") for number in (4, 6, 7)]
     assert [text.rstrip() for text, _ in shown] == ["team0 active", "team0 backup", "team0 down"]
@@ -134,7 +166,9 @@ def test_before_the_first_rates_numbers_are_unknown_not_zero() -> None:
 
 def test_every_cell_of_every_row_is_text_in_its_width() -> None:
     host = live_host()
-    odd = advance(host, Line(inventory=inventory(links=(replace(make_link(4, "[/x]\x1b"), mtu=2**31),))))
+    odd = advance(
+        host, Line(inventory=inventory(links=(replace(make_link(4, "[/x]\x1b"), mtu=2**31),)))
+    )
     for snapshot in (Snapshot.empty("nobody"), host, odd):
         for row in device_tree(snapshot):
             for column in COLUMNS:
@@ -147,17 +181,27 @@ def test_every_cell_of_every_row_is_text_in_its_width() -> None:
 def test_a_ring_that_overflows_shows_among_the_drops() -> None:
     """As in /proc/net/dev: at 80 columns there is no room for a column of missed packets alone."""
     host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters()})))
-    host = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    host = advance(
+        host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)}))
+    )
     assert cell(host, "link:4", "drops_rate") == ("8.00  ", "warn")
     assert cell(host, "link:4", "missed") == ("7.00  ", "warn")
 
 
 def test_drops_are_a_total_and_a_warning_while_they_grow() -> None:
-    host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    host = advance(
+        live_host(),
+        Line(counters=counters(102.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})),
+    )
     assert cell(host, "link:4", "drops")[0] == "8"
-    same = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    same = advance(
+        host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)}))
+    )
     assert cell(same, "link:4", "drops") == ("8", "normal")
-    more = advance(same, Line(counters=counters(104.0, {4: link_counters(rx_missed_errors=123_456, tx_dropped=1)})))
+    more = advance(
+        same,
+        Line(counters=counters(104.0, {4: link_counters(rx_missed_errors=123_456, tx_dropped=1)})),
+    )
     assert cell(more, "link:4", "drops") == ("123 k", "warn")
     assert cell(snapshot_of(HELLO, inventory()), "link:4", "drops") == ("–", "dim")
 

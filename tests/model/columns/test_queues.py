@@ -13,8 +13,10 @@ IRQ = QueueInterrupt(41, "eth0-TxRx-0", "both", "queue", False, (0, 1, 2, 3), (2
 SHARED = QueueInterrupt(42, "eth0", "both", "queue", True, None, None, None)
 
 ROW = QueueRow(
-    0, True, True, rx_packets=776_000.0, rx_bits=9.41e9, rx_drops=5.0, tx_packets=0.0, tx_bits=0.0, napis=(8193,),
-    loads=(InterruptLoad(IRQ, 12_000.0, {2: 12_000.0}),), interrupts=12_000.0, allowed=(0, 1, 2, 3), effective=(2,),
+    0, True, True, rx_packets=776_000.0, rx_bits=9.41e9, rx_drops=5.0, tx_packets=0.0, tx_bits=0.0,
+    napis=(8193,), loads=(InterruptLoad(IRQ, 12_000.0, {2: 12_000.0}),), interrupts=12_000.0,
+    allowed=(0, 1, 2,
+        3), effective=(2,),
     local=False, xps=(0, 1), rps=(), offered=("rx_packets", "rx_bits", "rx_drops", "tx_packets"),
 )  # fmt: skip
 
@@ -28,10 +30,12 @@ def test_a_busy_queue() -> None:
     assert {key: text.strip() for key, (text, _) in found.items()} == {
         "queue": "0", "rx_packets": "776 k", "tx_packets": "0", "rx_bits": "9.41 G", "tx_bits": "0",
         "rx_drops": "5.00", "tx_drops": "n/a", "napi": "8193", "irq": "41", "interrupts": "12.0 k",
-        "effective": "2", "allowed": "0-3", "numa": "far", "xps": "0-1", "rps": "off", "vector": "eth0-TxRx-0",
+        "effective": "2", "allowed": "0-3", "numa": "far", "xps": "0-1", "rps": "off",
+        "vector": "eth0-TxRx-0",
     }  # fmt: skip
     tones = {key: tone for key, (_, tone) in found.items() if tone != "normal"}
-    assert tones == {"tx_packets": "dim", "tx_bits": "dim", "rx_drops": "warn", "tx_drops": "dim", "numa": "warn",
+    assert tones == {"tx_packets": "dim", "tx_bits": "dim", "rx_drops": "warn", "tx_drops": "dim",
+        "numa": "warn",
                      "rps": "dim"}  # fmt: skip
 
 
@@ -41,12 +45,16 @@ def test_what_is_not_known_and_what_is_not_offered() -> None:
     assert asked["rx_packets"][0].strip() == "n/a"
     assert asked["tx_packets"] == ("", "normal")
     unknown = cells(QueueRow(3, True, True))
-    assert [unknown[key][0].strip() for key in ("rx_packets", "irq", "effective", "napi", "interrupts")] == ["–"] * 5
+    assert [
+        unknown[key][0].strip() for key in ("rx_packets", "irq", "effective", "napi", "interrupts")
+    ] == ["–"] * 5
     assert [unknown[key] for key in ("numa", "xps", "rps")] == [("", "normal")] * 3
 
 
 def test_an_interrupt_of_several_queues_is_marked() -> None:
-    row = QueueRow(1, True, True, loads=(InterruptLoad(IRQ, 1.0, {}), InterruptLoad(SHARED, None, {})))
+    row = QueueRow(
+        1, True, True, loads=(InterruptLoad(IRQ, 1.0, {}), InterruptLoad(SHARED, None, {}))
+    )
     assert cells(row)["irq"] == ("41 42*", "normal")
 
 
@@ -63,9 +71,13 @@ def test_where_interrupts_were_seen_when_the_kernel_does_not_say() -> None:
     assert cells(row)["effective"] == ("7,2", "normal")
 
 
-def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_read_earlier_differs() -> None:
+def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_read_earlier_differs() -> (
+    None
+):
     moved = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {3: 6.0}),), effective=(2,))
-    partly = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 1.0, 3: 5.0}),), effective=(2,))
+    partly = QueueRow(
+        0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 1.0, 3: 5.0}),), effective=(2,)
+    )
     same = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 6.0, {2: 6.0}),), effective=(1, 2))
     idle = QueueRow(0, True, True, loads=(InterruptLoad(IRQ, 0.0, {}),), effective=(2,))
     assert [cells(row)["effective"] for row in (moved, partly, same, idle)] == [
@@ -78,7 +90,13 @@ def test_the_cpu_is_the_one_that_took_the_interrupts_marked_where_the_affinity_r
 
 @pytest.mark.parametrize(
     ("cpus", "shown"),
-    [((5,), "5"), ((5, 3), "5,3"), ((5, 3, 1), "5,3,1"), ((5, 3, 1, 0), "5,3+2"), ((127, 126, 125), "127+2")],
+    [
+        ((5,), "5"),
+        ((5, 3), "5,3"),
+        ((5, 3, 1), "5,3,1"),
+        ((5, 3, 1, 0), "5,3+2"),
+        ((127, 126, 125), "127+2"),
+    ],
 )
 def test_cpus_that_do_not_fit_are_counted(cpus: tuple[int, ...], shown: str) -> None:
     loads = (InterruptLoad(IRQ, 9.0, {cpu: 9.0 - number for number, cpu in enumerate(cpus)}),)

@@ -1,4 +1,5 @@
-"""Connections as rows: rates, what limits them, whose they are, and what remains of the NIC's bytes."""
+"""Connections as rows: rates, what limits them, whose they are, and what remains of the NIC's
+bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +19,12 @@ from nictop.model.columns.connections import (
 )
 from nictop.model.connections.filter import FIELDS
 from nictop.model.connections.owners import machine_of, owner_name
-from nictop.model.connections.table import ConnectionTable, connection_table, limited_by, requested_links
+from nictop.model.connections.table import (
+    ConnectionTable,
+    connection_table,
+    limited_by,
+    requested_links,
+)
 from nictop.model.queues.filters import number_filter
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -31,7 +37,11 @@ ID = "1a2b3c4d5e6f" + "0" * 52
 
 def snapshot_with(found: Connections, *links: object, time: float = 2.0) -> Snapshot:
     snapshot = Snapshot.empty("vm")
-    lines = (hello(), inventory(*(links or (link(2, "ens192"), link(3, "ens224")))), counters(time, {2: (0, 0)}))  # type: ignore[arg-type]
+    lines = (
+        hello(),
+        inventory(*(links or (link(2, "ens192"), link(3, "ens224")))),  # type: ignore[arg-type]
+        counters(time, {2: (0, 0)}),
+    )
     for one in (*lines, Line(connections=found)):
         snapshot = advance(snapshot, one)
     return snapshot
@@ -46,11 +56,17 @@ def table_of(found: Connections) -> ConnectionTable:
 def test_rates_and_the_rest_of_the_nic() -> None:
     table = table_of(busy_reading())
     first = table.rows[0]
-    assert (first.tx_bits, first.rx_bits) == (568e6, 0.0) and first.share == pytest.approx(71 / 124.8)
+    assert (first.tx_bits, first.rx_bits) == (568e6, 0.0) and first.share == pytest.approx(
+        71 / 124.8
+    )
     assert (table.nic_tx_bits, table.nic_rx_bits) == (940e6, 58.4e6)
     assert table.share == pytest.approx((105_624_100 + 6_411_400) / 124_800_000)
     assert table.other_tx_bits == 940e6 - 8 * 105_624_100
-    assert [(user.name, user.connections) for user in table.users[:3]] == [("nginx", 15), ("restic", 1), ("kernel", 1)]
+    assert [(user.name, user.connections) for user in table.users[:3]] == [
+        ("nginx", 15),
+        ("restic", 1),
+        ("kernel", 1),
+    ]
     assert nic_texts(table) == ("RX 58.4 Mb/s", "TX 940 Mb/s", "TCP payload 90 %, other 10 %")
     assert number_text(table) == "18 TCP connections · 2 UDP sockets (rate unknown) · 4 ended"
 
@@ -63,12 +79,25 @@ def test_more_payload_than_the_nic_counted() -> None:
 
 
 def test_before_there_are_rates() -> None:
-    rows = tuple(replace(one, sent=None, received=None, busy_time=None) for one in busy_reading().connections)
+    rows = tuple(
+        replace(one, sent=None, received=None, busy_time=None) for one in busy_reading().connections
+    )
     first = replace(
-        busy_reading(), seconds=None, sent=None, received=None, link_sent=None, link_received=None, connections=rows
+        busy_reading(),
+        seconds=None,
+        sent=None,
+        received=None,
+        link_sent=None,
+        link_received=None,
+        connections=rows,
     )
     table = table_of(first)
-    assert (table.share, table.rx_bits, table.other_rx_bits, table.rows[0].limited_by) == (None, None, None, None)
+    assert (table.share, table.rx_bits, table.other_rx_bits, table.rows[0].limited_by) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert nic_texts(table) == ("rates follow with the next reading",)
 
 
@@ -123,7 +152,10 @@ def test_processes_that_are_not_known() -> None:
         (f"/system.slice/docker-{ID}.scope", "docker 1a2b3c4d5e6f"),
         (f"/docker/{ID}", "docker 1a2b3c4d5e6f"),
         (f"/machine.slice/libpod-{ID}.scope/container", "podman 1a2b3c4d5e6f"),
-        (f"/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope", "containerd 1a2b3c4d5e6f"),
+        (
+            f"/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope",
+            "containerd 1a2b3c4d5e6f",
+        ),
         (f"/kubepods/besteffort/pod1/{ID}", "container 1a2b3c4d5e6f"),
         ("/lxc.payload.web/system.slice/nginx.service", "lxc web"),
         ("/lxc/101/ns", "lxc 101"),
@@ -132,7 +164,10 @@ def test_processes_that_are_not_known() -> None:
         ("/qemu.slice/100.scope", "VM 100"),
         ("/system.slice/system-openvpn.slice/openvpn@a\\x2db.service", "openvpn@a-b.service"),
         ("/user.slice/user-1000.slice/session-3.scope", "session-3.scope"),
-        ("/user.slice/user-1000.slice/user@1000.service/app.slice/app-firefox.scope", "user@1000.service"),
+        (
+            "/user.slice/user-1000.slice/user@1000.service/app.slice/app-firefox.scope",
+            "user@1000.service",
+        ),
         ("/init.scope", "init.scope"),
         ("/", ""),
         ("", ""),
@@ -145,7 +180,8 @@ def test_names_of_control_groups(cgroup: str | None, name: str) -> None:
 
 
 def test_links_above_a_nic() -> None:
-    """Bond, bridge on it, VLANs; neither the peer of a veth link nor a VRF nor what is in another namespace."""
+    """Bond, bridge on it, VLANs; neither the peer of a veth link nor a VRF nor what is in another
+    namespace."""
     links = {
         one.ifindex: one
         for one in (
@@ -173,7 +209,9 @@ def test_notes_say_what_is_not_covered() -> None:
         link(2, "ens192", master=5), link(3, "vnet0", master=5), link(5, "br0", kind="bridge"),
         link(6, "veth1", kind="veth", lower=2, lower_namespace=0),
     )  # fmt: skip
-    found = replace(busy_reading(links=(2, 5)), unreadable={"udp": Unreadable("missing", "sock_diag: ENOENT")})
+    found = replace(
+        busy_reading(links=(2, 5)), unreadable={"udp": Unreadable("missing", "sock_diag: ENOENT")}
+    )
     table = connection_table(2, snapshot_with(found, *links))
     assert table is not None and table.above == ("br0",)
     assert table.notes == (
@@ -187,7 +225,9 @@ def test_notes_say_what_is_not_covered() -> None:
 def test_a_connection_that_sends_elsewhere() -> None:
     rows = (connection(1, sent=1000, received=5000, direction="rx", output=3),)
     table = table_of(replace(busy_reading(), connections=rows))
-    assert table.rows[0].output == "ens224" and table.rows[0].share == pytest.approx(5000 / 124_800_000)
+    assert table.rows[0].output == "ens224" and table.rows[0].share == pytest.approx(
+        5000 / 124_800_000
+    )
     assert "sends through ens224" in " ".join(row_lines(table.rows[0], table))
 
 
@@ -197,7 +237,8 @@ def test_texts_about_one_connection() -> None:
         "tcp 10.0.2.15:443 ↔ 198.51.100.2:50002 established",
         "nginx (pid 800) · nginx.service · uid 33",
         "limited by the peer's receive window: full in 87 % of the time with data to send",
-        "rtt 24.1 ms (min 23.8 ms) · cwnd 42 × 1448 B · total RX 977 KiB, TX 6.52 GiB · 3 retransmits",
+        "rtt 24.1 ms (min 23.8 ms) · cwnd 42 × 1448 B · total RX 977 KiB, TX 6.52 GiB · 3 "
+        "retransmits",
     )
     udp = table.rows[-1]
     assert row_lines(udp, table)[-1] == (
@@ -217,19 +258,25 @@ def test_columns_and_orders() -> None:
     assert texts["local"][-2:] == ["any", "10.0.2.15"]
     by_rtt = make_row_order(table.rows, "rtt", descending=True)
     assert [row.connection.rtt for row in order_rows(table.rows, by_rtt)][:2] == [81_000, 24_100]
-    assert order_rows(table.rows, make_row_order(table.rows, "", descending=True))[0] is table.rows[-1]
+    assert (
+        order_rows(table.rows, make_row_order(table.rows, "", descending=True))[0] is table.rows[-1]
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        ("nginx", 15), ("443", 15), ("port:8000", 1), ("198.51.100.", 15), ("tx>100M", 2), ("retr>0", 1), ("rtt>20", 2),
-        ("udp", 2), ("!nginx", 5), ("docker", 1), ("drops>0", 1), ("pid:612", 1), ("window", 1), ("", 20),
+        ("nginx", 15), ("443", 15), ("port:8000", 1), ("198.51.100.", 15), ("tx>100M", 2),
+        ("retr>0", 1), ("rtt>20", 2), ("udp", 2), ("!nginx", 5), ("docker", 1), ("drops>0", 1),
+        ("pid:612", 1), ("window", 1), ("", 20),
     ],
 )  # fmt: skip
 def test_the_filter(text: str, number: int) -> None:
     wanted = number_filter(text, FIELDS)
-    assert (sum(wanted.accepts(row) for row in table_of(busy_reading()).rows), wanted.errors) == (number, ())
+    assert (sum(wanted.accepts(row) for row in table_of(busy_reading()).rows), wanted.errors) == (
+        number,
+        (),
+    )
 
 
 def test_errors_of_the_filter() -> None:

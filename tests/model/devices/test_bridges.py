@@ -53,6 +53,12 @@ def test_no_port_or_vlans_that_were_not_read() -> None:
 def test_bridges_in_a_circle() -> None:
     """No kernel has them."""
     one, other = replace(INNER, ifindex=20), replace(INNER, ifindex=21)
-    a, b = link(22, "a", kind="veth", master=20, lower=23), link(23, "b", kind="veth", master=21, lower=24)
-    c, d = link(24, "c", kind="veth", master=20, lower=25), link(25, "d", kind="veth", master=21, lower=22)
+    a, b = (
+        link(22, "a", kind="veth", master=20, lower=23),
+        link(23, "b", kind="veth", master=21, lower=24),
+    )
+    c, d = (
+        link(24, "c", kind="veth", master=20, lower=25),
+        link(25, "d", kind="veth", master=21, lower=22),
+    )
     assert outer_port(a, by_index(one, other, a, b, c, d)) is not None

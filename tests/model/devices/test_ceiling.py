@@ -59,7 +59,9 @@ TABLE = {
 
 @pytest.mark.parametrize(("gigabits", "expected"), TABLE.items())
 def test_goodput_of_common_link_speeds(gigabits: int, expected: tuple[float, ...]) -> None:
-    assert [round(goodput(gigabits * 1e9, framing) / 1e9, 3) for framing in COLUMNS] == list(expected)
+    assert [round(goodput(gigabits * 1e9, framing) / 1e9, 3) for framing in COLUMNS] == list(
+        expected
+    )
 
 
 def test_the_sentence_names_the_limit_and_the_framing() -> None:
@@ -80,7 +82,10 @@ def test_a_datagram_of_one_byte_takes_a_whole_frame() -> None:
 
 def test_a_large_datagram_is_fragmented() -> None:
     # RFC 791: 8008 bytes = 5 fragments of 1480 and one of 608
-    assert payload_and_wire(Framing(1500, 4, "udp", length=8000)) == (8000, 5 * 1538 + 608 + 20 + 38)
+    assert payload_and_wire(Framing(1500, 4, "udp", length=8000)) == (
+        8000,
+        5 * 1538 + 608 + 20 + 38,
+    )
 
 
 def test_no_ceiling_without_room_for_payload() -> None:
@@ -105,16 +110,24 @@ def test_payload_never_exceeds_the_wire(framing: Framing) -> None:
     assert 0 <= payload < wire
 
 
-# ------------------------------------------------------------------------------------------------------- two ends
+# ----------------------------------------------------------------------------------------- two ends
 
 
-def nic(ifindex: int = 4, *, speed: int | None = 10_000, driver: str = "ixgbe", **more: object) -> Link:
-    ethtool = Ethtool(DriverInfo(driver, "", "", ""), LinkSettings(speed, "full", True, "fibre", None))
+def nic(
+    ifindex: int = 4, *, speed: int | None = 10_000, driver: str = "ixgbe", **more: object
+) -> Link:
+    ethtool = Ethtool(
+        DriverInfo(driver, "", "", ""), LinkSettings(speed, "full", True, "fibre", None)
+    )
     return make_link(ifindex, f"ens{ifindex}", **{"bus": "pci", "ethtool": ethtool, **more})
 
 
 def host(
-    *links: Link, pci: tuple[PciFunction, ...] = (), hypervisor: str | None = "kvm", stamps: int = 1, name: str = "a"
+    *links: Link,
+    pci: tuple[PciFunction, ...] = (),
+    hypervisor: str | None = "kvm",
+    stamps: int = 1,
+    name: str = "a",
 ) -> Snapshot:
     taken = replace(
         inventory(links=links, pci=pci),
@@ -128,7 +141,10 @@ def test_the_speed_of_a_device_limits_its_vlans() -> None:
     vlan = make_link(9, "ens4.7", kind="vlan", lower=4, details={"vlan_id": 7})
     for ifindex in (4, 9):
         limits, why = end_limits(host(nic(), vlan), ifindex)
-        assert ([(limit.bits_per_second, limit.words) for limit in limits], why) == ([(1e10, "10 GbE")], "")
+        assert ([(limit.bits_per_second, limit.words) for limit in limits], why) == (
+            [(1e10, "10 GbE")],
+            "",
+        )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +189,11 @@ def test_the_pcie_link_can_be_the_limit() -> None:
 
 
 def test_the_vf_rate_limits_only_the_sender() -> None:
-    port = nic(2, pci_address="0000:02:00.0", virtual_functions=(VirtualFunction(1, None, max_tx_rate=500),))
+    port = nic(
+        2,
+        pci_address="0000:02:00.0",
+        virtual_functions=(VirtualFunction(1, None, max_tx_rate=500),),
+    )
     own = (
         function("0000:02:00.0", sriov=Sriov(2, 2, True, ("0000:02:10.0", "0000:02:10.2"))),
         function("0000:02:10.2", physical_function="0000:02:00.0", virtual_function=1),
@@ -192,7 +212,9 @@ def test_the_vf_rate_limits_only_the_sender() -> None:
 
 def test_framing_combines_both_ends() -> None:
     jumbo = host(nic(mtu=9000), name="a")
-    plain = host(make_link(9, "v", kind="vlan", lower=4, details={"vlan_id": 7}), nic(), stamps=0, name="b")
+    plain = host(
+        make_link(9, "v", kind="vlan", lower=4, details={"vlan_id": 7}), nic(), stamps=0, name="b"
+    )
     found = combined_framing((jumbo, 4), (plain, 9), Framing(1500, 6), {})
     assert found == Framing(1500, 6, timestamps=False, vlan_tags=1)
     assert combined_framing((jumbo, 4), (jumbo, 4), Framing(1500, 4), {End("a", 4): 12}) == Framing(
@@ -201,16 +223,21 @@ def test_framing_combines_both_ends() -> None:
 
 
 def test_a_queueing_discipline_limits_only_the_sender() -> None:
-    """It counts packets with their Ethernet header: the goodput is closer to its rate than to that of a wire."""
+    """It counts packets with their Ethernet header: the goodput is closer to its rate than to that
+    of a wire."""
     slow = Qdisc("tbf", "1:", rate=100_000_000)
     shaped = host(replace(nic(), traffic_control=(slow,)))
     limits, _ = end_limits(shaped, 4)
     found = ceiling(limits, Framing(1500, 4))
     assert found.goodput == pytest.approx(1e8 * 1448 / 1514)
-    assert found.sentence.startswith("95.6 Mb/s: ens4 of a limited to 100 Mb/s by tbf, MTU 1500, IPv4")
+    assert found.sentence.startswith(
+        "95.6 Mb/s: ens4 of a limited to 100 Mb/s by tbf, MTU 1500, IPv4"
+    )
     assert [limit.words for limit in end_limits(shaped, 4, sends=False)[0]] == ["10 GbE"]
     wire = replace(slow, kind="htb", overhead=24, smallest=84)
-    counted = ceiling(end_limits(host(replace(nic(), traffic_control=(wire,))), 4)[0], Framing(1500, 4))
+    counted = ceiling(
+        end_limits(host(replace(nic(), traffic_control=(wire,))), 4)[0], Framing(1500, 4)
+    )
     assert counted.goodput == pytest.approx(goodput(1e8, Framing(1500, 4)))
 
 
@@ -230,7 +257,12 @@ def test_partial_limits_are_not_a_ceiling(qdisc: Qdisc) -> None:
 
 
 @given(st.integers(100, 9000), st.sampled_from(["tcp", "udp"]), st.integers(0, 20000))
-def test_a_shaper_without_overhead_counts_less_than_the_wire(mtu: int, protocol: str, length: int) -> None:
+def test_a_shaper_without_overhead_counts_less_than_the_wire(
+    mtu: int, protocol: str, length: int
+) -> None:
     framing = Framing(mtu, 4, protocol, length=length if protocol == "udp" else None)  # type: ignore[arg-type]
-    (payload, wire), (same, counted) = payload_and_wire(framing), payload_and_wire(framing, Shaper())
+    (payload, wire), (same, counted) = (
+        payload_and_wire(framing),
+        payload_and_wire(framing, Shaper()),
+    )
     assert payload == same and counted < wire

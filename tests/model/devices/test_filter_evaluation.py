@@ -1,4 +1,5 @@
-"""What chains do with a frame: compared with a packet that is passed from rule to rule, and what stays open."""
+"""What chains do with a frame: compared with a packet that is passed from rule to rule, and what
+stays open."""
 
 from __future__ import annotations
 
@@ -38,10 +39,16 @@ def tables(draw: st.DrawFn) -> tuple[PacketChain, ...]:
     """A base chain and chains that call only those after them: loops are refused by the kernel."""
     lists = [draw(st.lists(rules, max_size=4)) for _ in range(len(NAMES) + 1)]
     policy = draw(st.sampled_from(("accept", "drop")))
-    chains = [PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, policy, rules=tuple(lists[0]))]
+    chains = [
+        PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, policy, rules=tuple(lists[0]))
+    ]
     for number, name in enumerate(NAMES):
         later = NAMES[number + 1 :]
-        kept = [one for one in lists[number + 1] if one.verdict not in ("jump", "goto") or one.target in later]
+        kept = [
+            one
+            for one in lists[number + 1]
+            if one.verdict not in ("jump", "goto") or one.target in later
+        ]
         chains.append(PacketChain("nft", "ip", "filter", name, rules=tuple(kept)))
     return tuple(chains)
 
@@ -72,7 +79,12 @@ def test_every_rule_that_is_understood(chains: tuple[PacketChain, ...]) -> None:
         assert (found.refusal.rule is None) == (verdict == "return")
 
 
-@given(tables(), st.integers(0, 3), st.integers(0, 4), st.sampled_from(("accept", "drop", "unknown", "return")))
+@given(
+    tables(),
+    st.integers(0, 3),
+    st.integers(0, 4),
+    st.sampled_from(("accept", "drop", "unknown", "return")),
+)
 def test_a_rule_that_is_not_understood_proves_nothing(
     chains: tuple[PacketChain, ...], number: int, place: int, verdict: str
 ) -> None:
@@ -102,7 +114,11 @@ def test_an_accept_before_all_rules_lets_it_pass(chains: tuple[PacketChain, ...]
 
 def test_chains_that_call_each_other_end() -> None:
     """No kernel has them."""
-    one = PacketChain("nft", "ip", "t", "f", "forward", 0, "drop", rules=(FilterRule("jump", "two"),))
-    two = PacketChain("nft", "ip", "t", "two", rules=(FilterRule("jump", "two"), FilterRule("jump", "two")))
+    one = PacketChain(
+        "nft", "ip", "t", "f", "forward", 0, "drop", rules=(FilterRule("jump", "two"),)
+    )
+    two = PacketChain(
+        "nft", "ip", "t", "two", rules=(FilterRule("jump", "two"), FilterRule("jump", "two"))
+    )
     found = Evaluator((one, two)).chain_verdict(one, BRIDGE)
     assert found.refusal is None and "too many rules" in found.unknown

@@ -1,4 +1,5 @@
-"""What happened to the netdevs of a host within an hour: sums, counters that restart, new netdevs, bounded memory."""
+"""What happened to the netdevs of a host within an hour: sums, counters that restart, new netdevs,
+bounded memory."""
 
 from __future__ import annotations
 
@@ -28,22 +29,41 @@ MAX_POINTS = int(HISTORY_SECONDS / MIN_STEP_SECONDS) + 2
 
 
 def link(
-    changes: int | None = 0, resets: int | None = 0, *, ifindex: int = 2, device: str | None = DEVICE, **fields: Any
+    changes: int | None = 0,
+    resets: int | None = 0,
+    *,
+    ifindex: int = 2,
+    device: str | None = DEVICE,
+    **fields: Any,
 ) -> Link:
     """A NIC of e1000e, whose driver counts transmit timeouts as resets."""
-    names, values = (None, None) if resets is None else (("rx_packets", "tx_timeout_count"), (7, resets))
+    names, values = (
+        (None, None) if resets is None else (("rx_packets", "tx_timeout_count"), (7, resets))
+    )
     ethtool = Ethtool(
         driver=DriverInfo("e1000e", "", "", ""),
         driver_counter_names=names,
         driver_counters=values,
     )
     return Link(
-        ifindex, "eth0", 1, 3, "up", True, 1500, device=device, carrier_changes=changes, ethtool=ethtool, **fields
+        ifindex,
+        "eth0",
+        1,
+        3,
+        "up",
+        True,
+        1500,
+        device=device,
+        carrier_changes=changes,
+        ethtool=ethtool,
+        **fields,
     )
 
 
 def inventory(time: float, *links: Link) -> Inventory:
-    return Inventory(time=time, wall=0.0, took=0.1, reason="event", platform=PLATFORM, pci=(), links=links)
+    return Inventory(
+        time=time, wall=0.0, took=0.1, reason="event", platform=PLATFORM, pci=(), links=links
+    )
 
 
 def watch(*readings: tuple[float, Link]) -> LinkHistory:
@@ -66,7 +86,9 @@ def test_nothing_has_happened_at_the_first_inventory() -> None:
 
 
 def test_sums_of_an_hour() -> None:
-    history = watch((0.0, link(10, 1)), (600.0, link(14, 1)), (1200.0, link(15, 3)), (1800.0, link(15, 3)))
+    history = watch(
+        (0.0, link(10, 1)), (600.0, link(14, 1)), (1200.0, link(15, 3)), (1800.0, link(15, 3))
+    )
     assert numbers(history) == (5, 2, 0)
     assert history.watched == 1800.0
 
@@ -104,7 +126,12 @@ def test_counters_that_restart() -> None:
 
 def test_a_counter_that_is_not_read_for_a_while() -> None:
     """What it counted meanwhile is not known to be of this hour."""
-    history = watch((0.0, link(10, 40)), (600.0, link(None, None)), (1200.0, link(30, 60)), (1800.0, link(31, 61)))
+    history = watch(
+        (0.0, link(10, 40)),
+        (600.0, link(None, None)),
+        (1200.0, link(30, 60)),
+        (1800.0, link(31, 61)),
+    )
     assert numbers(history) == (1, 1, 0)
     assert (history.carrier_changes, history.resets) == (31, 61)
 
@@ -112,7 +139,10 @@ def test_a_counter_that_is_not_read_for_a_while() -> None:
 def test_a_new_netdev_of_the_same_device() -> None:
     """The driver was bound again, or a VF was made again: counters begin at 0."""
     history = watch(
-        (0.0, link(10, 3)), (60.0, link(4, 1, ifindex=7)), (120.0, link(6, 1, ifindex=7)), (180.0, link(2, ifindex=8))
+        (0.0, link(10, 3)),
+        (60.0, link(4, 1, ifindex=7)),
+        (120.0, link(6, 1, ifindex=7)),
+        (180.0, link(2, ifindex=8)),
     )
     assert numbers(history) == (8, 1, 2)
     assert history.ifindex == 8
@@ -142,7 +172,9 @@ def test_a_link_without_a_device_has_no_history() -> None:
 
 def test_a_clock_that_goes_back() -> None:
     """The host was booted again: everything begins anew."""
-    history = watch((50_000.0, link(10, 3)), (50_060.0, link(90, 9)), (20.0, link(4, 1)), (80.0, link(5, 1)))
+    history = watch(
+        (50_000.0, link(10, 3)), (50_060.0, link(90, 9)), (20.0, link(4, 1)), (80.0, link(5, 1))
+    )
     assert numbers(history) == (1, 0, 0)
     assert history.watched == 60.0
 
@@ -183,10 +215,14 @@ def test_a_snapshot_has_the_histories() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """The largest number of links, with an inventory each minute for two hours; all of them flap."""
+    """The largest number of links, with an inventory each minute for two hours; all of them
+    flap."""
     histories: Mapping[str, LinkHistory] = {}
     for minute in range(120):
-        links = [link(minute, ifindex=number, device=f"virtio{number}") for number in range(1, MAX_LINKS + 1, 50)]
+        links = [
+            link(minute, ifindex=number, device=f"virtio{number}")
+            for number in range(1, MAX_LINKS + 1, 50)
+        ]
         histories = with_inventory(histories, inventory(minute * 60.0, *links))
     assert len(histories) == len(range(1, MAX_LINKS + 1, 50))
     points = [point for history in histories.values() for point in history.points]
@@ -198,7 +234,9 @@ def test_devices_that_never_return_are_no_leak() -> None:
     """Containers: another device each minute for a day."""
     histories: Mapping[str, LinkHistory] = {}
     for minute in range(24 * 60):
-        histories = with_inventory(histories, inventory(minute * 60.0, link(device=f"virtio{minute}")))
+        histories = with_inventory(
+            histories, inventory(minute * 60.0, link(device=f"virtio{minute}"))
+        )
     assert len(histories) <= MAX_POINTS
 
 
@@ -207,11 +245,15 @@ COUNT = st.none() | st.integers(min_value=0, max_value=2**64)
 
 
 @given(st.lists(st.tuples(TIME, COUNT, COUNT, st.integers(1, 3)), max_size=40))
-def test_any_readings_are_a_history(readings: list[tuple[float, int | None, int | None, int]]) -> None:
+def test_any_readings_are_a_history(
+    readings: list[tuple[float, int | None, int | None, int]],
+) -> None:
     """Sums never fall, and points stay in their order."""
     histories: Mapping[str, LinkHistory] = {}
     for time, changes, resets, ifindex in readings:
-        histories = with_inventory(histories, inventory(time, link(changes, resets, ifindex=ifindex)))
+        histories = with_inventory(
+            histories, inventory(time, link(changes, resets, ifindex=ifindex))
+        )
         history = histories[DEVICE]
         assert min(numbers(history)) >= 0
         assert 0 <= history.watched <= HISTORY_SECONDS
@@ -229,13 +271,25 @@ def no_carrier(changes: int) -> Link:
 
 def test_setting_a_link_down_and_up_is_no_change_of_the_carrier() -> None:
     history = watch(
-        (0, link(2)), (10, set_down(3)), (20, no_carrier(3)), (23, link(4)), (30, set_down(5)), (40, link(6))
+        (0, link(2)),
+        (10, set_down(3)),
+        (20, no_carrier(3)),
+        (23, link(4)),
+        (30, set_down(5)),
+        (40, link(6)),
     )
     assert history.new_carrier_changes == 0
 
 
 def test_losses_between_are_counted() -> None:
-    history = watch((0, link(2)), (10, set_down(3)), (20, link(4)), (30, no_carrier(5)), (40, link(6)), (50, link(8)))
+    history = watch(
+        (0, link(2)),
+        (10, set_down(3)),
+        (20, link(4)),
+        (30, no_carrier(5)),
+        (40, link(6)),
+        (50, link(8)),
+    )
     assert history.new_carrier_changes == 4
 
 

@@ -1,4 +1,5 @@
-"""The switch port of a netdev: which neighbour it is, the facts that are shown, and why none is known."""
+"""The switch port of a netdev: which neighbour it is, the facts that are shown, and why none is
+known."""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from nictop.model.devices.lldp import listening_links, neighbours, switch_port, switch_ports, why_no_neighbour
+from nictop.model.devices.lldp import (
+    listening_links,
+    neighbours,
+    switch_port,
+    switch_ports,
+    why_no_neighbour,
+)
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
 from nictop.model.snapshot import Snapshot, advance
@@ -36,7 +43,9 @@ def nic(facts: HostFacts, name: str = NIC) -> Link:
 
 def shown(facts: HostFacts, title: str, name: str = NIC) -> dict[str, str]:
     """Label → text of each line of a section."""
-    row = next(one for one in device_tree(facts.snapshot) if one.link is not None and one.link.name == name)
+    row = next(
+        one for one in device_tree(facts.snapshot) if one.link is not None and one.link.name == name
+    )
     sections = [section for section in link_facts(row, facts.snapshot) if section.title == title]
     return {fact.label: fact.text for section in sections for fact in section.facts}
 
@@ -48,7 +57,12 @@ def reason(facts: HostFacts, name: str = NIC) -> tuple[str, str]:
 
 def driver(name: str, **flags: bool) -> dict[str, Any]:
     info = {"driver": name, "version": "", "firmware": "", "bus_info": ""}
-    return {"ethtool": {"driver": info, "private_flags": {key.replace("_", "-"): on for key, on in flags.items()}}}
+    return {
+        "ethtool": {
+            "driver": info,
+            "private_flags": {key.replace("_", "-"): on for key, on in flags.items()},
+        }
+    }
 
 
 def test_the_facts_of_a_switch_port() -> None:
@@ -78,13 +92,18 @@ def test_the_facts_of_a_switch_port() -> None:
 
 
 def test_what_is_not_announced_has_no_line() -> None:
-    facts = shown(host(listened={NIC: {"protocol": "CDP", "chassis": "sw1", "port": "Gi1/0/7"}}), "Switch port")
+    facts = shown(
+        host(listened={NIC: {"protocol": "CDP", "chassis": "sw1", "port": "Gi1/0/7"}}),
+        "Switch port",
+    )
     assert facts == {"Switch": "sw1", "Port": "Gi1/0/7", "CDP": "received by listening"}
 
 
 def test_one_neighbour_that_several_know() -> None:
     """That with most values is shown."""
-    facts = host(lldp={NIC: [{**SWITCH, "source": "networkd"}]}, listened={NIC: {**SWITCH, "pvid": 10}})
+    facts = host(
+        lldp={NIC: [{**SWITCH, "source": "networkd"}]}, listened={NIC: {**SWITCH, "pvid": 10}}
+    )
     (one,) = neighbours(nic(facts), facts.snapshot)
     assert (one.source, one.pvid) == ("listened", 10)
     assert switch_ports(facts.snapshot) == {nic(facts).ifindex: one}
@@ -93,7 +112,9 @@ def test_one_neighbour_that_several_know() -> None:
 def test_neighbours_that_are_not_one_switch() -> None:
     station = {**SWITCH, "capabilities": ["station"]}
     facts = host(lldp={NIC: [station]})
-    assert switch_port(nic(facts), facts.snapshot) is None and neighbours(nic(facts), facts.snapshot)
+    assert switch_port(nic(facts), facts.snapshot) is None and neighbours(
+        nic(facts), facts.snapshot
+    )
     facts = host(lldp={NIC: [SWITCH, {**SWITCH, "chassis": "00:11:22:33:44:66"}]})
     assert switch_port(nic(facts), facts.snapshot) is None
     facts = host(lldp={NIC: [{**SWITCH, "protocol": "CDP"}, SWITCH]})
@@ -112,13 +133,21 @@ def test_neighbours_that_are_not_one_switch() -> None:
             "firmware",
             "the firmware keeps LLDP frames (private flag disable-fw-lldp)",
         ),
-        ({"links": {NIC: driver("i40e", disable_fw_lldp=True)}, "listened": {NIC: None}}, "silent", ""),
+        (
+            {"links": {NIC: driver("i40e", disable_fw_lldp=True)}, "listened": {NIC: None}},
+            "silent",
+            "",
+        ),
         (
             {"links": {NIC: driver("ice", fw_lldp_agent=True)}},
             "firmware",
             "the firmware keeps LLDP frames (private flag fw-lldp-agent)",
         ),
-        ({"links": {NIC: driver("vmxnet3")}}, "virtual", "virtual switches do not forward LLDP unless configured"),
+        (
+            {"links": {NIC: driver("vmxnet3")}},
+            "virtual",
+            "virtual switches do not forward LLDP unless configured",
+        ),
         (
             {"links": {NIC: driver("vmxnet3")}, "listened": {NIC: None}},
             "virtual",
@@ -126,7 +155,11 @@ def test_neighbours_that_are_not_one_switch() -> None:
         ),
         ({"listened": {NIC: None}}, "silent", "nothing received by listening"),
         ({"services": {"lldpd": 700}}, "silent", "nothing received by lldpd"),
-        ({"networkmanager": {"profiles": {"A": {"lldp": 1}}}}, "silent", "nothing received by NetworkManager"),
+        (
+            {"networkmanager": {"profiles": {"A": {"lldp": 1}}}},
+            "silent",
+            "nothing received by NetworkManager",
+        ),
         (
             {"services": {"networkd": 7}, "networkd": {NIC: {"setup_state": "configured"}}},
             "silent",
@@ -145,7 +178,9 @@ def test_why_none_is_known(fields: dict[str, Any], kind: str, text: str) -> None
 def test_it_may_not_listen() -> None:
     facts = host()
     ifindex = nic(facts).ifindex
-    refused = LldpListening((ifindex,), ended=True, unreadable={str(ifindex): Unreadable("needs_root", "")})
+    refused = LldpListening(
+        (ifindex,), ended=True, unreadable={str(ifindex): Unreadable("needs_root", "")}
+    )
     snapshot = advance(facts.snapshot, Line(traffic=TrafficLine(0.0, "x", "lldp", lldp=refused)))
     found = why_no_neighbour(nic(facts), snapshot)
     assert (found.kind, found.text) == ("rights", "cannot listen: needs root")
@@ -157,7 +192,9 @@ def test_only_nics_with_a_link_are_listened_on() -> None:
     assert names == {"eno1", "eno2"}
     assert "Switch port" not in shown(facts, "Link", "bond0")
     container = {"kind": "veth", "lower": 9, "lower_namespace": 0}
-    facts = host(links={"eth0": container, "vethb": {**container, "master": 2}, "eno2": {"carrier": False}})
+    facts = host(
+        links={"eth0": container, "vethb": {**container, "master": 2}, "eno2": {"carrier": False}}
+    )
     names = {facts.snapshot.links[ifindex].name for ifindex in listening_links(facts.snapshot)}
     assert names == {"eno1", "eth0"}
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.devices.mss_clamping import reduces_mss
-from nictop.probe.records import FilterCondition, FilterRule, Inventory, PacketChain, PacketFilters, Unreadable
+from nictop.probe.records import (
+    FilterCondition,
+    FilterRule,
+    Inventory,
+    PacketChain,
+    PacketFilters,
+    Unreadable,
+)
 
 
 def rule(**names: str) -> FilterRule:
-    conditions = tuple(FilterCondition(what, (name.lstrip("!"),), name.startswith("!")) for what, name in names.items())
+    conditions = tuple(
+        FilterCondition(what, (name.lstrip("!"),), name.startswith("!"))
+        for what, name in names.items()
+    )
     return FilterRule("", "TCPMSS", conditions)
 
 
@@ -42,5 +52,7 @@ def test_what_is_not_known() -> None:
     assert answer() is False
     assert answer(missing="nft") is None
     assert answer(rule(), missing="nft") is True
-    assert answer(FilterRule("accept"), backend="iptables") is None, "the table mangle of iptables-legacy is not read"
+    assert answer(FilterRule("accept"), backend="iptables") is None, (
+        "the table mangle of iptables-legacy is not read"
+    )
     assert answer(FilterRule("accept", "TCPMSS")) is False

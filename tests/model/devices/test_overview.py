@@ -1,4 +1,5 @@
-"""The overview: every host is visible, old values are marked, and rows do not move under the cursor."""
+"""The overview: every host is visible, old values are marked, and rows do not move under the
+cursor."""
 
 from __future__ import annotations
 
@@ -11,12 +12,27 @@ from hypothesis import strategies as st
 from nictop.model.columns.column import RowOrder, fit_columns, natural_sort_key
 from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.devices.overview import (
+    NO_NIC_IFINDEX,
+    SEVERITIES_WORST_FIRST,
+    HostNow,
+    NicRow,
+    overview,
+)
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Address, Line, Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules import SEVERITIES
-from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
+from tests.model.hosts import (
+    HELLO,
+    counters,
+    inventory,
+    link_counters,
+    live_host,
+    make_link,
+    snapshot_of,
+)
+from tests.support import hostile
 
 LIVE = live_host()
 
@@ -27,12 +43,19 @@ def nic(ifindex: int, name: str, *addresses: str, **more: object) -> Link:
 
 
 def host(name: str, *links: Link, rates: dict[int, int] | None = None) -> Snapshot:
-    """Live, with one sample of all links and, with `rates` (bytes received per second), a second one."""
+    """Live, with one sample of all links and, with `rates` (bytes received per second), a second
+    one."""
     first = counters(1.0, {link.ifindex: link_counters() for link in links})
     items: list[object] = [HELLO, first, inventory(links=links, pci=())]
     if rates is not None:
         items.append(
-            counters(2.0, {one: link_counters(rx_bytes=size, rx_packets=size // 100) for one, size in rates.items()})
+            counters(
+                2.0,
+                {
+                    one: link_counters(rx_bytes=size, rx_packets=size // 100)
+                    for one, size in rates.items()
+                },
+            )
         )
     return snapshot_of(*items, host=name)
 
@@ -49,7 +72,7 @@ def cells(row: NicRow) -> dict[str, str]:
     return {column.key: column.cell(row)[0] for column in COLUMNS}
 
 
-# ---------------------------------------------------------------------------------------------------------------- rows
+# --------------------------------------------------------------------------------------------- rows
 
 
 def test_one_line_per_nic_of_every_host() -> None:
@@ -59,13 +82,18 @@ def test_one_line_per_nic_of_every_host() -> None:
 
 
 def test_virtual_links_on_request() -> None:
-    shown = {row.link.name for row in overview([HostNow(LIVE)], virtual=True) if row.link is not None}
+    shown = {
+        row.link.name for row in overview([HostNow(LIVE)], virtual=True) if row.link is not None
+    }
     assert {"br0", "lo", "veth0", "ens224"} <= shown
 
 
 def test_a_host_with_virtual_links_alone_has_these_without_loopback() -> None:
     veth, lo = make_link(2, "veth0", kind="veth"), make_link(1, "lo", type=772, flags=0x49)
-    assert names(rows_of(host("bare", lo, veth), host("b", nic(3, "ens3"), veth))) == ["bare/veth0", "b/ens3"]
+    assert names(rows_of(host("bare", lo, veth), host("b", nic(3, "ens3"), veth))) == [
+        "bare/veth0",
+        "b/ens3",
+    ]
     (row,) = rows_of(host("bare", lo))
     assert row.end == End("bare", NO_NIC_IFINDEX)
 
@@ -78,7 +106,9 @@ def test_drops_are_the_total_and_the_rate() -> None:
 
 
 def test_a_host_without_nics_has_a_row() -> None:
-    rows = rows_of(Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare"))
+    rows = rows_of(
+        Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare")
+    )
     assert [row.end for row in rows] == [
         End("new", NO_NIC_IFINDEX),
         End("bad", NO_NIC_IFINDEX),
@@ -93,19 +123,27 @@ def test_a_host_without_nics_has_a_row() -> None:
 def test_cells() -> None:
     (row,) = (row for row in rows_of(LIVE) if row.end.ifindex == 4)
     assert cells(row) == {
-        "host": "alma-load-001", "name": "ens224", "link": "↑ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
-        "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5",
+        "host": "alma-load-001", "name": "ens224", "link": "↑ 1G", "driver": "igb", "profile": "–",
+        "in": "9.41 G", "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k",
+        "errors": "22.0 "
+                                                                                    " ", "drops":
+                                                                                    "5",
             "drop_rate": "5.00  ", "master": "",
-        "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",
-        "mac": "52:54:00:82:57:01",
+        "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500",
+        "pci": "0000:02:00.0", "mac": "52:54:00:82:57:01",
     }  # fmt: skip
     assert COLUMNS_BY_KEY["drops"].cell(row)[1] == "warn"
 
 
 def test_findings_and_peers() -> None:
     guest = host("vm", nic(2, "ens2"))
-    ends = {End("alma-load-001", 4): (End("vm", 2), End("gone", 9)), End("vm", 2): (End("alma-load-001", 4),)}
-    rows = overview([HostNow(LIVE), HostNow(guest)], severities={End("vm", 2): "critical"}, peers=ends)
+    ends = {
+        End("alma-load-001", 4): (End("vm", 2), End("gone", 9)),
+        End("vm", 2): (End("alma-load-001", 4),),
+    }
+    rows = overview(
+        [HostNow(LIVE), HostNow(guest)], severities={End("vm", 2): "critical"}, peers=ends
+    )
     by_end = {row.end: row for row in rows}
     assert by_end[End("alma-load-001", 4)].peers == ("vm ens2",)
     assert cells(by_end[End("vm", 2)])["peer"] == "alma-load-001 ens224"
@@ -119,10 +157,13 @@ def test_severities_are_those_of_the_rules() -> None:
 
 
 def test_active_profile() -> None:
-    manager = NetworkManager("1.46", False, True, {2: ManagedDevice("ens2", 1, 100, 0, True, True, "u-1")}, (
-        Profile("/1", "u-1", "office [/b]", "802-3-ethernet", None, False, False, False, False),
+    manager = NetworkManager("1.46", False, True, {2: ManagedDevice("ens2", 1, 100, 0, True, True,
+        "u-1")}, ( Profile("/1", "u-1", "office [/b]", "802-3-ethernet", None, False, False, False,
+    False),
     ))  # fmt: skip
-    taken = replace(inventory(links=(nic(2, "ens2"), nic(3, "ens3")), pci=()), networkmanager=manager)
+    taken = replace(
+        inventory(links=(nic(2, "ens2"), nic(3, "ens3")), pci=()), networkmanager=manager
+    )
     rows = rows_of(snapshot_of(HELLO, taken, host="a"))
     assert [row.profile[0] for row in rows] == ["office [/b]", ""]
 
@@ -137,12 +178,16 @@ def test_unchanged_values_are_copied() -> None:
     assert {row.profile[0] for row in overview([HostNow(taken)], before=marked)} == {""}
 
 
-# -------------------------------------------------------------------------------------------------------- stale hosts
+# -------------------------------------------------------------------------------------- stale hosts
 
 
 @pytest.mark.parametrize("state", ["lost", "connecting", "failed"])
 def test_the_last_values_of_an_absent_host_are_marked_as_stale(state: str) -> None:
-    (row,) = (row for row in rows_of(with_state(LIVE, state, "gone"), age=12.0) if row.end.ifindex == 4)  # type: ignore[arg-type]
+    (row,) = (
+        row
+        for row in rows_of(with_state(LIVE, state, "gone"), age=12.0)  # type: ignore[arg-type]
+        if row.end.ifindex == 4
+    )
     assert row.is_stale and row.age == 12.0
     assert cells(row)["in"] == "9.41 G", "the last value, not an invented one"
     assert row.host_state == ("failed" if state == "failed" else "stale 12.0 s")
@@ -155,20 +200,34 @@ def test_a_live_host_has_no_age() -> None:
     assert stale.host_state == "stale"
 
 
-# --------------------------------------------------------------------------------------------------------------- order
+# -------------------------------------------------------------------------------------------- order
 
 
 def test_rows_can_be_sorted_by_a_column() -> None:
     rows = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1")))
     order = make_row_order(rows, "name")
     assert names(order_rows(rows, order)) == ["a/ens1", "b/ens9", "b/ens10"]
-    assert names(order_rows(rows, make_row_order(rows, "name", descending=True))) == ["b/ens10", "b/ens9", "a/ens1"]
-    more = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1"), nic(5, "ens5")))
+    assert names(order_rows(rows, make_row_order(rows, "name", descending=True))) == [
+        "b/ens10",
+        "b/ens9",
+        "a/ens1",
+    ]
+    more = rows_of(
+        host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1"), nic(5, "ens5"))
+    )
     assert names(order_rows(more, order)) == ["a/ens1", "a/ens5", "b/ens9", "b/ens10"]
 
 
 def test_addresses_are_sorted_as_numbers() -> None:
-    rows = rows_of(host("a", nic(2, "x", "10.0.0.9"), nic(3, "y"), nic(4, "z", "9.0.0.1"), nic(5, "w", "10.0.0.10")))
+    rows = rows_of(
+        host(
+            "a",
+            nic(2, "x", "10.0.0.9"),
+            nic(3, "y"),
+            nic(4, "z", "9.0.0.1"),
+            nic(5, "w", "10.0.0.10"),
+        )
+    )
     assert names(order_rows(rows, make_row_order(rows, "address"))) == ["a/z", "a/x", "a/w", "a/y"]
 
 
@@ -179,24 +238,38 @@ def test_the_order_does_not_depend_on_rates() -> None:
     assert names(order_rows(rows, order)) == ["a/y", "a/x"]
     later = rows_of(host("a", *links, nic(1, "new"), rates={2: 9000, 3: 1000, 1: 99999}))
     assert names(order_rows(later, order)) == ["a/y", "a/x", "a/new"], "until asked again"
-    assert names(order_rows(later, make_row_order(later, "in", descending=True))) == ["a/new", "a/x", "a/y"]
+    assert names(order_rows(later, make_row_order(later, "in", descending=True))) == [
+        "a/new",
+        "a/x",
+        "a/y",
+    ]
     assert names(order_rows(later[:1], order)) == ["a/new"]
 
 
 def test_unknown_values_are_last_in_both_directions() -> None:
     rows = rows_of(host("a", nic(2, "x"), nic(3, "y"), rates={3: 1000}))
     for descending in (False, True):
-        assert names(order_rows(rows, make_row_order(rows, "in", descending=descending))) == ["a/y", "a/x"]
+        assert names(order_rows(rows, make_row_order(rows, "in", descending=descending))) == [
+            "a/y",
+            "a/x",
+        ]
 
 
 def test_sorting_by_severity_and_host_state() -> None:
     links = [nic(number, f"x{number}") for number in (2, 3, 4, 5)]
     severities = {End("a", 2): "info", End("a", 3): "critical", End("a", 5): "warning"}
     rows = overview([HostNow(host("a", *links))], severities=severities)
-    assert names(order_rows(rows, make_row_order(rows, "finding", descending=True))) == ["a/x3", "a/x5", "a/x2", "a/x4"]
-    hosts = [HostNow(host("live", links[0])), HostNow(with_state(host("young", links[0]), "lost", ""), 1.0),
-             HostNow(with_state(host("old", links[0]), "lost", ""), 9.0), HostNow(Snapshot.empty("new")),
-             HostNow(with_state(Snapshot.empty("bad"), "failed", ""))]  # fmt: skip
+    assert names(order_rows(rows, make_row_order(rows, "finding", descending=True))) == [
+        "a/x3",
+        "a/x5",
+        "a/x2",
+        "a/x4",
+    ]
+    hosts = [HostNow(host("live", links[0])), HostNow(with_state(host("young", links[0]), "lost",
+        ""), 1.0),
+             HostNow(with_state(host("old", links[0]), "lost", ""), 9.0),
+             HostNow(Snapshot.empty("new")), HostNow(with_state(Snapshot.empty("bad"), "failed",
+             ""))]  # fmt: skip
     rows = overview(hosts)
     assert [row.end.host for row in order_rows(rows, make_row_order(rows, "state"))] == [
         "bad",
@@ -228,15 +301,22 @@ def test_natural_order_is_a_total_order(texts: list[str]) -> None:
 
 
 def test_numbers_in_names_are_sorted_as_numbers() -> None:
-    assert sorted(("ens10", "ens9", "Ens1", "ens"), key=natural_sort_key) == ["ens", "Ens1", "ens9", "ens10"]
+    assert sorted(("ens10", "ens9", "Ens1", "ens"), key=natural_sort_key) == [
+        "ens",
+        "Ens1",
+        "ens9",
+        "ens10",
+    ]
 
 
-HOSTILE = st.text(max_size=6) | st.sampled_from(["ev\x1b[2J", "[/x]", "\u202e"])
+HOSTILE = hostile.texts()
 ODD_LINKS = st.builds(
     lambda ifindex, name, address, ip, mtu, bus: nic(
-        ifindex, name, address=address, mtu=mtu, bus=bus, addresses=(Address("ipv4", ip, 24, "global", ()),)
+        ifindex, name, address=address, mtu=mtu, bus=bus, addresses=(Address("ipv4", ip, 24,
+            "global", ()),)
     ),
-    st.integers(1, 5), HOSTILE, st.none() | HOSTILE, HOSTILE, st.integers(-1, 2**40), st.sampled_from([None, "pci"]),
+    st.integers(1, 5), HOSTILE, st.none() | HOSTILE, HOSTILE, st.integers(-1, 2**40),
+    st.sampled_from([None, "pci"]),
 )  # fmt: skip
 ODD_HOSTS = st.builds(
     lambda name, links, state: with_state(host(name, *links), state, ""),
@@ -260,7 +340,7 @@ def test_any_snapshots(snapshots: list[Snapshot], age: float | None) -> None:
             assert sorted(map(id, stood)) == sorted(map(id, rows))
 
 
-# ------------------------------------------------------------------------------------------------------------- columns
+# ------------------------------------------------------------------------------------------ columns
 
 
 def test_keys_and_titles_are_unique_and_fit() -> None:

@@ -31,10 +31,15 @@ ADMINISTRATED = "be:f5:e8:56:0a:61"
 
 
 def host(
-    name: str, *links: Link, forwarding: tuple[ForwardingEntry, ...] = (), threads: tuple[Thread, ...] = ()
+    name: str,
+    *links: Link,
+    forwarding: tuple[ForwardingEntry, ...] = (),
+    threads: tuple[Thread, ...] = (),
 ) -> Snapshot:
     """A machine of its own with these links."""
-    taken = replace(inventory(links=(LOOPBACK, *links), pci=()), forwarding=forwarding, threads=threads)
+    taken = replace(
+        inventory(links=(LOOPBACK, *links), pci=()), forwarding=forwarding, threads=threads
+    )
     return snapshot_of(replace(HELLO, boot_id=f"boot of {name}", hostname=name), taken, host=name)
 
 
@@ -48,20 +53,27 @@ def fast(speed: int) -> Ethtool:
     return Ethtool(settings=LinkSettings(speed, "full", False, "tp", "internal"))
 
 
-def ips(*addresses: str, scope: str = "global", flags: tuple[str, ...] = ("permanent",)) -> tuple[Address, ...]:
+def ips(
+    *addresses: str, scope: str = "global", flags: tuple[str, ...] = ("permanent",)
+) -> tuple[Address, ...]:
     parts = (address.split("/") for address in addresses)
     return tuple(
-        Address("ipv6" if ":" in address else "ipv4", address, int(length), scope, flags) for address, length in parts
+        Address("ipv6" if ":" in address else "ipv4", address, int(length), scope, flags)
+        for address, length in parts
     )
 
 
 def virtual_nic(ifindex: int, address: str = MAC, **more: object) -> Link:
-    return make_link(ifindex, f"eth{ifindex}", bus="virtio", device="virtio0", address=address, **more)
+    return make_link(
+        ifindex, f"eth{ifindex}", bus="virtio", device="virtio0", address=address, **more
+    )
 
 
 def tap(ifindex: int, address: str = "02:11:22:33:44:55", **more: object) -> Link:
     return make_link(
-        ifindex, f"tap{ifindex}", **{"kind": "tun", "details": {"tun_type": "tap"}, "address": address, **more}
+        ifindex,
+        f"tap{ifindex}",
+        **{"kind": "tun", "details": {"tun_type": "tap"}, "address": address, **more},
     )
 
 
@@ -73,18 +85,26 @@ def virtual_function(address: str = ADMINISTRATED, **more: object) -> Link:
     return nic(3, address=address, permanent_address=address, **more)
 
 
-# -------------------------------------------------------------------------------------------------------------- subnets
+# ------------------------------------------------------------------------------------------ subnets
 
 
 def test_nothing_is_said_of_a_host_of_which_only_the_links_are_read() -> None:
-    """Two guests of QEMU's user network: that each has a network of its own comes with the platform."""
+    """Two guests of QEMU's user network: that each has a network of its own comes with the
+    platform."""
     route = (DefaultRoute("ipv4", "10.0.2.2", 100, 254),)
     lease = make_link(2, "ens192", addresses=ips("10.0.2.15/24", flags=()), default_routes=route)
-    vm1, vm2 = host("vm1", lease, nic(4, "192.0.2.1/24")), host("vm2", lease, nic(4, "192.0.2.2/24"))
+    vm1, vm2 = (
+        host("vm1", lease, nic(4, "192.0.2.1/24")),
+        host("vm2", lease, nic(4, "192.0.2.2/24")),
+    )
     whole = pairs([vm1, vm2])
     assert [dict(one.separate) for one in whole.subnets] == [{"10.0.2.15": "nat"}, {}]
     assert vm1.inventory is not None
-    for one, other in ((vm1, half_read(vm2)), (half_read(vm1), vm2), (half_read(vm1), half_read(vm2))):
+    for one, other in (
+        (vm1, half_read(vm2)),
+        (half_read(vm1), vm2),
+        (half_read(vm1), half_read(vm2)),
+    ):
         assert pairs([one, other]) == Pairs()
 
 
@@ -112,15 +132,18 @@ def test_hosts_share_a_subnet() -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "192.0.2.1/32", "2001:db8::1/128", "127.0.0.2/8", "::1/64", "169.254.7.7/16", "fe80::1/64", "0.0.0.1/0",
-        "no address/24", "192.0.2.1/99", "192.0.2.1/-1", "192.0.2.1%eth0/24", "fd00::1%x/64",
+        "192.0.2.1/32", "2001:db8::1/128", "127.0.0.2/8", "::1/64", "169.254.7.7/16", "fe80::1/64",
+        "0.0.0.1/0", "no address/24", "192.0.2.1/99", "192.0.2.1/-1", "192.0.2.1%eth0/24",
+        "fd00::1%x/64",
     ],
 )  # fmt: skip
 def test_prefixes_that_are_not_subnets(address: str) -> None:
     assert pairs([host("a", nic(2, address)), host("b", nic(2, address))]) == Pairs()
 
 
-@pytest.mark.parametrize(("scope", "flags"), [("link", ()), ("host", ()), ("global", ("tentative", "dadfailed"))])
+@pytest.mark.parametrize(
+    ("scope", "flags"), [("link", ()), ("host", ()), ("global", ("tentative", "dadfailed"))]
+)
 def test_addresses_that_do_not_count(scope: str, flags: tuple[str, ...]) -> None:
     two = [
         host(name, nic(2, addresses=ips(f"192.0.2.{number}/24", scope=scope, flags=flags)))
@@ -137,14 +160,30 @@ def test_disagreements_of_members() -> None:
     vlan = {"kind": "vlan", "bus": None, "pci_address": None, "lower": 3}
     found = pairs(
         [
-            host("a", nic(2, "192.0.2.1/24", ethtool=fast(10000), mtu=9000, details={"vlan_id": 9})),
-            host("b", nic(4, "192.0.2.2/24", ethtool=fast(10000), details={"vlan_id": 100}, **vlan)),
+            host(
+                "a", nic(2, "192.0.2.1/24", ethtool=fast(10000), mtu=9000, details={"vlan_id": 9})
+            ),
+            host(
+                "b", nic(4, "192.0.2.2/24", ethtool=fast(10000), details={"vlan_id": 100}, **vlan)
+            ),
             host("c", nic(5, "192.0.2.3/24", ethtool=fast(1000), details={"vlan_id": 200}, **vlan)),
-            host("d", nic(6, "192.0.2.4/24", kind="bridge", bus=None, pci_address=None, ethtool=fast(40000))),
+            host(
+                "d",
+                nic(
+                    6,
+                    "192.0.2.4/24",
+                    kind="bridge",
+                    bus=None,
+                    pci_address=None,
+                    ethtool=fast(40000),
+                ),
+            ),
         ]
     ).subnets[0]
     assert found.disagreements == (
-        Disagreement("mtu", (("1500", (End("b", 4), End("c", 5), End("d", 6))), ("9000", (End("a", 2),)))),
+        Disagreement(
+            "mtu", (("1500", (End("b", 4), End("c", 5), End("d", 6))), ("9000", (End("a", 2),)))
+        ),
         Disagreement("speed", (("10G", (End("a", 2), End("b", 4))), ("1G", (End("c", 5),)))),
         Disagreement("vlan", (("100", (End("b", 4),)), ("200", (End("c", 5),)))),
     )
@@ -180,13 +219,25 @@ GUEST_ROUTE = (DefaultRoute("ipv4", "10.0.2.2", 100, 254),)
     [
         ({}, {}, ()),
         ({"addresses": ips("10.0.2.15/24", flags=())}, {}, ()),
-        ({"addresses": ips("10.0.2.15/24", flags=()), "default_routes": GUEST_ROUTE}, {}, (("10.0.2.15", "nat"),)),
+        (
+            {"addresses": ips("10.0.2.15/24", flags=()), "default_routes": GUEST_ROUTE},
+            {},
+            (("10.0.2.15", "nat"),),
+        ),
         ({"default_routes": GUEST_ROUTE}, {}, ()),
         ({}, {"environment": "aws"}, (("10.0.2.15", "cloud"),)),
         ({}, {"session_address": "10.0.2.15"}, (("10.0.2.15", "session"),)),
         ({}, {"session_address": "192.0.2.1"}, ()),
     ],
-    ids=["static", "without-gateway", "user-network", "static-with-gateway", "cloud", "session", "other-session"],
+    ids=[
+        "static",
+        "without-gateway",
+        "user-network",
+        "static-with-gateway",
+        "cloud",
+        "session",
+        "other-session",
+    ],
 )
 def test_equal_addresses_that_are_known_to_be_in_different_networks(
     more: dict[str, object], platform: dict[str, object], separate: tuple[tuple[str, str], ...]
@@ -201,11 +252,15 @@ def test_equal_addresses_that_are_known_to_be_in_different_networks(
     assert found.duplicates == ("10.0.2.15",)
     assert found.separate == separate
     (alone,) = pairs([guest("a"), guest("b"), host("c", nic(2, "10.0.2.15/24"))]).subnets
-    assert alone.separate == (separate if platform.get("environment") else ()), "c may have the address of a"
+    assert alone.separate == (separate if platform.get("environment") else ()), (
+        "c may have the address of a"
+    )
 
 
 def test_equal_addresses_in_vlans_with_different_ids() -> None:
-    tagged = [nic(2, "192.0.2.1/24", kind="vlan", details={"vlan_id": number}) for number in (10, 20)]
+    tagged = [
+        nic(2, "192.0.2.1/24", kind="vlan", details={"vlan_id": number}) for number in (10, 20)
+    ]
     (found,) = pairs([host("a", tagged[0]), host("b", tagged[1])]).subnets
     assert found.separate == (("192.0.2.1", "vlan"),)
 
@@ -228,13 +283,17 @@ def test_links_without_an_inventory_are_left_out() -> None:
     assert netdevs([host("a", nic(2, type=0xFFFF), nic(3, flags=DOWN))])[0].end == End("a", 3)
 
 
-# ---------------------------------------------------------------------------------------------------- virtual functions
+# -------------------------------------------------------------------------------- virtual functions
 
 
 def test_a_virtual_function_is_found_in_the_guest() -> None:
-    hypervisor = host("pve", physical(VirtualFunction(0, "00:00:00:00:00:00"), VirtualFunction(3, ADMINISTRATED)))
+    hypervisor = host(
+        "pve", physical(VirtualFunction(0, "00:00:00:00:00:00"), VirtualFunction(3, ADMINISTRATED))
+    )
     found = pairs([host("vm", virtual_function()), hypervisor])
-    assert found.virtual_functions == (VirtualFunctionPair(End("pve", 4), 3, End("vm", 3), ADMINISTRATED),)
+    assert found.virtual_functions == (
+        VirtualFunctionPair(End("pve", 4), 3, End("vm", 3), ADMINISTRATED),
+    )
     assert found.ambiguous == ()
     assert peers(found) == {End("pve", 4): (End("vm", 3),), End("vm", 3): (End("pve", 4),)}
 
@@ -247,7 +306,9 @@ def test_the_zero_mac_address_is_ignored() -> None:
 
 
 def test_disagreements_of_virtual_and_physical_function() -> None:
-    hypervisor = host("pve", physical(VirtualFunction(3, ADMINISTRATED, vlan=100), mtu=9000, ethtool=fast(25000)))
+    hypervisor = host(
+        "pve", physical(VirtualFunction(3, ADMINISTRATED, vlan=100), mtu=9000, ethtool=fast(25000))
+    )
     tagged = make_link(8, "ens3.7", kind="vlan", lower=3, details={"vlan_id": 7})
     also = make_link(9, "ens3.5", kind="vlan", lower=3, details={"vlan_id": 5})
     elsewhere = make_link(10, "x", kind="vlan", lower=3, lower_namespace=1, details={"vlan_id": 6})
@@ -282,7 +343,9 @@ def test_cloned_guests_are_ambiguous() -> None:
     hypervisor = host("pve", physical(VirtualFunction(0, ADMINISTRATED)))
     found = pairs([hypervisor, host("vm1", virtual_function()), host("vm2", virtual_function())])
     assert found.virtual_functions == ()
-    assert found.ambiguous == (Ambiguity(ADMINISTRATED, (End("pve", 4), End("vm1", 3), End("vm2", 3))),)
+    assert found.ambiguous == (
+        Ambiguity(ADMINISTRATED, (End("pve", 4), End("vm1", 3), End("vm2", 3))),
+    )
 
 
 def test_two_ports_of_one_function_report_the_same_virtual_functions() -> None:
@@ -297,13 +360,18 @@ def test_the_ports_of_a_bond_are_known_by_their_own_addresses() -> None:
     bond = make_link(20, "bond0", kind="bond", address=ADMINISTRATED)
     first, second = virtual_function(master=20), virtual_function(master=20)
     second = replace(second, ifindex=6, permanent_address="be:f5:e8:56:0a:62")
-    hypervisor = host("pve", physical(VirtualFunction(0, ADMINISTRATED), VirtualFunction(1, "be:f5:e8:56:0a:62")))
+    hypervisor = host(
+        "pve", physical(VirtualFunction(0, ADMINISTRATED), VirtualFunction(1, "be:f5:e8:56:0a:62"))
+    )
     found = pairs([hypervisor, host("vm", first, second, bond)])
-    assert [(pair.number, pair.guest.ifindex) for pair in found.virtual_functions] == [(0, 3), (1, 6)]
+    assert [(pair.number, pair.guest.ifindex) for pair in found.virtual_functions] == [
+        (0, 3),
+        (1, 6),
+    ]
     assert found.ambiguous == ()
 
 
-# ---------------------------------------------------------------------------------------------------------------- taps
+# --------------------------------------------------------------------------------------------- taps
 
 
 @pytest.mark.parametrize(
@@ -320,7 +388,9 @@ def test_the_ports_of_a_bond_are_known_by_their_own_addresses() -> None:
 )
 def test_a_tap_by_its_address(link: Link, matches: bool) -> None:
     found = pairs([host("pve", link), host("vm", virtual_nic(3))])
-    assert found.taps == ((TapPair(End("pve", 12), End("vm", 3), MAC, "address"),) if matches else ())
+    assert found.taps == (
+        (TapPair(End("pve", 12), End("vm", 3), MAC, "address"),) if matches else ()
+    )
     assert found.ambiguous == ()
 
 
@@ -331,7 +401,9 @@ def test_a_tap_by_the_forwarding_table_with_its_machine_and_threads() -> None:
         Thread(1002, 1000, "CPU 0/KVM", "vcpu", "web", (12,)),
         Thread(2001, 2000, "vhost-2000", "vhost", "other", (13,)),
     )
-    hypervisor = host("pve", tap(12, mtu=1400), forwarding=(ForwardingEntry(12, MAC, False, 10),), threads=threads)
+    hypervisor = host(
+        "pve", tap(12, mtu=1400), forwarding=(ForwardingEntry(12, MAC, False, 10),), threads=threads
+    )
     assert pairs([hypervisor, host("vm", virtual_nic(3))]).taps == (
         TapPair(
             End("pve", 12),
@@ -349,36 +421,61 @@ def test_an_uplink_leads_to_no_guest() -> None:
     uplink = nic(4, master=10)
     inner = make_link(5, "fwln100i0", kind="veth", lower=6, master=10)
     entries = tuple(ForwardingEntry(ifindex, MAC, False, 10) for ifindex in (4, 5))
-    hypervisor = host("pve", uplink, inner, tap(12), forwarding=(*entries, ForwardingEntry(12, MAC, True)))
+    hypervisor = host(
+        "pve", uplink, inner, tap(12), forwarding=(*entries, ForwardingEntry(12, MAC, True))
+    )
     assert pairs([hypervisor, host("vm", virtual_nic(3))]) == Pairs()
 
 
 def test_a_container_behind_its_veth() -> None:
-    outside = make_link(5, "veth101i0", kind="veth", lower=2, lower_namespace=1, master=10, address="fe:00:00:00:00:05")
+    outside = make_link(
+        5,
+        "veth101i0",
+        kind="veth",
+        lower=2,
+        lower_namespace=1,
+        master=10,
+        address="fe:00:00:00:00:05",
+    )
     inside = make_link(2, "eth0", kind="veth", lower=5, lower_namespace=0, address=MAC)
     own = ForwardingEntry(5, "fe:00:00:00:00:05", False, 10, permanent=True)
     hypervisor = host("pve", outside, forwarding=(own, ForwardingEntry(5, MAC, False, 10)))
     container = replace(host("ct", inside), hello=hypervisor.hello)
-    assert pairs([hypervisor, container]).taps == (TapPair(End("pve", 5), End("ct", 2), MAC, "veth"),)
+    assert pairs([hypervisor, container]).taps == (
+        TapPair(End("pve", 5), End("ct", 2), MAC, "veth"),
+    )
 
 
 def test_a_tap_by_the_configuration_of_its_machine() -> None:
     """Whatever the bridge drops, and so does not learn."""
     thread = Thread(100, 100, "kvm", "vm", "web", (12,), nics={12: MAC, 99: MAC})
     pair = TapPair(End("pve", 12), End("vm", 3), MAC, "machine", machine="web")
-    assert pairs([host("pve", tap(12), threads=(thread,)), host("vm", virtual_nic(3))]).taps == (pair,)
+    assert pairs([host("pve", tap(12), threads=(thread,)), host("vm", virtual_nic(3))]).taps == (
+        pair,
+    )
 
 
 def test_a_container_whose_frames_the_bridge_drops() -> None:
-    """Nothing is learned: the numbers at both ends of the veth identify it, unless another pair has the same."""
+    """Nothing is learned: the numbers at both ends of the veth identify it, unless another pair has
+    the same."""
     bridge = make_link(10, "br0", kind="bridge")
-    outside = make_link(5, "veth101i0", kind="veth", lower=2, lower_namespace=1, master=10, address="fe:00:00:00:00:05")
+    outside = make_link(
+        5,
+        "veth101i0",
+        kind="veth",
+        lower=2,
+        lower_namespace=1,
+        master=10,
+        address="fe:00:00:00:00:05",
+    )
     inside = make_link(2, "eth0", kind="veth", lower=5, lower_namespace=0, address=MAC)
     hypervisor = host("pve", bridge, outside)
     container = replace(host("ct", inside), hello=hypervisor.hello)
     pair = TapPair(End("pve", 5), End("ct", 2), MAC, "veth", bridge="br0", port="veth101i0")
     assert pairs([hypervisor, container]).taps == (pair,)
-    third = replace(host("ct2", replace(inside, address="52:54:00:00:00:77")), hello=hypervisor.hello)
+    third = replace(
+        host("ct2", replace(inside, address="52:54:00:00:00:77")), hello=hypervisor.hello
+    )
     assert pairs([hypervisor, container, third]).taps == ()
     assert pairs([hypervisor, host("elsewhere", inside)]).taps == ()
 
@@ -386,9 +483,13 @@ def test_a_container_whose_frames_the_bridge_drops() -> None:
 def test_a_guest_of_a_guest_belongs_to_the_nearest_tap() -> None:
     outer, inner = "52:54:00:00:00:01", "52:54:00:00:00:02"
     ground = host(
-        "l0", tap(12), forwarding=(ForwardingEntry(12, inner, False, 10), ForwardingEntry(12, outer, False, 10))
+        "l0",
+        tap(12),
+        forwarding=(ForwardingEntry(12, inner, False, 10), ForwardingEntry(12, outer, False, 10)),
     )
-    middle = host("l1", virtual_nic(3, outer), tap(7), forwarding=(ForwardingEntry(7, inner, False, 10),))
+    middle = host(
+        "l1", virtual_nic(3, outer), tap(7), forwarding=(ForwardingEntry(7, inner, False, 10),)
+    )
     found = pairs([ground, middle, host("l2", virtual_nic(3, inner))])
     assert [(pair.tap, pair.guest) for pair in found.taps] == [
         (End("l0", 12), End("l1", 3)),
@@ -398,7 +499,10 @@ def test_a_guest_of_a_guest_belongs_to_the_nearest_tap() -> None:
 
 
 def test_one_address_behind_two_taps_is_ambiguous() -> None:
-    hosts = [host(name, tap(12), forwarding=(ForwardingEntry(12, MAC, False, 10),)) for name in ("pve1", "pve2")]
+    hosts = [
+        host(name, tap(12), forwarding=(ForwardingEntry(12, MAC, False, 10),))
+        for name in ("pve1", "pve2")
+    ]
     found = pairs([*hosts, host("vm", virtual_nic(3))])
     assert found.taps == ()
     assert found.ambiguous == (Ambiguity(MAC, (End("pve1", 12), End("pve2", 12), End("vm", 3))),)
@@ -425,13 +529,16 @@ def test_the_paravirtual_nic_of_a_failover_group_is_behind_the_tap() -> None:
     assert found.guest == End("vm", 7)
 
 
-# ------------------------------------------------------------------------------------------------------------ any input
+# ---------------------------------------------------------------------------------------- any input
 
-MACS = st.sampled_from([MAC, "fe:54:00:12:34:56", "00:00:00:00:00:00", ADMINISTRATED, "", "x", "fe:"])
+MACS = st.sampled_from(
+    [MAC, "fe:54:00:12:34:56", "00:00:00:00:00:00", ADMINISTRATED, "", "x", "fe:"]
+)
 ADDRESSES = st.builds(
     Address,
     st.just("ipv4"),
-    st.sampled_from(["192.0.2.1", "192.0.2.2", "2001:db8::1", "::1", "", "[/x]"]) | st.text(max_size=5),
+    st.sampled_from(["192.0.2.1", "192.0.2.2", "2001:db8::1", "::1", "", "[/x]"])
+    | st.text(max_size=5),
     st.sampled_from([24, 32, 64, 0]) | st.integers(-5, 300),
     st.sampled_from(["global", "link"]),
     st.just(()),
@@ -450,7 +557,10 @@ LINKS = st.builds(
     details=st.sampled_from([{}, {"vlan_id": 5}, {"vlan_id": "x"}, {"tun_type": "tun"}]),
     addresses=st.lists(ADDRESSES, max_size=2).map(tuple),
     virtual_functions=st.lists(
-        st.builds(VirtualFunction, st.integers(0, 2), st.none() | MACS, st.none() | st.integers(0, 5)), max_size=3
+        st.builds(
+            VirtualFunction, st.integers(0, 2), st.none() | MACS, st.none() | st.integers(0, 5)
+        ),
+        max_size=3,
     ).map(tuple),
     mtu=st.integers(0, 3),
 )
@@ -459,7 +569,8 @@ WORLDS = st.lists(
     st.tuples(st.lists(LINKS, max_size=5), st.lists(ENTRIES, max_size=4)), max_size=5
 ).map(
     lambda hosts: [
-        host(f"h{number}", *links, forwarding=tuple(entries)) for number, (links, entries) in enumerate(hosts)
+        host(f"h{number}", *links, forwarding=tuple(entries)) for number, (links,
+            entries) in enumerate(hosts)
     ]
 )  # fmt: skip
 
@@ -480,7 +591,11 @@ def test_any_hosts(world: list[Snapshot]) -> None:
     found_disagreements = [one.disagreements for one in found.virtual_functions]
     found_disagreements += [one.disagreements for one in found.taps]
     found_disagreements += [subnet.disagreements for subnet in found.subnets]
-    assert all(len(disagreement.sides) > 1 for disagreements in found_disagreements for disagreement in disagreements)
+    assert all(
+        len(disagreement.sides) > 1
+        for disagreements in found_disagreements
+        for disagreement in disagreements
+    )
     assert all(End(*other) in ends for others in peers(found).values() for other in others)
 
 
@@ -493,7 +608,9 @@ def test_the_order_of_the_hosts_changes_no_pair(world: list[Snapshot], random: o
     assert {(pair.tap, pair.guest, pair.known_by) for pair in one.taps} == {
         (pair.tap, pair.guest, pair.known_by) for pair in other.taps
     }
-    assert [subnet.network for subnet in one.subnets] == [subnet.network for subnet in other.subnets]
+    assert [subnet.network for subnet in one.subnets] == [
+        subnet.network for subnet in other.subnets
+    ]
 
 
 def test_the_size_of_the_result_is_linear_in_the_hosts() -> None:

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.model.devices.rights import is_root, missing_rights_text, needs_root, restriction_text, rights_text
+from nictop.model.devices.rights import (
+    is_root,
+    missing_rights_text,
+    needs_root,
+    restriction_text,
+    rights_text,
+)
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Restriction, Unreadable
 from tests.model.hosts import HELLO, live_host
@@ -38,7 +44,9 @@ def test_refused_values_are_listed_once() -> None:
 
 
 def test_values_that_root_cannot_read_either_are_left_out() -> None:
-    assert needs_root(host(1000, module=Unreadable("not_offered", "EOPNOTSUPP"))) == ("kernel messages",)
+    assert needs_root(host(1000, module=Unreadable("not_offered", "EOPNOTSUPP"))) == (
+        "kernel messages",
+    )
 
 
 def test_rights_text() -> None:
@@ -58,19 +66,25 @@ HELD = Restriction(7, "", ("net_admin", "syslog"), "", "", False, "")
     ("found", "text"),
     [
         (HELD, "held by the kernel: Landlock ABI 7, seccomp; capabilities net_admin, syslog"),
-        (replace(HELD, why_no_seccomp=None), "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog"),
+        (
+            replace(HELD, why_no_seccomp=None),
+            "held by the kernel: Landlock ABI 7; capabilities net_admin, syslog",
+        ),
         (
             replace(HELD, landlock=4, why_no_seccomp="Invalid argument"),
-            "held by the kernel but for signals, which need Linux 6.12, and for attributes of files, because Invalid "
+            "held by the kernel but for signals, which need Linux 6.12, and for attributes of "
+            "files, because Invalid "
             "argument: Landlock ABI 4; capabilities net_admin, syslog",
         ),
         (
             replace(HELD, landlock=4, capabilities=()),
-            "held by the kernel but for signals, which need Linux 6.12: Landlock ABI 4, seccomp; capabilities none",
+            "held by the kernel but for signals, which need Linux 6.12: Landlock ABI 4, seccomp; "
+            "capabilities none",
         ),
         (
             replace(HELD, landlock=None, why_no_landlock="the kernel has no Landlock (Linux 5.13)"),
-            "not held by the kernel but for programs and attributes of files (seccomp), because the kernel has no "
+            "not held by the kernel but for programs and attributes of files (seccomp), because "
+            "the kernel has no "
             "Landlock (Linux 5.13); capabilities net_admin, syslog",
         ),
         (
@@ -95,9 +109,17 @@ HELD = Restriction(7, "", ("net_admin", "syslog"), "", "", False, "")
 def test_what_the_kernel_holds_of_a_root_probe(found: Restriction | None, text: str) -> None:
     snapshot = host(0)
     assert snapshot.inventory is not None
-    assert restriction_text(replace(snapshot, inventory=replace(snapshot.inventory, restriction=found))) == text
+    assert (
+        restriction_text(
+            replace(snapshot, inventory=replace(snapshot.inventory, restriction=found))
+        )
+        == text
+    )
 
 
 def test_nothing_is_held_of_the_probe_of_a_user() -> None:
-    assert restriction_text(host(1000)) == "not held by the kernel: the probe has the rights of user 1000"
+    assert (
+        restriction_text(host(1000))
+        == "not held by the kernel: the probe has the rights of user 1000"
+    )
     assert restriction_text(Snapshot.empty("vm1")) == ""

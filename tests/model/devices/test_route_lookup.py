@@ -1,4 +1,5 @@
-"""Routes computed from tables and rules, against what the kernel of a namespace says (``ip route get``)."""
+"""Routes computed from tables and rules, against what the kernel of a namespace says (``ip route
+get``)."""
 
 from __future__ import annotations
 
@@ -44,16 +45,35 @@ SET_UPS = {
         ip rule add priority 220 table 77
         ip rule add priority 230 not fwmark 0xca6c table 51820
     """,
-    "without a default route": "ip route add 198.51.100.0/24 via 10.0.3.254; ip rule add iif v1 prohibit",
+    "without a default route": "ip route add 198.51.100.0/24 via 10.0.3.254; ip rule add iif v1 "
+    "prohibit",
 }
-PEERS = ("10.0.1.2", "10.0.1.66", "10.0.1.77", "10.0.2.2", "10.0.3.9", "198.51.100.7", "198.51.100.200", "203.0.113.1")
+PEERS = (
+    "10.0.1.2",
+    "10.0.1.66",
+    "10.0.1.77",
+    "10.0.2.2",
+    "10.0.3.9",
+    "198.51.100.7",
+    "198.51.100.200",
+    "203.0.113.1",
+)
 SOURCES = (None, "10.0.1.1", "10.0.2.1", "10.0.3.1")
 REFUSALS = ("unreachable", "blackhole", "prohibit")
 
 
 def kernel_answer(namespace: Namespace, peer: str, source: str | None) -> str:
     """Outgoing link; "refused": an error, which the kernel has also when there is no route."""
-    words = ["ip", "-n", namespace.name, "-j", "route", "get", peer, *(("from", source) if source else ())]
+    words = [
+        "ip",
+        "-n",
+        namespace.name,
+        "-j",
+        "route",
+        "get",
+        peer,
+        *(("from", source) if source else ()),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         return "refused"
@@ -61,7 +81,9 @@ def kernel_answer(namespace: Namespace, peer: str, source: str | None) -> str:
     return "refused" if answer.get("type") in REFUSALS else str(answer["dev"])
 
 
-def computed_answer(tables: RoutingTables, names: dict[int, str], peer: str, source: str | None) -> str:
+def computed_answer(
+    tables: RoutingTables, names: dict[int, str], peer: str, source: str | None
+) -> str:
     answer = tables.lookup(peer, source)
     assert answer is not None
     if answer.is_refused or not answer.hops:
@@ -74,7 +96,9 @@ def test_the_kernel_agrees(namespace: Namespace, name: str) -> None:
     namespace.disable_ipv6()
     namespace.run(["bash", "-ec", LINKS + SET_UPS[name]])
     tables = RoutingTables(msgspec.json.decode(namespace.python(READ), type=Routing))
-    names = {one["ifindex"]: one["ifname"] for one in json.loads(namespace.run(["ip", "-j", "link"]))}
+    names = {
+        one["ifindex"]: one["ifname"] for one in json.loads(namespace.run(["ip", "-j", "link"]))
+    }
     for peer in PEERS:
         for source in SOURCES:
             expected = kernel_answer(namespace, peer, source)
@@ -86,12 +110,20 @@ DEFAULT = TableRoute("ipv4", "0.0.0.0/0", "unicast", 254, 3, 0, 2, "192.0.2.1")
 
 
 def test_what_is_not_known() -> None:
-    """A rule that depends on the program, tables that were not read completely, a link without a carrier, a nexthop
-    object."""
+    """A rule that depends on the program, tables that were not read completely, a link without a
+    carrier, a nexthop object."""
     by_user = PolicyRule("ipv4", 9, "prohibit", other_selectors=("uidrange",))
-    assert RoutingTables(Routing(routes=(DEFAULT,), rules=(by_user, MAIN))).lookup("203.0.113.1") is None
+    assert (
+        RoutingTables(Routing(routes=(DEFAULT,), rules=(by_user, MAIN))).lookup("203.0.113.1")
+        is None
+    )
     failed = {"routes": Unreadable("failed")}
-    assert RoutingTables(Routing(routes=(DEFAULT,), rules=(MAIN,), unreadable=failed)).lookup("203.0.113.1") is None
+    assert (
+        RoutingTables(Routing(routes=(DEFAULT,), rules=(MAIN,), unreadable=failed)).lookup(
+            "203.0.113.1"
+        )
+        is None
+    )
     for changes in ({"usable": False}, {"ifindex": None}, {"source": "192.0.2.0/24"}):
         route = TableRoute(**{**vars(DEFAULT), **changes})
         assert RoutingTables(Routing(routes=(route,), rules=(MAIN,))).lookup("203.0.113.1") is None

@@ -13,7 +13,15 @@ from nictop.model.devices.overview import HostNow, NicRow, overview
 from nictop.model.devices.row_filter import NUMBER_FIELDS, TEXT_FIELDS, row_filter
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.probe.records import Address, VirtualFunction
-from tests.model.hosts import LINKS, inventory, link_counters, live_host, make_link, make_pci, snapshot_of
+from tests.model.hosts import (
+    LINKS,
+    inventory,
+    link_counters,
+    live_host,
+    make_link,
+    make_pci,
+    snapshot_of,
+)
 
 OFFICE = make_link(
     2,
@@ -37,7 +45,8 @@ def rows() -> tuple[NicRow, ...]:
         peers={End("pve", 2): [other]},
     )
     return tuple(
-        replace(row, profile=("Wired connection 1", "warn")) if row.end.host == "pve" else row for row in found
+        replace(row, profile=("Wired connection 1", "warn")) if row.end.host == "pve" else row
+        for row in found
     )
 
 
@@ -152,24 +161,42 @@ def test_an_open_quotation_filters() -> None:
 
 def test_an_address_is_not_a_key() -> None:
     """Every key has a letter that is not a hexadecimal digit."""
-    assert not [key for key in (*TEXT_FIELDS, *NUMBER_FIELDS) if set(key) <= set("0123456789abcdef")]
+    assert not [
+        key for key in (*TEXT_FIELDS, *NUMBER_FIELDS) if set(key) <= set("0123456789abcdef")
+    ]
 
 
 def test_every_link_is_found_by_its_name() -> None:
     found = overview([HostNow(live_host())], virtual=True)
     for link in LINKS:
-        assert link.ifindex in {row.end.ifindex for row in row_filter(f"nic={link.name}").accepted(found)}
+        assert link.ifindex in {
+            row.end.ifindex for row in row_filter(f"nic={link.name}").accepted(found)
+        }
 
 
 def test_a_function_without_a_netdev() -> None:
     function = VirtualFunction(1, address="52:54:00:00:00:01")
-    row = NicRow(End("vm", 0), ROWS[0].snapshot, pci=make_pci("0000:02:10.2", driver="vfio-pci"), vf=function)
+    row = NicRow(
+        End("vm", 0), ROWS[0].snapshot, pci=make_pci("0000:02:10.2", driver="vfio-pci"), vf=function
+    )
     for text in ("vfio", "02:10.2", "mac:00:01", "!nic:ens", "!drops>0"):
         assert row_filter(text).accepts(row), text
 
 
 WORDS = st.text(max_size=12) | st.sampled_from(
-    ['"', "!", "speed>", "speed>1e5", "mtu:²", "address:1/99", "host:", "::", "a:b", "\x1b[2J:x", "in<=١"]
+    [
+        '"',
+        "!",
+        "speed>",
+        "speed>1e5",
+        "mtu:²",
+        "address:1/99",
+        "host:",
+        "::",
+        "a:b",
+        "\x1b[2J:x",
+        "in<=١",
+    ]
 )
 
 
@@ -182,7 +209,9 @@ def test_any_text(text: str) -> None:
         assert error.isprintable()
 
 
-@given(st.sampled_from(["ens", "driver:igb", "speed>1M", "192.0.2.0/24", "state=live", '"no carrier"']))
+@given(
+    st.sampled_from(["ens", "driver:igb", "speed>1M", "192.0.2.0/24", "state=live", '"no carrier"'])
+)
 def test_negation_selects_the_other_rows(word: str) -> None:
     with_it, without = row_filter(word).accepted(ROWS), row_filter(f"!{word}").accepted(ROWS)
     assert {row.end for row in with_it} | {row.end for row in without} == {row.end for row in ROWS}

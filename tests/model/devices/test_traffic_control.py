@@ -24,7 +24,11 @@ from nictop.probe.records import Qdisc
         ),
         (Qdisc("netem", "1:", rate=800), "netem rate 800bit", "sends at most 800 b/s"),
         (Qdisc("tbf", "1:", rate=2_500_000_000), "tbf rate 2.5Gbit", "sends at most 2.50 Gb/s"),
-        (Qdisc("fq", "1:", rate=64_000, per_flow=True), "fq maxrate 64Kbit", "each connection sends at most 64.0 kb/s"),
+        (
+            Qdisc("fq", "1:", rate=64_000, per_flow=True),
+            "fq maxrate 64Kbit",
+            "each connection sends at most 64.0 kb/s",
+        ),
     ],
 )
 def test_qdisc_and_effect_text(qdisc: Qdisc, text: str, effect: str) -> None:
@@ -33,5 +37,10 @@ def test_qdisc_and_effect_text(qdisc: Qdisc, text: str, effect: str) -> None:
 
 def test_a_limit_above_the_link_speed_does_not_impair() -> None:
     limit = Qdisc("tbf", "1:", rate=1_000_000_000)
-    assert [impairs(limit, speed) for speed in (None, 10_000, 1000, 100)] == [True, True, False, False]
+    assert [impairs(limit, speed) for speed in (None, 10_000, 1000, 100)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert impairs(Qdisc("netem", "1:", delay=0.001, rate=1_000_000_000), 100)

@@ -8,10 +8,21 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.devices.tree import Row, device_tree, guides, matching_rows
+from nictop.model.devices.tree import Row, device_rows, device_tree, guides, matching_rows
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Link, LinkChange, PciFunction, Sriov, VirtualFunction
-from tests.model.hosts import HELLO, LOOPBACK, PCI, UP, VMBUS, inventory, live_host, make_link, make_pci, snapshot_of
+from tests.model.hosts import (
+    HELLO,
+    LOOPBACK,
+    PCI,
+    UP,
+    VMBUS,
+    inventory,
+    live_host,
+    make_link,
+    make_pci,
+    snapshot_of,
+)
 
 
 def tree(links: tuple[Link, ...], pci: tuple[PciFunction, ...] = ()) -> tuple[Row, ...]:
@@ -44,12 +55,25 @@ def test_whole_host() -> None:
     ]
 
 
+def test_rows_without_the_host_are_those_of_the_tree() -> None:
+    host = live_host()
+    shifted = [
+        replace(row, depth=row.depth - 1, prefix=row.prefix[1:]) for row in device_tree(host)[1:]
+    ]
+    assert [vars(row) for row in device_rows(host)] == [vars(row) for row in shifted]
+
+
 def test_virtual_ports_are_below_their_bridge() -> None:
-    """A port with a device stays below its function; bridges that are each other's masters, which no kernel has, are
-    shown."""
+    """A port with a device stays below its function; bridges that are each other's masters, which
+    no kernel has, are shown."""
     bridge, other = make_link(2, "br0", kind="bridge"), make_link(6, "br1", kind="bridge", master=2)
-    ports = (make_link(3, "tap0", kind="tun", master=2), make_link(4, "eth0", bus="usb", device="1-1", master=2))
-    rows = tree((replace(bridge, master=6), other, *ports, make_link(5, "tap0.7", kind="vlan", lower=3)))
+    ports = (
+        make_link(3, "tap0", kind="tun", master=2),
+        make_link(4, "eth0", bus="usb", device="1-1", master=2),
+    )
+    rows = tree(
+        (replace(bridge, master=6), other, *ports, make_link(5, "tap0.7", kind="vlan", lower=3))
+    )
     assert drawn(rows)[1:] == [
         "├ eth0",
         "└ Virtual interfaces",
@@ -86,14 +110,25 @@ def test_ascii_guides() -> None:
 
 def test_guest_side_vf_is_a_function_of_its_own() -> None:
     """The physical function is not visible in a guest."""
-    rows = tree((), (make_pci("0000:06:00.0", physical_function="0000:02:00.0", virtual_function=3, driver="iavf"),))
+    rows = tree(
+        (),
+        (
+            make_pci(
+                "0000:06:00.0", physical_function="0000:02:00.0", virtual_function=3, driver="iavf"
+            ),
+        ),
+    )
     assert [row.key for row in rows] == ["host", "pci:0000:06:00.0"]
 
 
 def test_vfs_without_a_netdev_on_the_physical_function() -> None:
     """The PF itself may be assigned to user space: nothing reports its VFs, but they exist."""
     rows = tree((), tuple(replace(pci, driver="vfio-pci") for pci in PCI[:3]))
-    assert [row.key for row in rows][1:] == ["pci:0000:02:00.0", "vf:0000:02:00.0:0", "vf:0000:02:00.0:1"]
+    assert [row.key for row in rows][1:] == [
+        "pci:0000:02:00.0",
+        "vf:0000:02:00.0:0",
+        "vf:0000:02:00.0:1",
+    ]
     assert rows[2].vf is None and rows[2].uplink is None
 
 
@@ -130,22 +165,31 @@ def test_domains_are_shown_when_they_differ() -> None:
 
 def test_usb_netdev_below_a_pci_controller_is_a_device_of_its_own() -> None:
     """Its PCI ancestor is the USB controller, which is not a network function."""
-    rows = tree((make_link(9, "enx0", bus="usb", device="1-2:1.0", pci_address="0000:00:14.0"), VMBUS, LOOPBACK))
+    rows = tree(
+        (
+            make_link(9, "enx0", bus="usb", device="1-2:1.0", pci_address="0000:00:14.0"),
+            VMBUS,
+            LOOPBACK,
+        )
+    )
     assert [row.key for row in rows] == ["host", "link:6", "link:9", "group:virtual", "link:1"]
 
 
 def test_order_of_virtual_links() -> None:
     kinds = ("dummy", "veth", "tun", "bond", "bridge", "vxlan", "team")
-    links = tuple(make_link(20 + number, f"{kind}0", kind=kind) for number, kind in enumerate(kinds))
+    links = tuple(
+        make_link(20 + number, f"{kind}0", kind=kind) for number, kind in enumerate(kinds)
+    )
     rows = tree((LOOPBACK, *links))
     assert [row.title for row in rows[1:]] == [
-        "bond0", "team0", "Virtual interfaces", "bridge0", "veth0", "tun0", "vxlan0", "dummy0", "lo",
+        "bond0", "team0", "Virtual interfaces", "bridge0", "veth0", "tun0", "vxlan0", "dummy0",
+        "lo",
     ]  # fmt: skip
 
 
 def test_bonds_and_teams_are_not_among_the_virtual_interfaces() -> None:
-    """Their virtual ports and VLANs are below them; a port with a device is below its function; a bond is not shown
-    below its bridge."""
+    """Their virtual ports and VLANs are below them; a port with a device is below its function; a
+    bond is not shown below its bridge."""
     links = (
         make_link(2, "ens4", bus="pci", pci_address="0000:01:00.0", master=5),
         make_link(3, "eth0", bus="usb", device="1-1", master=5),
@@ -193,7 +237,9 @@ def test_a_vlan_is_below_its_bond_but_a_veth_not_below_its_peer() -> None:
 
 
 def test_links_known_only_from_a_change() -> None:
-    change = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500)
+    change = LinkChange(
+        200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500
+    )
     rows = device_tree(snapshot_of(HELLO, change))
     assert [row.key for row in rows] == ["host", "group:pending", "link:9"]
 
@@ -201,20 +247,28 @@ def test_links_known_only_from_a_change() -> None:
 def test_cycles_and_long_chains() -> None:
     circle = (make_link(2, "a", kind="vlan", lower=3), make_link(3, "b", kind="vlan", lower=2))
     assert {row.key for row in tree(circle)} == {"host", "group:virtual", "link:2", "link:3"}
-    chain = tuple(make_link(number, f"v{number}", kind="vlan", lower=number - 1) for number in range(2, 1500))
+    chain = tuple(
+        make_link(number, f"v{number}", kind="vlan", lower=number - 1) for number in range(2, 1500)
+    )
     assert len(tree((make_link(1, "v1"), *chain))) == 1501
 
 
-names = st.one_of(st.none(), st.sampled_from(["0000:01:00.0", "0000:01:00.1", "0000:01:10.0", "nonsense", ""]))
+names = st.one_of(
+    st.none(), st.sampled_from(["0000:01:00.0", "0000:01:00.1", "0000:01:10.0", "nonsense", ""])
+)
 numbers = st.one_of(st.none(), st.integers(min_value=0, max_value=5))
 
 
 @given(
-    st.lists(st.tuples(numbers, names, st.sampled_from([None, "vlan", "veth", "bridge", "bond"])), max_size=6),
+    st.lists(
+        st.tuples(numbers, names, st.sampled_from([None, "vlan", "veth", "bridge", "bond"])),
+        max_size=6,
+    ),
     st.lists(st.tuples(names, numbers), max_size=3),
 )
 def test_every_link_and_function_is_shown_once(
-    links: list[tuple[int | None, str | None, str | None]], functions: list[tuple[str | None, int | None]]
+    links: list[tuple[int | None, str | None, str | None]],
+    functions: list[tuple[str | None, int | None]],
 ) -> None:
     made = tuple(
         make_link(number, f"l{number}", lower=lower, master=lower, pci_address=address, kind=kind)
@@ -228,8 +282,12 @@ def test_every_link_and_function_is_shown_once(
     rows = tree(made, pci)
     keys = [row.key for row in rows]
     assert len(keys) == len(set(keys))
-    assert sorted(row.link.ifindex for row in rows if row.link is not None) == [link.ifindex for link in made]
-    shown = sorted(row.pci.address for row in rows if row.pci is not None and row.kind in ("pci", "vf"))
+    assert sorted(row.link.ifindex for row in rows if row.link is not None) == [
+        link.ifindex for link in made
+    ]
+    shown = sorted(
+        row.pci.address for row in rows if row.pci is not None and row.kind in ("pci", "vf")
+    )
     assert shown == [one.address for one in pci]
     for above, below in itertools.pairwise(rows):
         assert below.depth <= above.depth + 1
@@ -254,7 +312,9 @@ def test_any_rows_that_match(numbers: set[int]) -> None:
     keys = {row.key for number, row in enumerate(rows) if number in numbers}
     found = matching_rows(rows, lambda row: row.key in keys)
     assert keys <= {row.key for row in found}
-    assert [row.key for row in rows if row.key in {one.key for one in found}] == [row.key for row in found]
+    assert [row.key for row in rows if row.key in {one.key for one in found}] == [
+        row.key for row in found
+    ]
     for number, row in enumerate(found):
         following = found[number + 1 :]
         if row.key not in keys:

@@ -34,7 +34,9 @@ def bonded(**links: Any) -> HostFacts:
 
 def shown(host: HostFacts, name: str, title: str) -> dict[str, list[tuple[str, str]]]:
     """Label → (text, tone) of each line of a section."""
-    row = next(one for one in device_tree(host.snapshot) if one.link is not None and one.link.name == name)
+    row = next(
+        one for one in device_tree(host.snapshot) if one.link is not None and one.link.name == name
+    )
     found: dict[str, list[tuple[str, str]]] = {}
     for section in link_facts(row, host.snapshot):
         for fact in section.facts if section.title == title else ():
@@ -51,7 +53,9 @@ def test_a_bond_with_a_partner() -> None:
         ("eno1: up, in use, aggregator 1", "normal"),
         ("eno2: up, in use, aggregator 1", "normal"),
     ]
-    assert shown(bonded(), "bond0", "Summary")["Bond"] == [("802.3ad · 2 of 2 ports in use", "normal")]
+    assert shown(bonded(), "bond0", "Summary")["Bond"] == [
+        ("802.3ad · 2 of 2 ports in use", "normal")
+    ]
 
 
 def test_a_bond_without_a_partner() -> None:
@@ -62,12 +66,20 @@ def test_a_bond_without_a_partner() -> None:
     assert facts["LACP partner"] == [("none (no LACPDU received)", "warn")]
     assert facts["LACP rate"] == [("slow (30 s) · lacp_active off", "warn")]
     assert facts["Port"][0] == ("eno1: up, no partner, aggregator 1", "warn")
-    assert shown(host, "bond0", "Summary")["Bond"] == [("802.3ad · no LACP partner (2 of 2 ports up)", "warn")]
+    assert shown(host, "bond0", "Summary")["Bond"] == [
+        ("802.3ad · no LACP partner (2 of 2 ports up)", "warn")
+    ]
 
 
 def test_a_port_that_is_read_without_root() -> None:
     hidden = {"partner": {"reason": "needs_root"}, "actor": {"reason": "needs_root"}}
-    port = {"actor": None, "partner": None, "unreadable": hidden, "aggregator": 2, "partner_state": 5}
+    port = {
+        "actor": None,
+        "partner": None,
+        "unreadable": hidden,
+        "aggregator": 2,
+        "partner_state": 5,
+    }
     facts = shown(bonded(eno2={"bond_port": port}), "eno2", "Bond port")
     assert facts["Partner"] == [("needs root", "dim")]
     assert facts["Aggregator"] == [("2 (the bond uses 1)", "warn")]
@@ -77,7 +89,10 @@ def test_a_port_that_is_read_without_root() -> None:
 @pytest.mark.parametrize(
     ("bond", "text"),
     [
-        ({"mode": "active-backup", "active_port": "eno2"}, "active-backup · active eno2 (2 of 2 ports up)"),
+        (
+            {"mode": "active-backup", "active_port": "eno2"},
+            "active-backup · active eno2 (2 of 2 ports up)",
+        ),
         ({"mode": "active-backup"}, "active-backup · active none (2 of 2 ports up)"),
         ({"mode": "balance-xor"}, "balance-xor · 2 of 2 ports up"),
     ],
@@ -88,16 +103,25 @@ def test_other_modes(bond: dict[str, Any], text: str) -> None:
     facts = shown(host, "bond0", "Bond")
     assert ("Active port" in facts) is (bond["mode"] == "active-backup")
     assert ("Hash policy" in facts) is (bond["mode"] == "balance-xor")
-    assert facts["Port"][0][0] == ("eno1: up, active" if bond["mode"] == "active-backup" else "eno1: up")
+    assert facts["Port"][0][0] == (
+        "eno1: up, active" if bond["mode"] == "active-backup" else "eno1: up"
+    )
 
 
 def test_a_bond_without_link_monitor() -> None:
-    assert shown(bonded(bond0={"bond": {"miimon": 0}}), "bond0", "Bond")["Link monitor"] == [("off", "warn")]
+    assert shown(bonded(bond0={"bond": {"miimon": 0}}), "bond0", "Bond")["Link monitor"] == [
+        ("off", "warn")
+    ]
 
 
 def test_states() -> None:
-    assert state_text(0x3F) == "active, short timeout, aggregatable, in sync, collecting, distributing"
-    assert state_text(0) == "passive, long timeout, individual, out of sync, not collecting, not distributing"
+    assert (
+        state_text(0x3F) == "active, short timeout, aggregatable, in sync, collecting, distributing"
+    )
+    assert (
+        state_text(0)
+        == "passive, long timeout, individual, out of sync, not collecting, not distributing"
+    )
     assert state_text(0xC0).endswith("defaulted, expired")
     assert state_text(None) == "unknown"
 
@@ -105,18 +129,27 @@ def test_states() -> None:
 def test_teams() -> None:
     ports = (TeamPort(3, has_link=True, enabled=True), TeamPort(9, has_link=False, enabled=False))
     teams: dict[str, Any] = {
-        "team0": {"kind": "team", "team": {"mode": "loadbalance", "ports": [vars(one) for one in ports]}},
-        "team1": {"kind": "team", "team": vars(Team(unreadable={"mode": Unreadable("needs_root")}))},
+        "team0": {
+            "kind": "team",
+            "team": {"mode": "loadbalance", "ports": [vars(one) for one in ports]},
+        },
+        "team1": {
+            "kind": "team",
+            "team": vars(Team(unreadable={"mode": Unreadable("needs_root")})),
+        },
     }
     host = bonded(**teams)
     facts = shown(host, "team0", "Team")
     assert facts["Mode"] == [("loadbalance", "normal")]
-    assert facts["Port"] == [("eno1: link, enabled", "normal"), ("ifindex 9: no link, disabled", "warn")]
+    assert facts["Port"] == [
+        ("eno1: link, enabled", "normal"),
+        ("ifindex 9: no link, disabled", "warn"),
+    ]
     assert facts["LACP"] == [("known to teamd only (teamdctl NAME state)", "dim")]
     assert shown(host, "team1", "Team") == {"Mode": [("needs root", "dim")]}
 
 
-# --------------------------------------------------------------------------------------------------------- devlink
+# ------------------------------------------------------------------------------------------ devlink
 
 
 def with_devlink(device: DevlinkDevice) -> HostFacts:
@@ -131,7 +164,9 @@ def test_a_devlink_instance() -> None:
         HealthReporter("rx", has_error=False, errors=0, recoveries=0),
         HealthReporter("other", has_error=True, errors=1, recoveries=0, port=7),
     )
-    device = DevlinkDevice("pci", "0000:01:00.0", "switchdev", "none", encap=True, reporters=reporters)
+    device = DevlinkDevice(
+        "pci", "0000:01:00.0", "switchdev", "none", encap=True, reporters=reporters
+    )
     facts = shown(with_devlink(device), "eno1", "Devlink")
     assert facts["Eswitch"] == [("switchdev · inline-mode none · encap on", "normal")]
     assert facts["Health"] == [
@@ -145,15 +180,18 @@ def test_a_devlink_instance() -> None:
 @pytest.mark.parametrize("flavour", ["{0[x]}", "{2}", "{", "%s%n", "{0:>20000000}"])
 def test_a_flavour_is_shown_as_it_is(flavour: str) -> None:
     port = DevlinkPort(7, flavour, bonded().links_by_name["eno1"].ifindex, 0, 1)
-    facts = shown(with_devlink(DevlinkDevice("pci", "0000:01:00.0", ports=(port,))), "eno1", "Devlink")
+    facts = shown(
+        with_devlink(DevlinkDevice("pci", "0000:01:00.0", ports=(port,))), "eno1", "Devlink"
+    )
     assert facts["Port"] == [(f"7 · {flavour}", "normal")]
 
 
 def test_the_function_of_a_port_and_parameters() -> None:
     ifindex = bonded().links_by_name["eno1"].ifindex
     port = DevlinkPort(
-        7, "pcisf", ifindex, 0, subfunction=88, address="02:00:00:00:00:aa", is_active=False, is_attached=False,
-        roce=True, max_io_eqs=24, max_tx_rate=125_000_000, min_tx_rate=0, rate_node="guests",
+        7, "pcisf", ifindex, 0, subfunction=88, address="02:00:00:00:00:aa", is_active=False,
+        is_attached=False, roce=True, max_io_eqs=24, max_tx_rate=125_000_000, min_tx_rate=0,
+        rate_node="guests",
     )  # fmt: skip
     parameters = (
         DevlinkParameter("enable_sriov", permanent="true"),
@@ -175,7 +213,10 @@ def test_what_needs_root_is_named() -> None:
     hidden = Unreadable("needs_root")
     host = with_devlink(DevlinkDevice("pci", "0000:01:00.0", unreadable={"mode": hidden}))
     inventory = replace(host.inventory, unreadable={"bonds": hidden})
-    assert needs_root(replace(host.snapshot, inventory=inventory)) == ("eswitch mode", "LACP partners of bond ports")
+    assert needs_root(replace(host.snapshot, inventory=inventory)) == (
+        "eswitch mode",
+        "LACP partners of bond ports",
+    )
     assert shown(host, "eno1", "Devlink") == {"Eswitch": [("needs root", "dim")]}
 
 
@@ -185,5 +226,7 @@ def test_the_mode_of_the_switch_is_that_of_devlink() -> None:
     link: Link = replace(bonded().links_by_name["eno1"], switch_id="aabb")
     assert not is_switchdev(link, with_devlink(legacy).inventory)
     assert is_switchdev(link, with_devlink(unknown).inventory)
-    assert is_switchdev(replace(link, switch_id=None), with_devlink(replace(legacy, mode="switchdev")).inventory)
+    assert is_switchdev(
+        replace(link, switch_id=None), with_devlink(replace(legacy, mode="switchdev")).inventory
+    )
     assert not is_switchdev(replace(link, switch_id=None), with_devlink(unknown).inventory)

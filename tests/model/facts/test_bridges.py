@@ -16,7 +16,16 @@ DETAILS: dict[str, int | str | bool] = {
     "bridge_vlan_protocol": "802.1Q",
 }
 BRIDGE = Link(
-    5, "br0", 1, UP, "up", True, 1500, kind="bridge", details=DETAILS, bridge_vlans=(BridgeVlan(1, 1, True, True),)
+    5,
+    "br0",
+    1,
+    UP,
+    "up",
+    True,
+    1500,
+    kind="bridge",
+    details=DETAILS,
+    bridge_vlans=(BridgeVlan(1, 1, True, True),),
 )
 PORT = Link(
     6,
@@ -71,7 +80,10 @@ def test_a_port_that_is_blocked_or_waits() -> None:
 def test_without_vlan_filtering() -> None:
     off = replace(BRIDGE, details={"bridge_stp": False, "bridge_vlan_filtering": False})
     assert texts(off, off, PORT)[:2] == [("STP", "off"), ("Filtering", "off")]
-    assert texts(PORT, off, PORT)[1] == ("VLANs", "VLAN filtering off: all pass, with and without tags")
+    assert texts(PORT, off, PORT)[1] == (
+        "VLANs",
+        "VLAN filtering off: all pass, with and without tags",
+    )
     old = replace(BRIDGE, details={"bridge_stp": False})
     assert texts(old, old, PORT)[1] == ("Filtering", "not supported by this kernel")
 
@@ -86,7 +98,10 @@ def test_a_port_without_vlans_or_pvid() -> None:
 
 
 def test_many_ports_are_counted() -> None:
-    ports = [replace(PORT, ifindex=10 + number, name=f"tap{number}") for number in range(MAX_PORT_LINES + 3)]
+    ports = [
+        replace(PORT, ifindex=10 + number, name=f"tap{number}")
+        for number in range(MAX_PORT_LINES + 3)
+    ]
     assert texts(BRIDGE, BRIDGE, *ports)[-1] == ("Port", "3 more")
 
 

@@ -20,15 +20,21 @@ from nictop.probe.records import (
 )
 from tests.model.hosts import HELLO, UP, inventory, snapshot_of
 
-FORWARD = PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, "drop", 312, rules=(FilterRule("accept"),))
+FORWARD = PacketChain(
+    "nft", "ip", "filter", "FORWARD", "forward", 0, "drop", 312, rules=(FilterRule("accept"),)
+)
 CALLED = PacketChain("nft", "ip", "filter", "DOCKER-USER")
 INGRESS = PacketChain("nft", "netdev", "n", "i", "ingress", 0, "accept", links=("ens1",))
-BRIDGE = Link(5, "br0", 1, UP, "up", True, 1500, kind="bridge", details={"bridge_nf_call_ip6tables": True})
+BRIDGE = Link(
+    5, "br0", 1, UP, "up", True, 1500, kind="bridge", details={"bridge_nf_call_ip6tables": True}
+)
 CALLS = {"net.bridge.bridge-nf-call-iptables": 0, "net.bridge.bridge-nf-call-ip6tables": 0}
 
 
 def test_base_chains_of_the_host() -> None:
-    filters = PacketFilters((FORWARD, CALLED, INGRESS), {"ip6tables": Unreadable("needs_root", "EPERM")})
+    filters = PacketFilters(
+        (FORWARD, CALLED, INGRESS), {"ip6tables": Unreadable("needs_root", "EPERM")}
+    )
     (section,) = filter_section(snapshot_of(HELLO, replace(inventory(), filters=filters)))
     assert section.title == "Packet filters"
     assert section.facts[:2] == (
@@ -42,7 +48,10 @@ def test_base_chains_of_the_host() -> None:
 def test_very_many_chains() -> None:
     filters = PacketFilters((FORWARD,) * 40)
     (section,) = filter_section(snapshot_of(HELLO, replace(inventory(), filters=filters)))
-    assert len(section.facts) == MAX_CHAIN_LINES + 1 and section.facts[-1].text == f"{40 - MAX_CHAIN_LINES} more"
+    assert (
+        len(section.facts) == MAX_CHAIN_LINES + 1
+        and section.facts[-1].text == f"{40 - MAX_CHAIN_LINES} more"
+    )
 
 
 def test_bridged_frames_and_netfilter() -> None:
@@ -64,9 +73,23 @@ def test_filters_of_a_link() -> None:
         TcFilter("ingress", "u32", "ip", 1, matches_all=True, actions=(police,)),
         TcFilter("ingress", "bpf", "all", 2, name="cil_from_netdev"),
     )
-    link = Link(6, "ens1", 1, UP, "up", True, 1500, bus="pci", tc_filters=filters, xdp="driver", xdp_program=42)
+    link = Link(
+        6,
+        "ens1",
+        1,
+        UP,
+        "up",
+        True,
+        1500,
+        bus="pci",
+        tc_filters=filters,
+        xdp="driver",
+        xdp_program=42,
+    )
     (section,) = state_section(link, snapshot_of(HELLO, inventory(links=(link,))))
     shown = {fact.label: fact for fact in section.facts}
-    assert shown["tc filter"] == Fact("tc filter", "ingress: police rate 20.0 Mb/s (u32) · dropped 17", "warn")
+    assert shown["tc filter"] == Fact(
+        "tc filter", "ingress: police rate 20.0 Mb/s (u32) · dropped 17", "warn"
+    )
     assert shown["tc filters"].text == "ingress cil_from_netdev"
     assert shown["XDP program"].text == "driver mode · id 42"

@@ -1,4 +1,5 @@
-"""Relations to other hosts are described from the side of the NIC, with names that are not sanitized."""
+"""Relations to other hosts are described from the side of the NIC, with names that are not
+sanitized."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ FOUND = Pairs(
             duplicates=("192.0.2.2",),
         ),
     ),
-    virtual_functions=(VirtualFunctionPair(PORT, 3, NIC, "02:00:00:00:00:03", port_vlan=42, disagreements=(MTU,)),),
+    virtual_functions=(
+        VirtualFunctionPair(PORT, 3, NIC, "02:00:00:00:00:03", port_vlan=42, disagreements=(MTU,)),
+    ),
     taps=(TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", machine="100", vhost=(77, 78)),),
     ambiguous=(Ambiguity("02:00:00:00:00:09", (NIC, TAP)),),
 )
@@ -59,7 +62,15 @@ def test_a_tap_and_its_guest() -> None:
 
 
 def test_a_tap_with_its_bridge_port() -> None:
-    pair = TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", bridge="vmbr0", port="fwpr100p0", vlans="PVID 10")
+    pair = TapPair(
+        TAP,
+        GUEST,
+        "02:00:00:00:00:02",
+        "forwarding",
+        bridge="vmbr0",
+        port="fwpr100p0",
+        vlans="PVID 10",
+    )
     found = Pairs(taps=(pair,))
     (fact,) = peer_facts(GUEST, found, NAMES)
     assert fact.text == "↔ pve tap100i0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10"
@@ -80,7 +91,9 @@ def test_an_address_that_every_guest_has_in_its_own_network_is_no_warning() -> N
     names = {member.end: "ens3" for member in members}
     subnet = SharedSubnet("10.0.2.0/24", "ipv4", members, ("10.0.2.15",), (("10.0.2.15", "nat"),))
     nat = "each guest has its own NAT network (QEMU, VirtualBox)"
-    assert pair_facts(members[0].end, Pairs((subnet,)), names) == (PairFact(f"10.0.2.15 is also on vm2 ens3: {nat}"),)
+    assert pair_facts(members[0].end, Pairs((subnet,)), names) == (
+        PairFact(f"10.0.2.15 is also on vm2 ens3: {nat}"),
+    )
     third = Member(End("vm3", 2), "10.0.2.16")
     wider = replace(subnet, members=(*members, third))
     found = pair_facts(members[0].end, Pairs((wider,)), {**names, third.end: "ens3"})
@@ -89,15 +102,25 @@ def test_an_address_that_every_guest_has_in_its_own_network_is_no_warning() -> N
 
 def test_disagreements_are_warnings() -> None:
     tones = {fact.text.split()[0]: fact.tone for fact in pair_facts(NIC, FOUND, NAMES)}
-    assert tones == {"is": "normal", "MTU": "warn", "shares": "normal", "192.0.2.2": "warn", "MAC": "warn"}
+    assert tones == {
+        "is": "normal",
+        "MTU": "warn",
+        "shares": "normal",
+        "192.0.2.2": "warn",
+        "MAC": "warn",
+    }
 
 
 @pytest.mark.parametrize("others", [MAX_NAMED_NETDEVS, MAX_NAMED_NETDEVS + 1, 60])
 def test_many_neighbours_are_counted(others: int) -> None:
-    members = tuple(Member(End(f"h{number}", 2), f"192.0.2.{number}") for number in range(others + 1))
+    members = tuple(
+        Member(End(f"h{number}", 2), f"192.0.2.{number}") for number in range(others + 1)
+    )
     found = Pairs(subnets=(SharedSubnet("192.0.2.0/24", "ipv4", members),))
     (fact,) = pair_facts(members[0].end, found, {})
-    assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(others, MAX_NAMED_NETDEVS)
+    assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(
+        others, MAX_NAMED_NETDEVS
+    )
     assert (f" and {others - MAX_NAMED_NETDEVS} more" in fact.text) == (others > MAX_NAMED_NETDEVS)
 
 

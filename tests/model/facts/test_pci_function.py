@@ -38,10 +38,16 @@ def test_a_record_without_the_new_facts_has_no_lines_about_them() -> None:
         (
             PcieErrors(1, 0, 0),
             UNCORRECTED,
-            "0000:02:00.0: 1 correctable · port 0000:00:03.0: 1 fatal (DLP 1), 1.50 M nonfatal (CmpltTO 1.50 M)",
+            "0000:02:00.0: 1 correctable · port 0000:00:03.0: 1 fatal (DLP 1), 1.50 M nonfatal "
+            "(CmpltTO 1.50 M)",
             "warn",
         ),
-        (UNCORRECTED, None, "0000:02:00.0: 1 fatal (DLP 1), 1.50 M nonfatal (CmpltTO 1.50 M)", "warn"),
+        (
+            UNCORRECTED,
+            None,
+            "0000:02:00.0: 1 fatal (DLP 1), 1.50 M nonfatal (CmpltTO 1.50 M)",
+            "warn",
+        ),
     ],
 )
 def test_errors_name_the_end_that_reported_them(
@@ -68,17 +74,23 @@ def test_enabled_power_saving(states: dict[str, bool], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"sriov": SRIOV}, {"sriov_capable": True}, {"driver": "vfio-pci", "sriov_capable": False}]
+    "fields",
+    [{"sriov": SRIOV}, {"sriov_capable": True}, {"driver": "vfio-pci", "sriov_capable": False}],
 )
 def test_reset_methods_of_what_is_assigned_to_guests(fields: dict[str, object]) -> None:
-    assert facts(reset_methods=("flr", "bus"), **fields)["Reset methods"] == Fact("Reset methods", "flr, bus")
-    assert facts(reset_methods=(), **fields)["Reset methods"] == Fact("Reset methods", "none", "warn")
+    assert facts(reset_methods=("flr", "bus"), **fields)["Reset methods"] == Fact(
+        "Reset methods", "flr, bus"
+    )
+    assert facts(reset_methods=(), **fields)["Reset methods"] == Fact(
+        "Reset methods", "none", "warn"
+    )
     assert "Reset methods" not in facts(reset_methods=None, **fields)
 
 
 def test_what_could_not_be_read_is_named() -> None:
     function = make_pci(
-        "0000:02:00.0", unreadable={"errors": Unreadable("failed", "EIO"), "aspm": Unreadable("failed")}
+        "0000:02:00.0",
+        unreadable={"errors": Unreadable("failed", "EIO"), "aspm": Unreadable("failed")},
     )
     (part,) = pci_section(function)
     reasons = [fact.text for fact in part.facts if fact.label == "Not readable"]

@@ -12,10 +12,19 @@ HOST = {
     "routing": {
         "neighbours": [
             {"ifindex": "ens3", "address": "fe80::ff", "mac": "52:54:00:00:00:f1"},
-            *({"ifindex": "ens3", "address": f"2001:db8::{number}", "nud_state": "failed"} for number in range(2, 8)),
+            *(
+                {"ifindex": "ens3", "address": f"2001:db8::{number}", "nud_state": "failed"}
+                for number in range(2, 8)
+            ),
         ],
         "routes": [
-            {"destination": "::/0", "ifindex": "ens3", "gateway": "fe80::ff", "protocol": 9, "expires": 1790.4},
+            {
+                "destination": "::/0",
+                "ifindex": "ens3",
+                "gateway": "fe80::ff",
+                "protocol": 9,
+                "expires": 1790.4,
+            },
             {"destination": "2001:db8:9::/48", "type": "unreachable", "metric": 1024},
         ],
         "rules": [
@@ -56,7 +65,9 @@ def test_texts_as_those_of_ip() -> None:
     assert route_text(TableRoute("ipv4", "0.0.0.0/0", "unicast", 77, 3, 5, 2, "192.0.2.1")) == (
         "default via 192.0.2.1 table 77 metric 5"
     )
-    rule = PolicyRule("ipv4", 9, "prohibit", destination="192.0.2.0/24", inverted=True, mark=7, input_link="lo")
+    rule = PolicyRule(
+        "ipv4", 9, "prohibit", destination="192.0.2.0/24", inverted=True, mark=7, input_link="lo"
+    )
     assert rule_text(rule) == "9: not from all to 192.0.2.0/24 fwmark 0x7 iif lo prohibit"
     assert rule_text(PolicyRule("ipv4", 9, "goto", target=20)) == "9: from all goto 20"
     assert is_kernel_rule(PolicyRule("ipv4", 0, "table", 255))

@@ -2,44 +2,62 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from nictop.model.chain import nic_steps
+from nictop.model.devices.tree import device_tree
+from nictop.model.facts.facts import link_facts
 from nictop.model.facts.sections import SUMMARY, Fact
 from nictop.model.facts.summary import errors_fact, summary_line, summary_section
-from nictop.model.snapshot import Snapshot, advance
+from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance
 from nictop.probe.records import (
     Address,
     Channels,
     DefaultRoute,
     DriverInfo,
     Ethtool,
+    EventSource,
     Inventory,
     Line,
     Link,
     LinkChange,
+    Outdated,
     Rings,
     Unreadable,
 )
 from tests.model.hosts import counters, inventory, link_counters, live_host, make_link, snapshot_of
+from tests.support.stages import links_only, recorded_hosts
 
 
 def facts(link: Link, snapshot: Snapshot) -> dict[str, Fact]:
-    return {fact.label: fact for part in summary_section(link, None, snapshot) for fact in part.facts}
+    return {
+        fact.label: fact for part in summary_section(link, None, snapshot) for fact in part.facts
+    }
 
 
 def test_five_labels_in_order_of_importance() -> None:
     host = live_host()
     (part,) = summary_section(host.links[4], None, host)
     assert part.title == SUMMARY
-    assert [fact.label for fact in part.facts] == ["State", "Errors", "Addresses", "Driver", "Queues"]
+    assert [fact.label for fact in part.facts] == [
+        "State",
+        "Errors",
+        "Addresses",
+        "Driver",
+        "Queues",
+    ]
 
 
 def lossy(seconds: float, **events: int) -> Snapshot:
-    """A host whose link 4 counted `events` in its last sample, one second after the previous one."""
+    """A host whose link 4 counted `events` in its last sample, one second after the previous
+    one."""
     return snapshot_of(
-        inventory(), counters(seconds - 1, {4: link_counters()}), counters(seconds, {4: link_counters(**events)})
+        inventory(),
+        counters(seconds - 1, {4: link_counters()}),
+        counters(seconds, {4: link_counters(**events)}),
     )
 
 
@@ -77,14 +95,19 @@ def test_addresses_global_first_with_the_default_routes() -> None:
         Address("ipv6", "2001:db8::1", 64, "global", ()),
         Address("ipv4", "192.0.2.7", 24, "global", ()),
     )
-    routes = (DefaultRoute("ipv4", "192.0.2.1", 100, 254), DefaultRoute("ipv4", "192.0.2.2", 200, 254))
+    routes = (
+        DefaultRoute("ipv4", "192.0.2.1", 100, 254),
+        DefaultRoute("ipv4", "192.0.2.2", 200, 254),
+    )
     link = make_link(4, "ens1", addresses=addresses, default_routes=routes)
     fact = facts(link, snapshot_of(inventory(links=(link,))))["Addresses"]
     assert fact.text == "192.0.2.7/24 · 2001:db8::1/64 · fe80::1/64 · default route IPv4"
 
 
 def test_a_duplicate_address_is_shown() -> None:
-    link = make_link(4, "ens1", addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("dadfailed",)),))
+    link = make_link(
+        4, "ens1", addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("dadfailed",)),)
+    )
     fact = facts(link, snapshot_of(inventory(links=(link,))))["Addresses"]
     assert fact.tone == "bad"
     assert "duplicate" in fact.text
@@ -93,7 +116,9 @@ def test_a_duplicate_address_is_shown() -> None:
 def test_addresses_that_could_not_be_read_are_not_none() -> None:
     link = make_link(4, "ens1")
     assert facts(link, snapshot_of(inventory(links=(link,))))["Addresses"].text == "none"
-    failed = replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("needs_root", "EPERM")})
+    failed = replace(
+        inventory(links=(link,)), unreadable={"addresses": Unreadable("needs_root", "EPERM")}
+    )
     assert isinstance(failed, Inventory)
     assert facts(link, snapshot_of(failed))["Addresses"].text == "needs root"
 
@@ -111,15 +136,19 @@ def test_present_and_maximum_queues_and_rings() -> None:
 
 def test_a_driver_without_channels_is_named() -> None:
     ethtool = Ethtool(
-        driver=DriverInfo("e1000", "7", "", ""), unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")}
+        driver=DriverInfo("e1000", "7", "", ""),
+        unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")},
     )
     assert (
-        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["Queues"].text == "not supported by e1000"
+        facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["Queues"].text
+        == "not supported by e1000"
     )
 
 
 def test_a_link_without_an_inventory_has_no_summary() -> None:
-    host = advance(live_host(), Line(link_change=LinkChange(102.0, 77, False, "new0", "up", True, 1, 1500)))
+    host = advance(
+        live_host(), Line(link_change=LinkChange(102.0, 77, False, "new0", "up", True, 1, 1500))
+    )
     assert summary_section(host.links[77], None, host) == ()
 
 
@@ -147,7 +176,9 @@ def test_present_losses_follow_the_state() -> None:
 
 
 def test_a_speed_that_the_driver_does_not_report_is_said_in_words() -> None:
-    ethtool = Ethtool(driver=DriverInfo("xen", "", "", ""), unreadable={"settings": Unreadable("not_offered")})
+    ethtool = Ethtool(
+        driver=DriverInfo("xen", "", "", ""), unreadable={"settings": Unreadable("not_offered")}
+    )
     link = make_link(4, "ens1", bus="xen", ethtool=ethtool)
     assert facts(link, live_host())["State"].text == "up, speed not supported by xen · MTU 1500"
 
@@ -155,8 +186,62 @@ def test_a_speed_that_the_driver_does_not_report_is_said_in_words() -> None:
 def test_unreadable_addresses_are_not_no_address() -> None:
     link = make_link(4, "ens3")
     without = snapshot_of(inventory(links=(link,)))
-    unread = snapshot_of(replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("failed")}))
+    unread = snapshot_of(
+        replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("failed")})
+    )
     texts = [
-        [fact.text for fact in summary_line(link, None, one) if fact.label == "Addresses"] for one in (without, unread)
+        [fact.text for fact in summary_line(link, None, one) if fact.label == "Addresses"]
+        for one in (without, unread)
     ]
     assert texts == [["no address"], ["address unknown"]]
+
+
+@pytest.mark.parametrize("name", sorted(recorded_hosts()))
+def test_settings_that_are_not_read_yet_are_not_unknown(name: str) -> None:
+    """Before the second part of the inventory: neither a summary nor a section says "unknown"."""
+    said, whole, _ = recorded_hosts()[name]
+    host = advance(
+        advance(Snapshot(name, "live", ""), Line(hello=said)), Line(inventory=links_only(whole))
+    )
+    texts = []
+    for row in device_tree(host):
+        parts = link_facts(row, host)
+        found = [fact for part in parts for fact in part.facts]
+        if row.link is not None:
+            found += summary_line(row.link, None, host)
+        texts += [f"{row.key}: {fact.label} {fact.text}" for fact in found]
+    assert [text for text in texts if "unknown" in text.lower()] == []
+    assert any("speed not read yet" in text for text in texts)
+    for link in host.links.values():
+        function = next((one for one in host.pci if one.address == link.pci_address), None)
+        chain = [step.text for step in nic_steps(link, function, host)]
+        assert "driver unknown" not in chain and "virtio-pci" not in chain
+    assert any("Queues not read yet" in text for text in texts)
+
+
+def test_values_of_every_kind_of_row_are_told_to_be_older_than_a_change() -> None:
+    """A PCI function whose driver was bound again keeps its finding until it is read again."""
+    name, (said, whole, _) = next(iter(recorded_hosts().items()))
+    host = advance(Snapshot(name, "live", ""), Line(hello=said))
+    host = replace(advance(host, Line(inventory=whole)), event=Outdated(math.inf, "nictop"))
+    kinds = set()
+    for row in device_tree(host):
+        kinds.add(row.kind)
+        facts = [fact for part in link_facts(row, host) for fact in part.facts]
+        assert facts.count(Fact("Values", BEFORE_CHANGE, "warn")) == 1, row.key
+        assert "Values" in [fact.label for fact in link_facts(row, host)[0].facts]
+    assert {"host", "pci", "link"} <= kinds, kinds
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("link", "read before an event (link), but for name, state and MTU"),
+        ("address", "read before an event (address)"),
+    ],
+)
+def test_what_an_event_brought_itself_is_not_called_older(source: EventSource, text: str) -> None:
+    snapshot = live_host()
+    after = advance(snapshot, Line(outdated=Outdated(1e6, source)))
+    link = next(iter(after.links.values()))
+    assert summary_line(link, None, after)[0] == Fact("Values", text, "warn")

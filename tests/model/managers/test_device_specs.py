@@ -12,7 +12,9 @@ ETHERNET = 1
 
 
 def named(*specs: str, name: str = "ens224") -> bool:
-    return matches_device(specs, name=name, address="00:50:56:00:00:02", driver="igb", kind=ETHERNET)
+    return matches_device(
+        specs, name=name, address="00:50:56:00:00:02", driver="igb", kind=ETHERNET
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,12 +51,19 @@ def test_specs(specs: tuple[str, ...], expected: bool) -> None:
 @pytest.mark.parametrize("name", ["a" * 15, "a" * 127, "a" * 100_000])
 def test_a_hostile_pattern_is_matched_fast(name: str) -> None:
     """With backtracking, a few hundred of these would take minutes."""
-    assert not named("interface-name:" + "*a" * 60 + "b", "interface-name:~" + "*a*" * 80 + "?b", name=name)
+    assert not named(
+        "interface-name:" + "*a" * 60 + "b", "interface-name:~" + "*a*" * 80 + "?b", name=name
+    )
 
 
 @given(st.lists(st.text()), st.text(), st.none() | st.text(), st.none() | st.text(), st.integers())
-def test_any_text(specs: list[str], name: str, address: str | None, driver: str | None, kind: int) -> None:
-    assert matches_device(specs, name=name, address=address, driver=driver, kind=kind) in (True, False)
-    assert matches_device([*specs, "*"], name=name, address=address, driver=driver, kind=kind) or any(
-        spec.startswith("except:") for spec in specs
+def test_any_text(
+    specs: list[str], name: str, address: str | None, driver: str | None, kind: int
+) -> None:
+    assert matches_device(specs, name=name, address=address, driver=driver, kind=kind) in (
+        True,
+        False,
     )
+    assert matches_device(
+        [*specs, "*"], name=name, address=address, driver=driver, kind=kind
+    ) or any(spec.startswith("except:") for spec in specs)

@@ -15,9 +15,8 @@ from nictop.model.managers.configuration import LinkConfiguration, applies
 from nictop.model.managers.link_managers import LinkManager, link_manager
 from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, device_state_text
 from nictop.probe.records import ConfigurationEntry
+from tests.support.hostile import NAME as HOSTILE
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
-
-HOSTILE = "\x1b[31m[red]'Wired\nconnection' \u202e1"
 
 
 def managed(host: dict[str, Any], name: str) -> LinkManager:
@@ -34,15 +33,25 @@ def test_networkmanager_state() -> None:
     assert (result.name, result.state, result.tone) == ("NetworkManager", "connected", "good")
     failed = {"ens224": {"state": 120, "reason": 5, "active_profile": None}}
     result = managed({"base": "vmware-guest", "networkmanager": {"devices": failed}}, "ens224")
-    assert (result.state, result.tone) == ("failed (no IP configuration: no address available or timeout)", "bad")
+    assert (result.state, result.tone) == (
+        "failed (no IP configuration: no address available or timeout)",
+        "bad",
+    )
 
 
 def test_networkd_with_netplan() -> None:
     result = managed({"base": "hyperv-guest"}, "eth0")
-    assert (result.name, result.written_by, result.state) == ("systemd-networkd", "netplan", "configured, routable")
+    assert (result.name, result.written_by, result.state) == (
+        "systemd-networkd",
+        "netplan",
+        "configured, routable",
+    )
     assert result.files == ("/etc/netplan/50-cloud-init.yaml:3",)
     port = managed({"base": "hyperv-guest"}, "enP30832s1")
-    assert (port.name, port.state) == ("none", "systemd-networkd: unmanaged: no .network file matches")
+    assert (port.name, port.state) == (
+        "none",
+        "systemd-networkd: unmanaged: no .network file matches",
+    )
 
 
 def test_ifupdown_by_configuration() -> None:
@@ -51,8 +60,17 @@ def test_ifupdown_by_configuration() -> None:
 
 
 def test_ifcfg_counts_only_without_networkmanager() -> None:
-    entry = {"owner": "ifcfg", "file": "/etc/sysconfig/network-scripts/ifcfg-ens224", "line": 1, "names": ["ens224"]}
-    without = {"base": "vmware-guest", "networkmanager": None, "configuration": [{**entry, "methods": ["dhcp4"]}]}
+    entry = {
+        "owner": "ifcfg",
+        "file": "/etc/sysconfig/network-scripts/ifcfg-ens224",
+        "line": 1,
+        "names": ["ens224"],
+    }
+    without = {
+        "base": "vmware-guest",
+        "networkmanager": None,
+        "configuration": [{**entry, "methods": ["dhcp4"]}],
+    }
     assert managed(without, "ens224").name == "network-scripts"
     networkmanager = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
     left = managed({**without, "networkmanager": {**networkmanager, "profiles": {}}}, "ens224")
@@ -61,13 +79,21 @@ def test_ifcfg_counts_only_without_networkmanager() -> None:
 
 def test_unmanaged_link_has_a_reason() -> None:
     unread = {"networkmanager": {"reason": "failed", "detail": "no answer within 2 s"}}
-    result = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
-    assert (result.name, result.state) == ("none", "NetworkManager not readable: no answer within 2 s")
+    result = managed(
+        {"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224"
+    )
+    assert (result.name, result.state) == (
+        "none",
+        "NetworkManager not readable: no answer within 2 s",
+    )
     result = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
     assert result.state == "no NetworkManager or networkd"
     stopped = {"stopped_managers": [{"name": "NetworkManager", "unit": "disabled"}]}
     without = {"base": "vmware-guest", "networkmanager": None, "services": {"networkmanager": None}}
-    assert managed({**without, **stopped}, "ens224").state == "NetworkManager not running: unit disabled"
+    assert (
+        managed({**without, **stopped}, "ens224").state
+        == "NetworkManager not running: unit disabled"
+    )
 
 
 def test_texts_of_states_and_reasons_are_unique() -> None:
@@ -97,12 +123,16 @@ def test_stanza_conditions(entry: dict[str, Any], expected: bool) -> None:
     assert applies(ConfigurationEntry("networkd", "/x.network", 1, **entry), link) is expected
 
 
-# ---------------------------------------------------------------------------------------------------- Profile panel
+# ------------------------------------------------------------------------------------ Profile panel
 
 
 def test_profile_panel_of_a_link() -> None:
-    cases = json.loads((CASES_DIRECTORY / "profiles" / "profile_is_generated.json").read_text())["fires"]
-    case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
+    cases = json.loads((CASES_DIRECTORY / "profiles" / "profile_is_generated.json").read_text())[
+        "fires"
+    ]
+    case = next(
+        one for one in cases if one["case"].startswith("a profile of one's own fits and lost")
+    )
     host = host_facts(case["hosts"][0])
     result = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
     assert ("Manager", "State", "connecting: getting IP configuration") in result
@@ -110,14 +140,20 @@ def test_profile_panel_of_a_link() -> None:
     assert ("Active profile", "Storage", "auto-generated, in memory") in result
     assert ("Active profile", "Autoconnect", "yes, priority -999") in result
     others = [text for title, _, text in result if title == "Other profiles"]
-    assert others[0].startswith('"lab" is not activated automatically') and "static 198.51.100.11/24" in others[0]
+    assert (
+        others[0].startswith('"lab" is not activated automatically')
+        and "static 198.51.100.11/24" in others[0]
+    )
     assert '"ens192" is bound to ens192' in others
 
 
 @pytest.mark.parametrize(
     ("file", "storage"),
     [
-        ("/etc/NetworkManager/system-connections/a.nmconnection", "on disk, with unsaved changes in memory"),
+        (
+            "/etc/NetworkManager/system-connections/a.nmconnection",
+            "on disk, with unsaved changes in memory",
+        ),
         ("/run/NetworkManager/system-connections/a.nmconnection", "in /run, lost on reboot"),
     ],
 )
@@ -133,7 +169,11 @@ def test_a_host_lists_profiles_that_fit_no_device() -> None:
     stray = {"id": HOSTILE, "interface_name": "ens37"}
     host = host_facts({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
     result = facts(host_profile_sections(host.snapshot))
-    assert ("Profiles without a device", "No device", f'"{HOSTILE}": interface ens37 does not exist') in result
+    assert (
+        "Profiles without a device",
+        "No device",
+        f'"{HOSTILE}": interface ens37 does not exist',
+    ) in result
     assert ("Network managers", "Managed", "2 of 2 devices") in result
 
 
@@ -151,14 +191,24 @@ def test_a_host_without_managers() -> None:
     st.sampled_from(["configured", "failed", "unmanaged", "", "x"]),
     st.sampled_from(["auto", "manual", "", "x"]),
 )
-def test_no_fact_is_blank(state: tuple[int, int], active: str | None, name: str, setup: str, method: str) -> None:
+def test_no_fact_is_blank(
+    state: tuple[int, int], active: str | None, name: str, setup: str, method: str
+) -> None:
     device = {"state": state[0], "reason": state[1], "active_profile": active}
     other = {"id": name, "interface_name": None, "filename": None}
     own = {"ipv4": {"method": method, "addresses": []}}
-    profiles = {"one": other, "": {"id": "", "uuid": ""}, "22222222-2222-4222-8222-222222222222": own}
+    profiles = {
+        "one": other,
+        "": {"id": "", "uuid": ""},
+        "22222222-2222-4222-8222-222222222222": own,
+    }
     manager = {"devices": {"ens224": device}, "profiles": profiles}
     host = host_facts(
-        {"base": "vmware-guest", "networkmanager": manager, "networkd": {"ens224": {"setup_state": setup}}}
+        {
+            "base": "vmware-guest",
+            "networkmanager": manager,
+            "networkd": {"ens224": {"setup_state": setup}},
+        }
     )
     for link in host.links:
         sections = profile_sections(link, host.snapshot)

@@ -1,4 +1,5 @@
-"""Which profile fits a link, and which one is activated: the same results as NetworkManager's sources."""
+"""Which profile fits a link, and which one is activated: the same results as NetworkManager's
+sources."""
 
 from __future__ import annotations
 
@@ -17,7 +18,16 @@ from nictop.model.managers.profile_match import (
     mismatch_reason,
 )
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link, ManagedDevice, NetworkManager, Profile
+from nictop.probe.records import (
+    DriverInfo,
+    Ethtool,
+    Inventory,
+    Line,
+    Link,
+    ManagedDevice,
+    NetworkManager,
+    Profile,
+)
 from tests.model.hosts import PLATFORM, UP
 
 MAC = "00:50:56:00:00:02"
@@ -56,7 +66,10 @@ def matches(
         ({}, ""),
         ({"interface_name": "ens224"}, ""),
         ({"interface_name": "ens37"}, "is bound to ens37"),
-        ({"interface_name": "enp19s0"}, "is bound to enp19s0 (an altname; profiles match the name only)"),
+        (
+            {"interface_name": "enp19s0"},
+            "is bound to enp19s0 (an altname; profiles match the name only)",
+        ),
         ({"type": "bridge"}, "is of type bridge, device needs 802-3-ethernet"),
         ({"mac_address": MAC}, ""),
         ({"mac_address": "00:50:56:99:99:99"}, "is bound to MAC 00:50:56:99:99:99"),
@@ -112,13 +125,17 @@ def test_a_profile_that_is_active_elsewhere_waits() -> None:
 def test_order_of_networkmanager() -> None:
     """Autoconnect, priority, most recent, UUID."""
     by_hand = profile("a", autoconnect=False, autoconnect_priority=99, timestamp=9)
-    made_up = profile("b", autoconnect_priority=-999, timestamp=9, generated=True, nm_generated_default=True)
+    made_up = profile(
+        "b", autoconnect_priority=-999, timestamp=9, generated=True, nm_generated_default=True
+    )
     never, old, young = profile("c"), profile("d", timestamp=1), profile("e", timestamp=2)
     preferred = profile("f", autoconnect_priority=1)
     twin = profile("g")
     found = matches(by_hand, twin, made_up, never, old, young, preferred)
     assert [one.profile.uuid for one in found.fitting(NIC)] == ["f", "e", "d", "c", "g", "b", "a"]
-    assert [one.uuid for one in sorted(found.profiles, key=autoconnect_order)] == [one.uuid for one in found.profiles]
+    assert [one.uuid for one in sorted(found.profiles, key=autoconnect_order)] == [
+        one.uuid for one in found.profiles
+    ]
     made = found.generated(NIC)
     assert made is not None and made.uuid == "b"
     assert "b" not in [one.profile.uuid for one in found.user_profiles(NIC)]
@@ -126,12 +143,16 @@ def test_order_of_networkmanager() -> None:
 
 def test_missing_bindings() -> None:
     found = matches()
-    assert found.missing_binding(profile(interface_name="ens37")) == "interface ens37 does not exist"
+    assert (
+        found.missing_binding(profile(interface_name="ens37")) == "interface ens37 does not exist"
+    )
     assert found.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
         "no interface has MAC address 02:00:00:00:00:99"
     )
     assert found.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
-    assert found.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it creates its device
+    assert (
+        found.missing_binding(profile(interface_name="br0", type="bridge")) == ""
+    )  # it creates its device
 
 
 @pytest.mark.parametrize(
@@ -197,7 +218,11 @@ PROFILES = st.builds(
 def test_indexed_lookup_agrees_with_matching_each_profile(profiles: list[Profile]) -> None:
     """The lookup by name and address finds exactly those that fit when each one is matched."""
     found = matches(*profiles)
-    expected = [one for one in found.profiles if not one.external and not mismatch_reason(one, NIC, DEVICE, ())]
+    expected = [
+        one
+        for one in found.profiles
+        if not one.external and not mismatch_reason(one, NIC, DEVICE, ())
+    ]
     assert sorted(map(id, expected)) == sorted(id(one.profile) for one in found.fitting(NIC))
     for one in found.profiles:
         if found.missing_binding(one):

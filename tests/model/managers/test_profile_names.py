@@ -25,13 +25,31 @@ def shown_name(host: dict[str, Any], link: str) -> tuple[str, str]:
         ({}, ("enp1s0", "normal")),
         ({"networkmanager": {"devices": {"enp1s0": {"state": 70}}}}, ("enp1s0", "warn")),
         ({"networkmanager": {"devices": {"enp1s0": {"state": 120}}}}, ("enp1s0", "bad")),
-        ({"networkmanager": {"devices": {"enp1s0": {"state": 30, "active_profile": None}}}}, ("–", "dim")),
-        ({"networkmanager": {"devices": {"enp1s0": {"state": 120, "active_profile": None}}}}, ("–", "bad")),
-        ({"networkmanager": {"devices": {"enp1s0": {"state": 10, "active_profile": None}}}}, ("–", "dim")),
+        (
+            {"networkmanager": {"devices": {"enp1s0": {"state": 30, "active_profile": None}}}},
+            ("–", "dim"),
+        ),
+        (
+            {"networkmanager": {"devices": {"enp1s0": {"state": 120, "active_profile": None}}}},
+            ("–", "bad"),
+        ),
+        (
+            {"networkmanager": {"devices": {"enp1s0": {"state": 10, "active_profile": None}}}},
+            ("–", "dim"),
+        ),
         ({"networkmanager": {"devices": None}}, ("–", "dim")),
-        ({"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "configured"}}}, ("networkd", "normal")),
-        ({"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "failed"}}}, ("networkd", "bad")),
-        ({"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "unmanaged"}}}, ("–", "dim")),
+        (
+            {"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "configured"}}},
+            ("networkd", "normal"),
+        ),
+        (
+            {"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "failed"}}},
+            ("networkd", "bad"),
+        ),
+        (
+            {"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "unmanaged"}}},
+            ("–", "dim"),
+        ),
         (
             {
                 "networkmanager": None,
@@ -66,7 +84,10 @@ def test_who_runs_it(changes: dict[str, Any], expected: tuple[str, str]) -> None
 
 
 def test_a_profile_that_networkmanager_made_up_stands_out() -> None:
-    assert shown_name(host_of_case("profiles", "profile_is_generated"), "ens224") == ("Wired connection 1", "warn")
+    assert shown_name(host_of_case("profiles", "profile_is_generated"), "ens224") == (
+        "Wired connection 1",
+        "warn",
+    )
 
 
 def test_a_link_of_which_only_the_name_is_known() -> None:

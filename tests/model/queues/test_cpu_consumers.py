@@ -29,7 +29,8 @@ def busy_host() -> Snapshot:
     first = counters(1.0, threads={thread.tid: (0, 0, 0) for thread in THREADS})
     second = counters(
         2.0,
-        threads={15: (0, 85, 0), 99: (0, 5, 2), 1000: (10, 5, 4), 1001: (50, 30, 5), 1002: (0, 0, 6), 1003: (0, 40, 7),
+        threads={15: (0, 85, 0), 99: (0, 5, 2), 1000: (10, 5, 4), 1001: (50, 30, 5), 1002: (0, 0,
+            6), 1003: (0, 40, 7),
                  2000: (0, 0, 1), 2001: (2, 0, 1), 2050: (0, 1, 3), 3050: (0, 10, 1)},
     )  # fmt: skip
     return snapshot_of(HELLO, replace(inventory(), threads=THREADS), first, second)
@@ -71,7 +72,9 @@ def test_names_before_the_first_rates() -> None:
 def test_a_machine_without_a_name_and_without_vhost() -> None:
     threads = (Thread(500, 500, "qemu-system-x86", "vm"),)
     snapshot = snapshot_of(HELLO, replace(inventory(), threads=threads))
-    assert cpu_consumers(snapshot) == (CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
+    assert cpu_consumers(snapshot) == (
+        CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),
+    )
 
 
 def test_empty_snapshot() -> None:

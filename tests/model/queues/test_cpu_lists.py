@@ -28,7 +28,20 @@ def test_lists(text: str, cpus: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["x", "1-", "-1", "3-1", "1,,2", "0-99999999999", "0-8192", "²", "1 2", "٣", "0-8191,0", "0-4000,0-4000,0-4000"],
+    [
+        "x",
+        "1-",
+        "-1",
+        "3-1",
+        "1,,2",
+        "0-99999999999",
+        "0-8192",
+        "²",
+        "1 2",
+        "٣",
+        "0-8191,0",
+        "0-4000,0-4000,0-4000",
+    ],
 )
 def test_invalid_lists(text: str) -> None:
     assert parse_cpu_list(text) is None
@@ -39,7 +52,10 @@ def test_invalid_lists(text: str) -> None:
     [
         ("f", (0, 1, 2, 3)),
         ("00000000,00000001", (0,)),
-        ("00000001,00000000", (32,)),  # a known wrong result: the first group taken for CPUs 0 to 31
+        (
+            "00000001,00000000",
+            (32,),
+        ),  # a known wrong result: the first group taken for CPUs 0 to 31
         ("80000000,00000000,00000002", (1, 95)),
         ("00000000", ()),
         ("3,ffffffff\n", tuple(range(34))),
@@ -70,14 +86,18 @@ def test_lists_round_trip(cpus: frozenset[int]) -> None:
 def test_masks_round_trip(cpus: frozenset[int]) -> None:
     bits = sum(1 << cpu for cpu in cpus)
     groups = [bits >> shift & 0xFFFFFFFF for shift in range(0, MAX_CPUS, 32)]
-    assert parse_cpu_mask(",".join(f"{group:08x}" for group in reversed(groups))) == tuple(sorted(cpus))
+    assert parse_cpu_mask(",".join(f"{group:08x}" for group in reversed(groups))) == tuple(
+        sorted(cpus)
+    )
 
 
 @given(st.binary(max_size=60))
 def test_arbitrary_bytes(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     for parsed in (parse_cpu_list(text), parse_cpu_mask(text)):
-        assert parsed is None or (list(parsed) == sorted(set(parsed)) and all(0 <= cpu < MAX_CPUS for cpu in parsed))
+        assert parsed is None or (
+            list(parsed) == sorted(set(parsed)) and all(0 <= cpu < MAX_CPUS for cpu in parsed)
+        )
 
 
 def test_ranges() -> None:

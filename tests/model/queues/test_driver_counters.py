@@ -23,7 +23,9 @@ from tests.model.hosts import make_link
 Capture = Callable[[str], Path]
 
 
-def sums(driver: str, names: tuple[str, ...], values: tuple[int, ...]) -> dict[tuple[Side, int], tuple[int, int, int]]:
+def sums(
+    driver: str, names: tuple[str, ...], values: tuple[int, ...]
+) -> dict[tuple[Side, int], tuple[int, int, int]]:
     return {
         key: (
             sum(values[position] for position in found.packets),
@@ -35,7 +37,8 @@ def sums(driver: str, names: tuple[str, ...], values: tuple[int, ...]) -> dict[t
 
 
 def test_vmxnet3_sections_of_the_captured_guest(capture: Capture) -> None:
-    """TSO and LRO packets are among the unicast ones (vmxnet3_get_stats64): adding them would count them twice."""
+    """TSO and LRO packets are among the unicast ones (vmxnet3_get_stats64): adding them would count
+    them twice."""
     names, values = ethtool_names(capture("guest"), "ens192")
     found = sums("vmxnet3", names, values)
     assert found.keys() == {(side, number) for side in ("rx", "tx") for number in range(4)}
@@ -47,8 +50,10 @@ def test_vmxnet3_sections_of_the_captured_guest(capture: Capture) -> None:
 
 
 def test_vmxnet3_sections_end_where_the_device_counters_begin() -> None:
-    names = ("Tx Queue#", "  ucast pkts tx", "  drv dropped tx total", "     ucast pkts tx", "tx timeout count",
-             "  ucast pkts tx", "Rx Queue#", "  ucast pkts tx", "  pkts rx OOB", "  ucast bytes rx")  # fmt: skip
+    names = ("Tx Queue#", "  ucast pkts tx", "  drv dropped tx total", "     ucast pkts "
+                                                                       "tx", "tx timeout count",
+             "  ucast pkts tx", "Rx Queue#", "  ucast pkts tx", "  pkts rx OOB",
+             "  ucast bytes rx")  # fmt: skip
     assert queue_positions("vmxnet3", names) == {
         ("tx", 0): QueuePositions(packets=(1,), drops=(2,)),
         ("rx", 0): QueuePositions(bytes=(9,), drops=(8,)),
@@ -99,7 +104,14 @@ PACKETS_AND_BYTES = [
 
 @pytest.mark.parametrize(("driver", "packets", "size"), PACKETS_AND_BYTES)
 def test_packets_and_bytes(driver: str, packets: str, size: str) -> None:
-    names = ["rx_packets", packets.format("rx"), size.format("rx"), packets.format("tx"), size.format("tx"), "tx_bytes"]
+    names = [
+        "rx_packets",
+        packets.format("rx"),
+        size.format("rx"),
+        packets.format("tx"),
+        size.format("tx"),
+        "tx_bytes",
+    ]
     assert queue_positions(driver, names) == {
         ("rx", 1): QueuePositions(packets=(1,), bytes=(2,)),
         ("tx", 1): QueuePositions(packets=(3,), bytes=(4,)),
@@ -138,7 +150,10 @@ def test_bnxt_adds_up_unicast_multicast_and_broadcast() -> None:
 
 def test_names_of_other_drivers_are_ignored() -> None:
     assert queue_positions("unheard-of", ["rx_queue_0_packets"]) == {}
-    assert queue_positions("igb", ["rx0_packets", "rx_queue_x_packets", "rx_queue_0_packets_total"]) == {}
+    assert (
+        queue_positions("igb", ["rx0_packets", "rx_queue_x_packets", "rx_queue_0_packets_total"])
+        == {}
+    )
     assert queue_positions("igb", ["rx_queue_9999999_packets"]) == {}
 
 
@@ -146,10 +161,17 @@ def test_names_of_other_drivers_are_ignored() -> None:
     ("gro", "segments", "counts"),
     [(True, False, True), (False, False, False), (True, True, False), (True, None, False)],
 )
-def test_veth_counts_only_packets_received_by_napi(gro: bool, segments: bool | None, counts: bool) -> None:
+def test_veth_counts_only_packets_received_by_napi(
+    gro: bool, segments: bool | None, counts: bool
+) -> None:
     """`segments` None: the peer is in another network namespace."""
     ethtool = Ethtool(
-        driver_counter_names=("peer_ifindex", "rx_queue_0_xdp_packets", "rx_queue_0_xdp_bytes", "rx_queue_0_drops"),
+        driver_counter_names=(
+            "peer_ifindex",
+            "rx_queue_0_xdp_packets",
+            "rx_queue_0_xdp_bytes",
+            "rx_queue_0_drops",
+        ),
         features=(Feature("rx-gro", gro, gro, False),),
     )
     sending = Ethtool(features=(Feature("tx-tcp6-segmentation", segments or False, True, False),))

@@ -47,7 +47,8 @@ def test_an_idle_machine_is_folded_evenly() -> None:
 
 
 def test_columns_are_stable() -> None:
-    """Two CPUs of nearly the same rate do not swap columns at every refresh; a clearly hotter one replaces a column."""
+    """Two CPUs of nearly the same rate do not swap columns at every refresh; a clearly hotter one
+    replaces a column."""
     first = fold_heatmap(range(64), [{10: 100.0, 40: 99.0}], 4)
     assert first.hot == {10}
     second = fold_heatmap(range(64), [{10: 99.0, 40: 100.0}], 4, first)
@@ -69,7 +70,9 @@ def test_empty_heatmap() -> None:
 
 
 @given(st.frozensets(st.integers(0, 200), max_size=100), ROWS, st.integers(1, 60))
-def test_folding_preserves_all_sums(cpus: frozenset[int], rows: list[dict[int, float]], width: int) -> None:
+def test_folding_preserves_all_sums(
+    cpus: frozenset[int], rows: list[dict[int, float]], width: int
+) -> None:
     heat = fold_heatmap(sorted(cpus), rows, width)
     everything = cpus.union(*rows)
     assert [cpu for column in heat.columns for cpu in column.cpus] == sorted(everything)

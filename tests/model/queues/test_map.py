@@ -1,4 +1,5 @@
-"""Queue → NAPI → interrupt → CPU: of the captured guest, of NICs made of literal records, and after changes."""
+"""Queue → NAPI → interrupt → CPU: of the captured guest, of NICs made of literal records, and after
+changes."""
 
 from __future__ import annotations
 
@@ -16,21 +17,38 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.links.queues import read_queue
 from nictop.probe.inventory.machine.interrupts import read_interrupts
 from nictop.probe.kernel.sysfs import SysfsDirectory
-from nictop.probe.records import Channel, DriverInfo, Ethtool, Interrupt, Inventory, Link, Napi, Queue
+from nictop.probe.records import (
+    Channel,
+    DriverInfo,
+    Ethtool,
+    Interrupt,
+    Inventory,
+    Link,
+    Napi,
+    Queue,
+)
 from tests.model.captured import captured_counters, captured_interrupts, captured_inventory
 from tests.model.hosts import HELLO, PLATFORM, counters, inventory, make_link, make_pci, snapshot_of
 
 
 def queues(rx: int, tx: int, napi: int | None = None) -> tuple[Queue, ...]:
-    """Queues 0 to `rx` - 1 and `tx` - 1; consecutive NAPI ids from `napi`, one for both directions of a number."""
+    """Queues 0 to `rx` - 1 and `tx` - 1; consecutive NAPI ids from `napi`, one for both directions
+    of a number."""
 
     def one(direction: str, number: int) -> Queue:
-        return Queue("rx" if direction == "rx" else "tx", number, napi + number if napi is not None else None)
+        return Queue(
+            "rx" if direction == "rx" else "tx", number, napi + number if napi is not None else None
+        )
 
-    return (*(one("rx", number) for number in range(rx)), *(one("tx", number) for number in range(tx)))
+    return (
+        *(one("rx", number) for number in range(rx)),
+        *(one("tx", number) for number in range(tx)),
+    )
 
 
-def nic(driver: str, ifindex: int = 4, names: tuple[str, ...] | None = None, **more: object) -> Link:
+def nic(
+    driver: str, ifindex: int = 4, names: tuple[str, ...] | None = None, **more: object
+) -> Link:
     ethtool = Ethtool(driver=DriverInfo(driver, "", "", "0000:02:00.0"), driver_counter_names=names)
     details = {"bus": "pci", "device": "0000:02:00.0", "pci_address": "0000:02:00.0", **more}
     return make_link(ifindex, "eth0", ethtool=ethtool, **details)
@@ -55,7 +73,7 @@ def irqs(found: QueueMap) -> dict[int | None, tuple[int, ...]]:
     return {row.queue: tuple(load.interrupt.number for load in row.loads) for row in found.rows}
 
 
-# ----------------------------------------------------------------------------------------------- the captured guest
+# ------------------------------------------------------------------------------- the captured guest
 
 
 def captured(name: str, rx: int, tx: int) -> QueueMap:
@@ -81,8 +99,8 @@ def test_vmxnet3_of_the_captured_guest() -> None:
 
 
 def test_igb_of_the_captured_guest() -> None:
-    """With VFs it has one pair and one receive queue more; its vector without a number is for link changes and the
-    mailbox."""
+    """With VFs it has one pair and one receive queue more; its vector without a number is for link
+    changes and the mailbox."""
     found = captured("ens224", 2, 1)
     assert irqs(found) == {0: (41,), 1: (42,)}
     assert [one.interrupt.number for one in found.others] == [40]
@@ -90,7 +108,9 @@ def test_igb_of_the_captured_guest() -> None:
     assert found.rows[0].busy_cpus == (2, 0)
 
 
-@pytest.mark.parametrize(("name", "irq"), [("ens224v0", (43, 44)), ("ens224v1", (46, 47)), ("ens224v3", (61, 62))])
+@pytest.mark.parametrize(
+    ("name", "irq"), [("ens224v0", (43, 44)), ("ens224v1", (46, 47)), ("ens224v3", (61, 62))]
+)
 def test_igbvf_of_the_captured_guest(name: str, irq: tuple[int, ...]) -> None:
     found = captured(name, 1, 1)
     assert irqs(found) == {0: irq}
@@ -106,7 +126,8 @@ def test_virtio_of_the_captured_guest() -> None:
 
 
 def test_virtio_of_the_captured_guest_with_two_pairs_in_use() -> None:
-    """``ethtool -L … combined 2`` leaves four pairs of vectors: the interrupts of the others are still listed."""
+    """``ethtool -L … combined 2`` leaves four pairs of vectors: the interrupts of the others are
+    still listed."""
     found = captured("ens256", 2, 2)
     assert irqs(found) == {0: (50, 51), 1: (52, 53), 2: (54, 55), 3: (56, 57)}
     assert [row.in_use for row in found.rows] == [True, True, False, False]
@@ -117,23 +138,36 @@ def with_queues(link: Link, root: Path) -> Link:
     (folder,) = root.glob(f"sys/devices/pci*/**/net/{link.name}/queues")
     names = sorted(path.name for path in folder.iterdir())
     found = [
-        read_queue(SysfsDirectory(str(folder.parent)), "rx" if name.startswith("rx") else "tx", int(name[3:]), None)
+        read_queue(
+            SysfsDirectory(str(folder.parent)),
+            "rx" if name.startswith("rx") else "tx",
+            int(name[3:]),
+            None,
+        )
         for name in names
     ]
     return replace(link, queues=tuple(found))
 
 
 def test_captured_files_from_the_readers_to_the_queue_map(capture: Callable[[str], Path]) -> None:
-    """Interrupts and masks as the probe reads them from the guest's files, with the links reported there."""
+    """Interrupts and masks as the probe reads them from the guest's files, with the links reported
+    there."""
     root = capture("queues")
     sys, proc = str(root / "sys"), str(root / "proc")
-    links = tuple(with_queues(link, root) for link in captured_inventory().links if link.pci_address)
+    links = tuple(
+        with_queues(link, root) for link in captured_inventory().links if link.pci_address
+    )
     found, reason = read_interrupts(links, (), sys, proc)
     assert reason is None
     snapshot = snapshot_of(HELLO, replace(captured_inventory(), links=links, interrupts=found))
     way = {
         link.name: [
-            (row.queue, [one.interrupt.number for one in row.loads if row.in_use], row.effective, row.xps)
+            (
+                row.queue,
+                [one.interrupt.number for one in row.loads if row.in_use],
+                row.effective,
+                row.xps,
+            )
             for row in queue_map(link, snapshot).rows
             if row.in_use
         ]
@@ -146,17 +180,23 @@ def test_captured_files_from_the_readers_to_the_queue_map(capture: Callable[[str
     assert [numbers for _, numbers, _, _ in way["ens256"]] == [[50, 51], [52, 53]]
     for rows in way.values():
         for _, numbers, cpus, _ in rows:
-            assert cpus == tuple(sorted({cpu for number in numbers for cpu in effective[number] or ()}))
+            assert cpus == tuple(
+                sorted({cpu for number in numbers for cpu in effective[number] or ()})
+            )
     assert way["ens224"][0][2] == (2,), "as `cat` in the guest said it"
     assert all(queue_map(link, snapshot).unmapped == () for link in links)
 
 
-# ------------------------------------------------------------------------------------------------------- assignment
+# --------------------------------------------------------------------------------------- assignment
 
 
 def test_napi_has_priority_over_the_interrupt_name() -> None:
     """The names say the opposite; an interrupt without a record is known by its number only."""
-    link = nic("igb", queues=queues(3, 3, napi=100), napis=(Napi(100, irq=31), Napi(101, irq=30), Napi(102, irq=99)))
+    link = nic(
+        "igb",
+        queues=queues(3, 3, napi=100),
+        napis=(Napi(100, irq=31), Napi(101, irq=30), Napi(102, irq=99)),
+    )
     found = queue_map_of(link, vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
     assert irqs(found) == {0: (31,), 1: (30,), 2: (99,)}
     assert [row.napis for row in found.rows] == [(100,), (101,), (102,)]
@@ -166,7 +206,11 @@ def test_napi_has_priority_over_the_interrupt_name() -> None:
 
 
 def test_a_napi_that_serves_several_queues_is_not_counted_for_each() -> None:
-    link = nic("igb", queues=(Queue("rx", 0, 7), Queue("rx", 1, 7), Queue("tx", 0, 7)), napis=(Napi(7, irq=30),))
+    link = nic(
+        "igb",
+        queues=(Queue("rx", 0, 7), Queue("rx", 1, 7), Queue("tx", 0, 7)),
+        napis=(Napi(7, irq=30),),
+    )
     first, second = (counters(float(time), interrupts={30: {1: 100 * time}}) for time in (1, 2))
     found = queue_map_of(link, vectors_of("eth0-TxRx-0"), first, second)
     assert irqs(found) == {0: (30,), 1: (30,)}
@@ -189,7 +233,9 @@ def test_one_vector_for_all_queues_belongs_to_the_only_queue() -> None:
 
 def test_one_vector_for_several_queues_is_shared() -> None:
     first, second = (counters(float(time), interrupts={30: {0: 50 * time}}) for time in (1, 2))
-    found = queue_map_of(nic("virtio_net", queues=queues(2, 2)), vectors_of("virtio2-virtqueues"), first, second)
+    found = queue_map_of(
+        nic("virtio_net", queues=queues(2, 2)), vectors_of("virtio2-virtqueues"), first, second
+    )
     assert irqs(found) == {0: (30,), 1: (30,)}
     assert all(row.loads[0].interrupt.shared and row.interrupts is None for row in found.rows)
     assert found.total.interrupts == 50.0
@@ -205,16 +251,31 @@ def test_an_intx_line_shared_with_other_devices() -> None:
 def test_unmapped_interrupts_are_listed() -> None:
     first, second = (counters(float(time), interrupts={31: {0: 5 * time}}) for time in (1, 2))
     found = queue_map_of(
-        nic("virtio_net", queues=queues(1, 1)), vectors_of("virtio2-input.0", "surprise"), first, second
+        nic("virtio_net", queues=queues(1, 1)),
+        vectors_of("virtio2-input.0", "surprise"),
+        first,
+        second,
     )
     assert [(one.interrupt.number, one.per_second) for one in found.unmapped] == [(31, 5.0)]
-    unknown = queue_map_of(nic("unheard-of", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
+    unknown = queue_map_of(
+        nic("unheard-of", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", "eth0-TxRx-1")
+    )
     assert [one.interrupt.number for one in unknown.unmapped] == [30, 31]
 
 
-@pytest.mark.parametrize("driver", ["virtio_net", "vmxnet3", "igb", "igbvf", "mlx5_core", "unheard-of"])
+@pytest.mark.parametrize(
+    "driver", ["virtio_net", "vmxnet3", "igb", "igbvf", "mlx5_core", "unheard-of"]
+)
 def test_every_interrupt_of_the_device_is_listed(driver: str) -> None:
-    names = ("eth0", "virtio2-input.0", "eth0-TxRx-0", "eth0-tx-0", "mlx5_comp5@pci:x", "?", "eth0-event-9")
+    names = (
+        "eth0",
+        "virtio2-input.0",
+        "eth0-TxRx-0",
+        "eth0-tx-0",
+        "mlx5_comp5@pci:x",
+        "?",
+        "eth0-event-9",
+    )
     found = queue_map_of(nic(driver, queues=queues(2, 2)), vectors_of(*names))
     shown = {number for numbers in irqs(found).values() for number in numbers}
     shown |= {one.interrupt.number for one in (*found.others, *found.unmapped)}
@@ -222,17 +283,23 @@ def test_every_interrupt_of_the_device_is_listed(driver: str) -> None:
 
 
 def test_interrupts_of_other_devices_are_left_out() -> None:
-    found = queue_map_of(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", pci_address="0000:09:00.0"))
+    found = queue_map_of(
+        nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", pci_address="0000:09:00.0")
+    )
     assert (irqs(found), found.unmapped) == ({0: ()}, ())
 
 
 def test_hv_netvsc_has_channels() -> None:
-    link = nic("hv_netvsc", bus="vmbus", device="f8b3781a-1e82-4818-a1c3-63d806ec15bb", pci_address=None,
+    link = nic("hv_netvsc", bus="vmbus", device="f8b3781a-1e82-4818-a1c3-63d806ec15bb",
+        pci_address=None,
                queues=queues(2, 2), channels=(Channel(21, 3), Channel(14, 0)))  # fmt: skip
     first = counters(1.0, channels={4: {14: (100, 0, 0), 21: (5, 0, 0)}})
     second = counters(2.0, channels={4: {14: (1100, 0, 0), 21: (10, 0, 0)}})
     found = queue_map_of(link, (), first, second)
-    assert [(row.channel, row.effective, row.interrupts) for row in found.rows] == [(14, (0,), 1000), (21, (3,), 5)]
+    assert [(row.channel, row.effective, row.interrupts) for row in found.rows] == [
+        (14, (0,), 1000),
+        (21, (3,), 5),
+    ]
     assert found.total.interrupts == 1005
     assert (found.busiest, found.rows[0].loads) == (0, ())
 
@@ -240,18 +307,34 @@ def test_hv_netvsc_has_channels() -> None:
 def test_a_channel_with_a_queue_number() -> None:
     """Channel ids are assigned by the host: their order need not be that of the queue numbers."""
     channels = (Channel(21, 3, 1), Channel(14, 0, 2), Channel(30, 2, 0))
-    link = nic("hv_netvsc", bus="vmbus", device="guid", pci_address=None, queues=queues(3, 3), channels=channels)
-    assert [(row.queue, row.channel) for row in queue_map_of(link).rows] == [(0, 30), (1, 21), (2, 14)]
+    link = nic(
+        "hv_netvsc",
+        bus="vmbus",
+        device="guid",
+        pci_address=None,
+        queues=queues(3, 3),
+        channels=channels,
+    )
+    assert [(row.queue, row.channel) for row in queue_map_of(link).rows] == [
+        (0, 30),
+        (1, 21),
+        (2, 14),
+    ]
     doubtful = replace(link, channels=(*channels[:2], Channel(30, 2, 2)))
     assert [row.channel for row in queue_map_of(doubtful).rows] == [14, 21, 30], "two claim queue 2"
 
 
 def test_two_ports_of_one_mlx4_function_share_its_vectors() -> None:
     """No name contains the port of an event queue: unmapped is better than wrong."""
-    interrupts = vectors_of("mlx4-async@pci:0000:02:00.0", "mlx4-1@0000:02:00.0", "mlx4-2@0000:02:00.0")
+    interrupts = vectors_of(
+        "mlx4-async@pci:0000:02:00.0", "mlx4-1@0000:02:00.0", "mlx4-2@0000:02:00.0"
+    )
     link = nic("mlx4_en", queues=queues(2, 2))
     assert irqs(queue_map_of(link, interrupts)) == {0: (31,), 1: (32,)}
-    both = replace(inventory(links=(link, nic("mlx4_en", ifindex=5, queues=queues(2, 2)))), interrupts=interrupts)
+    both = replace(
+        inventory(links=(link, nic("mlx4_en", ifindex=5, queues=queues(2, 2)))),
+        interrupts=interrupts,
+    )
     found = queue_map(link, snapshot_of(HELLO, both))
     assert irqs(found) == {0: (), 1: ()}
     assert [one.interrupt.number for one in found.unmapped] == [31, 32]
@@ -270,14 +353,18 @@ def test_xen_event_channels() -> None:
     assert found.unmapped == ()
 
 
-# ------------------------------------------------------------------------------------------------------------- rates
+# -------------------------------------------------------------------------------------------- rates
 
 
 def test_qstats_have_priority_over_driver_counters() -> None:
     names = ("rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops")
     link = nic("igb", names=names, queues=queues(1, 1))
-    first = counters(1.0, queues={4: (("rx", 0, (100, 1000, None, None, None, None)),)}, driver={4: (0, 0, 0)})
-    second = counters(3.0, queues={4: (("rx", 0, (300, 3000, None, None, None, None)),)}, driver={4: (77, 77, 8)})
+    first = counters(
+        1.0, queues={4: (("rx", 0, (100, 1000, None, None, None, None)),)}, driver={4: (0, 0, 0)}
+    )
+    second = counters(
+        3.0, queues={4: (("rx", 0, (300, 3000, None, None, None, None)),)}, driver={4: (77, 77, 8)}
+    )
     found = queue_map_of(link, (), first, second)
     row = found.rows[0]
     assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (100.0, 8000.0, 4.0, True)
@@ -285,9 +372,18 @@ def test_qstats_have_priority_over_driver_counters() -> None:
 
 
 def test_driver_counters_where_there_are_no_qstats() -> None:
-    names = ("other", "[0]: rx_ucast_packets", "[0]: rx_mcast_packets", "[0]: rx_ucast_bytes", "[0]: rx_discards")
+    names = (
+        "other",
+        "[0]: rx_ucast_packets",
+        "[0]: rx_mcast_packets",
+        "[0]: rx_ucast_bytes",
+        "[0]: rx_discards",
+    )
     link = nic("bnxt_en", names=names, queues=queues(1, 1))
-    first, second = counters(1.0, driver={4: (0, 1, 1, 1, 1)}), counters(3.0, driver={4: (9, 101, 21, 2001, 11)})
+    first, second = (
+        counters(1.0, driver={4: (0, 1, 1, 1, 1)}),
+        counters(3.0, driver={4: (9, 101, 21, 2001, 11)}),
+    )
     found = queue_map_of(link, (), first, second)
     row = found.rows[0]
     assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (60.0, 8000.0, 5.0, False)
@@ -299,7 +395,9 @@ def test_driver_counters_where_there_are_no_qstats() -> None:
 
 def test_a_driver_without_queue_counters_offers_no_rates() -> None:
     link = nic("igbvf", names=("rx_packets", "tx_packets"), queues=queues(1, 1))
-    found = queue_map_of(link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)}))
+    found = queue_map_of(
+        link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)})
+    )
     assert (found.rows[0].offered, found.total.offered, found.rows[0].rx_packets) == ((), (), None)
     assert len(queue_map_of(link).rows[0].offered) == 6, "nobody has asked it yet"
 
@@ -316,7 +414,10 @@ def test_a_link_without_any_counters_offers_no_rates() -> None:
 def test_totals_share_and_idle_queues() -> None:
     names = tuple(f"{side}_queue_{number}_packets" for number in range(4) for side in ("rx", "tx"))
     link = nic("ice", names=names, queues=queues(4, 4))
-    first, second = counters(1.0, driver={4: (0,) * 8}), counters(2.0, driver={4: (800, 100, 50, 50, 0, 0, 0, 0)})
+    first, second = (
+        counters(1.0, driver={4: (0,) * 8}),
+        counters(2.0, driver={4: (800, 100, 50, 50, 0, 0, 0, 0)}),
+    )
     found = queue_map_of(link, (), first, second)
     assert (found.total.rx_packets, found.total.tx_packets) == (850.0, 150.0)
     assert (found.busiest, found.busiest_share, found.idle) == (0, 0.9, (2, 3))
@@ -334,10 +435,13 @@ def test_no_share_without_traffic_or_rates() -> None:
 def test_without_an_inventory_there_are_the_queues_of_the_link() -> None:
     link = nic("ice", queues=queues(2, 1))
     found = queue_map(link, Snapshot.empty("nobody"))
-    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [(0, True, True), (1, True, False)]
+    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [
+        (0, True, True),
+        (1, True, False),
+    ]
 
 
-# --------------------------------------------------------------------------------------------------------------- CPUs
+# --------------------------------------------------------------------------------------------- CPUs
 
 
 def on_two_nodes(link: Link, interrupts: tuple[Interrupt, ...], node: int | None) -> QueueMap:
@@ -350,17 +454,23 @@ def on_two_nodes(link: Link, interrupts: tuple[Interrupt, ...], node: int | None
 def test_interrupt_cpus_and_numa_locality() -> None:
     names = ("eth0-TxRx-0", "eth0-TxRx-1", "eth0-TxRx-2")
     cpus = ("1", "2", None)
-    interrupts = tuple(replace(one, effective_cpus=cpu) for one, cpu in zip(vectors_of(*names), cpus, strict=True))
+    interrupts = tuple(
+        replace(one, effective_cpus=cpu) for one, cpu in zip(vectors_of(*names), cpus, strict=True)
+    )
     rows = on_two_nodes(nic("igb", queues=queues(3, 3)), interrupts, node=0).rows
     assert [row.effective for row in rows] == [(1,), (2,), None]
     assert [row.allowed for row in rows] == [(0, 1, 2, 3)] * 3
-    assert [row.local for row in rows] == [True, False, False], "0-3 allowed: it may go to the far node"
+    assert [row.local for row in rows] == [True, False, False], (
+        "0-3 allowed: it may go to the far node"
+    )
     unknown = on_two_nodes(nic("igb", queues=queues(3, 3)), interrupts, node=None).rows
     assert [row.local for row in unknown] == [None] * 3
 
 
 def test_no_locality_with_one_node() -> None:
-    row = queue_map_of(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", effective_cpus="3")).rows[0]
+    row = queue_map_of(
+        nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", effective_cpus="3")
+    ).rows[0]
     assert (row.effective, row.local) == ((3,), None)
 
 
@@ -375,10 +485,13 @@ def test_steering_masks_are_decoded() -> None:
         ),
     )
     rows = queue_map_of(link).rows
-    assert [(row.xps, row.rps, row.rps_flow_count) for row in rows] == [((4, 5, 6, 7), (1, 32), 4096), (None, (), None)]
+    assert [(row.xps, row.rps, row.rps_flow_count) for row in rows] == [
+        ((4, 5, 6, 7), (1, 32), 4096),
+        (None, (), None),
+    ]
 
 
-# -------------------------------------------------------------------------------------------------------------- cost
+# --------------------------------------------------------------------------------------------- cost
 
 
 def test_the_plan_is_cached() -> None:
@@ -412,8 +525,13 @@ def test_hot_added_queues() -> None:
     names = tuple(f"rx_queue_{number}_packets" for number in range(3))
     one = nic("ice", names=names[:1], queues=queues(1, 1))
     three = nic("ice", names=names, queues=queues(3, 3))
-    first, second = counters(100.5, driver={4: (100,)}), counters(101.5, driver={4: (200, 7_000, 8_000)})
-    taken = [replace(inventory(time, links=(link,))) for time, link in ((100.0, one), (101.0, three))]
+    first, second = (
+        counters(100.5, driver={4: (100,)}),
+        counters(101.5, driver={4: (200, 7_000, 8_000)}),
+    )
+    taken = [
+        replace(inventory(time, links=(link,))) for time, link in ((100.0, one), (101.0, three))
+    ]
     snapshot = snapshot_of(HELLO, taken[0], first, taken[1], second)
     found = queue_map(three, snapshot)
     assert [row.rx_packets for row in found.rows] == [None, None, None]
@@ -426,7 +544,7 @@ def test_idle_rows() -> None:
     assert not QueueRow(0, True, True).idle, "nothing is known"
 
 
-# ------------------------------------------------------------------------------------------------------------ balance
+# ------------------------------------------------------------------------------------------ balance
 
 
 def balance_of(*packets: int) -> tuple[str, str]:
@@ -439,13 +557,41 @@ def balance_of(*packets: int) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("packets", "level", "sentence"),
     [
-        ((250, 250, 250, 250), "even", "balance: even, hottest queue 0: 25 % of RX+TX packets (even would be 25 %)"),
-        ((100, 350, 160, 390), "fair", "balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)"),
-        ((1000, 0, 0, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 25 %)"),
-        ((1000, 0), "uneven", "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 50 %)"),
-        ((700, 300), "fair", "balance: fair, hottest queue 0: 70 % of RX+TX packets (even would be 50 %)"),
-        ((3, 0), "", "balance: too little traffic to judge (3.00 RX+TX packets/s; judged from 1000/s)"),
-        ((145, 25, 0, 0), "", "balance: too little traffic to judge (170 RX+TX packets/s; judged from 1000/s)"),
+        (
+            (250, 250, 250, 250),
+            "even",
+            "balance: even, hottest queue 0: 25 % of RX+TX packets (even would be 25 %)",
+        ),
+        (
+            (100, 350, 160, 390),
+            "fair",
+            "balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)",
+        ),
+        (
+            (1000, 0, 0, 0),
+            "uneven",
+            "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 25 %)",
+        ),
+        (
+            (1000, 0),
+            "uneven",
+            "balance: uneven, hottest queue 0: 100 % of RX+TX packets (even would be 50 %)",
+        ),
+        (
+            (700, 300),
+            "fair",
+            "balance: fair, hottest queue 0: 70 % of RX+TX packets (even would be 50 %)",
+        ),
+        (
+            (3, 0),
+            "",
+            "balance: too little traffic to judge (3.00 RX+TX packets/s; judged from 1000/s)",
+        ),
+        (
+            (145, 25, 0, 0),
+            "",
+            "balance: too little traffic to judge (170 RX+TX packets/s; judged from 1000/s)",
+        ),
         ((0, 0), "", "balance: no traffic"),
         ((5000,), "", "balance: only one queue in use"),
     ],
@@ -459,4 +605,7 @@ def test_balance_of_interrupts_where_packets_are_not_counted() -> None:
     row = replace(queue_map_of(link).rows[0], offered=())
     rows = (replace(row, interrupts=900.0), replace(row, queue=1, interrupts=100.0))
     found = replace(queue_map_of(link), rows=rows, busiest=0, busiest_share=0.9)
-    assert balance(found) == ("uneven", "balance: uneven, hottest queue 0: 90 % of interrupts (even would be 50 %)")
+    assert balance(found) == (
+        "uneven",
+        "balance: uneven, hottest queue 0: 90 % of interrupts (even would be 50 %)",
+    )

@@ -1,4 +1,5 @@
-"""Trends of the last minute: each part of the window is read once, and time is divided into cells without holes."""
+"""Trends of the last minute: each part of the window is read once, and time is divided into cells
+without holes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def part(busy: float, elapsed: float = 1.0) -> Rates:
 
 def test_the_newest_part_is_in_the_last_cell() -> None:
     assert cells_of_parts([1.0, 1.0, 1.0], 60)[-4:] == [(), (0,), (1,), (2,)]
-    assert cells_of_parts([1.0] * 60, 6) == [tuple(range(first, first + 10)) for first in range(0, 60, 10)]
+    assert cells_of_parts([1.0] * 60, 6) == [
+        tuple(range(first, first + 10)) for first in range(0, 60, 10)
+    ]
 
 
 def test_a_long_part_is_in_every_cell_that_it_covers() -> None:
@@ -35,7 +38,9 @@ def test_what_is_older_than_a_minute_is_left_out() -> None:
 
 
 @given(st.lists(st.floats(0.9, 1.1), min_size=1, max_size=60), st.integers(1, 130))
-def test_there_are_no_holes_between_the_newest_part_and_the_oldest(elapsed: list[float], width: int) -> None:
+def test_there_are_no_holes_between_the_newest_part_and_the_oldest(
+    elapsed: list[float], width: int
+) -> None:
     """Intervals are never exactly one second."""
     cells = cells_of_parts(elapsed, width)
     assert len(cells) == width

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.queues.vectors import ALL_QUEUES, OTHER, SCHEMES, Direction, Vector, vector, vectors
+from nictop.model.queues.vectors import (
+    ALL_QUEUES,
+    OTHER,
+    SCHEMES,
+    Direction,
+    Vector,
+    vector,
+    vectors,
+)
 from tests.model.captured import captured_interrupts, captured_inventory
 
 CONFIG = Vector("both", None, "config")
@@ -89,12 +97,15 @@ def test_the_driver_selects_the_table() -> None:
 
 
 def test_a_name_from_before_a_rename() -> None:
-    assert vector("igb", "eth0-TxRx-1") == vector("igb", "my-uplink-rx-7-TxRx-1") == queue("both", 1)
+    assert (
+        vector("igb", "eth0-TxRx-1") == vector("igb", "my-uplink-rx-7-TxRx-1") == queue("both", 1)
+    )
 
 
 @pytest.mark.parametrize(
     ("driver", "name"),
-    [("r8169", "enp3s0"), ("e1000", "eth0"), ("virtio_net", "virtio0"), ("igb", "ens224"), ("vmxnet3", "ens192"),
+    [("r8169", "enp3s0"), ("e1000", "eth0"), ("virtio_net", "virtio0"), ("igb", "ens224"),
+        ("vmxnet3", "ens192"),
      ("vif", "eth0"), ("tg3", "eth0"), ("e1000e", "eno1"), ("igb", "ens224-TxRx-0")],
 )  # fmt: skip
 def test_the_sole_vector_of_a_device_serves_all_queues(driver: str, name: str) -> None:
@@ -103,8 +114,16 @@ def test_the_sole_vector_of_a_device_serves_all_queues(driver: str, name: str) -
 
 
 def test_gve_transmits_in_the_first_half_of_the_blocks() -> None:
-    names = [f"gve-ntfy-blk{number}@pci:0000:00:04.0" for number in range(4)] + ["gve-mgmnt@pci:0000:00:04.0"]
-    assert vectors("gve", names) == (queue("tx", 0), queue("tx", 1), queue("rx", 0), queue("rx", 1), OTHER)
+    names = [f"gve-ntfy-blk{number}@pci:0000:00:04.0" for number in range(4)] + [
+        "gve-mgmnt@pci:0000:00:04.0"
+    ]
+    assert vectors("gve", names) == (
+        queue("tx", 0),
+        queue("tx", 1),
+        queue("rx", 0),
+        queue("rx", 1),
+        OTHER,
+    )
     old = ["eth0-ntfy-block.0", "eth0-ntfy-block.1", "eth0-mgmnt"]
     assert vectors("gve", old) == (queue("tx", 0), queue("rx", 0), OTHER)
 
@@ -116,7 +135,9 @@ def test_truncated_names_are_assigned_by_order() -> None:
 
 def test_every_scheme_cites_its_kernel_source() -> None:
     for driver, schemes in SCHEMES.items():
-        assert all(one.source.count("drivers/") >= 1 and ".c" in one.source for one in schemes), driver
+        assert all(one.source.count("drivers/") >= 1 and ".c" in one.source for one in schemes), (
+            driver
+        )
     assert {name for name, _, _ in NAMES} | {"r8169", "e1000", "gve"} >= SCHEMES.keys() - {
         "mlx4_core", "xen-netfront", "xen-netback", "xen_netfront",
     }  # fmt: skip
@@ -137,7 +158,10 @@ def test_every_vector_of_the_captured_guest_is_known() -> None:
 def test_arbitrary_names(driver: str, names: list[str]) -> None:
     found = vectors(driver, names)
     assert len(found) == len(names)
-    assert all(one is None or one.queue is None or (one.queue >= 0 and one.role == "queue") for one in found)
+    assert all(
+        one is None or one.queue is None or (one.queue >= 0 and one.role == "queue")
+        for one in found
+    )
 
 
 @given(st.sampled_from(sorted(SCHEMES)), st.text(max_size=20), st.text("0123456789²٣", max_size=12))

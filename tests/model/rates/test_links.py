@@ -26,7 +26,14 @@ def link_rates(old: dict[str, int], new: dict[str, int], elapsed: float = 1.0) -
 
 
 def test_rates_use_the_elapsed_time() -> None:
-    old = {"rx_packets": 10, "rx_bytes": 1000, "tx_packets": 1, "tx_bytes": 60, "rx_errors": 1, "rx_missed_errors": 2}
+    old = {
+        "rx_packets": 10,
+        "rx_bytes": 1000,
+        "tx_packets": 1,
+        "tx_bytes": 60,
+        "rx_errors": 1,
+        "rx_missed_errors": 2,
+    }
     new = {
         "rx_packets": 110,
         "rx_bytes": 151_000,
@@ -38,7 +45,13 @@ def test_rates_use_the_elapsed_time() -> None:
     found = link_rates(old, new, elapsed=2.5)
     assert (found.rx_packets, found.rx_bits) == (40.0, 480_000.0)
     assert (found.tx_packets, found.tx_bits) == (0.0, 0.0)
-    assert (found.rx_errors, found.rx_missed, found.rx_dropped, found.tx_errors, found.tx_dropped) == (2, 4, 0, 0, 0)
+    assert (
+        found.rx_errors,
+        found.rx_missed,
+        found.rx_dropped,
+        found.tx_errors,
+        found.tx_dropped,
+    ) == (2, 4, 0, 0, 0)
 
 
 @pytest.mark.parametrize("elapsed", [0.0, 0.0009, -1.0, float("nan")])
@@ -71,18 +84,27 @@ def test_packet_counter_wraps() -> None:
         # driver reload: all counters are reset
         ({"rx_packets": 776_000, "rx_bytes": 1_176_000_000}, {"rx_packets": 10, "rx_bytes": 1000}),
         # the bytes could have wrapped at 2^32, but the packets are not consistent with that
-        ({"rx_packets": 3_000_000, "rx_bytes": (1 << 32) - 9}, {"rx_packets": 3_000_001, "rx_bytes": 900_000_000}),
+        (
+            {"rx_packets": 3_000_000, "rx_bytes": (1 << 32) - 9},
+            {"rx_packets": 3_000_001, "rx_bytes": 900_000_000},
+        ),
         # the packet counter increased, the bytes were in the middle of their range: no wrap
         ({"rx_packets": 10, "rx_bytes": 2_000_000_000}, {"rx_packets": 20, "rx_bytes": 500}),
         # both wrapped at once: nothing confirms it
-        ({"rx_packets": (1 << 32) - 1, "rx_bytes": (1 << 32) - 1}, {"rx_packets": 5, "rx_bytes": 500}),
+        (
+            {"rx_packets": (1 << 32) - 1, "rx_bytes": (1 << 32) - 1},
+            {"rx_packets": 5, "rx_bytes": 500},
+        ),
         # a step backwards in unsigned arithmetic
         ({"rx_packets": 5, "rx_bytes": 500}, {"rx_packets": 5, "rx_bytes": (1 << 64) - 3}),
     ],
 )
 def test_reset_gives_no_rates(old: dict[str, int], new: dict[str, int]) -> None:
-    """A reset affects all counters: tx exceeds its old value again, and its difference would be wrong."""
-    found = link_rates({**old, "tx_packets": 5, "tx_bytes": 500}, {**new, "tx_packets": 50, "tx_bytes": 5000})
+    """A reset affects all counters: tx exceeds its old value again, and its difference would be
+    wrong."""
+    found = link_rates(
+        {**old, "tx_packets": 5, "tx_bytes": 500}, {**new, "tx_packets": 50, "tx_bytes": 5000}
+    )
     assert [getattr(found, name) for name in FIELDS] == [None] * len(FIELDS)
 
 
@@ -96,7 +118,10 @@ def test_a_decreasing_error_counter_does_not_affect_the_others() -> None:
 def test_error_counter_wraps() -> None:
     old = {"rx_packets": 10, "rx_bytes": 1000, "rx_errors": (1 << 32) - 3}
     assert link_rates(old, {"rx_packets": 20, "rx_bytes": 2000, "rx_errors": 4}).rx_errors == 7
-    assert link_rates(old, {"rx_packets": 20, "rx_bytes": 2000, "rx_errors": 900_000_000}).rx_errors is None
+    assert (
+        link_rates(old, {"rx_packets": 20, "rx_bytes": 2000, "rx_errors": 900_000_000}).rx_errors
+        is None
+    )
 
 
 def test_older_kernels_send_fewer_columns() -> None:
@@ -138,7 +163,9 @@ def test_any_pair_of_records(old: list[int], new: list[int], elapsed: float) -> 
     size=st.integers(min_value=60, max_value=9000),
     seconds=st.sampled_from([0.1, 1.0, 60.0]),
 )
-def test_a_rate_is_exact_or_absent(bits: int, start: int, packets: int, size: int, seconds: float) -> None:
+def test_a_rate_is_exact_or_absent(
+    bits: int, start: int, packets: int, size: int, seconds: float
+) -> None:
     """Whatever the width and value of the counter: the true step, or none; never another number."""
     top = 1 << bits
     old, moved = start % top, packets * size
@@ -155,12 +182,17 @@ def test_a_rate_is_exact_or_absent(bits: int, start: int, packets: int, size: in
         assert found.rx_bits is not None
 
 
-@given(old=st.integers(min_value=1, max_value=1 << 40), grown=st.integers(min_value=0, max_value=1 << 40))
+@given(
+    old=st.integers(min_value=1, max_value=1 << 40),
+    grown=st.integers(min_value=0, max_value=1 << 40),
+)
 def test_a_reset_is_never_a_spike(old: int, grown: int) -> None:
-    """After a reset the counters have what was counted since; a rate may exist only where they exceed the old
-    values."""
+    """After a reset the counters have what was counted since; a rate may exist only where they
+    exceed the old values."""
     found = link_rates(
-        {"rx_packets": old, "rx_bytes": old * 1000}, {"rx_packets": grown, "rx_bytes": grown * 1000}, elapsed=1.0
+        {"rx_packets": old, "rx_bytes": old * 1000},
+        {"rx_packets": grown, "rx_bytes": grown * 1000},
+        elapsed=1.0,
     )
     if grown < old:
         assert found.rx_bits is None
@@ -168,7 +200,7 @@ def test_a_reset_is_never_a_spike(old: int, grown: int) -> None:
         assert found.rx_bits == (grown - old) * 8000
 
 
-# ------------------------------------------------------------------------------------------------------------- CPUs
+# --------------------------------------------------------------------------------------------- CPUs
 
 
 def shares(old: tuple[int, ...], new: tuple[int, ...], elapsed: float = 1.0) -> CpuShares | None:
@@ -181,7 +213,8 @@ def test_cpu_shares() -> None:
     new = (130, 20, 60, 820, 10, 2, 44, 24, 40, 5)
     found = shares(old, new)
     assert found is not None
-    # user 30 + nice 10 - guest 20 - guest_nice 3 = 17; system 10, idle 20, iowait 5, irq 1, softirq 14, steal 10
+    # user 30 + nice 10 - guest 20 - guest_nice 3 = 17; system 10, idle 20, iowait 5, irq 1, softirq
+    # 14, steal 10
     assert [round(getattr(found, name) * 100) for name in SHARES] == [17, 10, 1, 14, 10, 23, 20, 5]
     assert found.busy == pytest.approx(0.75)
 
@@ -189,13 +222,25 @@ def test_cpu_shares() -> None:
 def test_idle_may_decrease() -> None:
     found = shares((0, 0, 0, 1000, 50, 0, 0, 0, 0, 0), (50, 0, 50, 990, 40, 0, 0, 0, 0, 0))
     assert found is not None
-    assert (found.user, found.system, found.idle, found.iowait, found.busy) == (0.5, 0.5, 0.0, 0.0, 1.0)
+    assert (found.user, found.system, found.idle, found.iowait, found.busy) == (
+        0.5,
+        0.5,
+        0.0,
+        0.0,
+        1.0,
+    )
 
 
 def test_old_kernels_have_fewer_columns() -> None:
     found = shares((10, 0, 10, 80), (20, 0, 20, 160))
     assert found is not None
-    assert (found.user, found.system, found.idle, found.steal, found.guest) == (0.1, 0.1, 0.8, 0.0, 0.0)
+    assert (found.user, found.system, found.idle, found.steal, found.guest) == (
+        0.1,
+        0.1,
+        0.8,
+        0.0,
+        0.0,
+    )
 
 
 def test_no_shares_without_ticks() -> None:
@@ -228,7 +273,7 @@ def test_shares_add_up_to_1(old: list[int], new: list[int]) -> None:
     assert 0 <= found.busy <= 1
 
 
-# ------------------------------------------------------------------------------------------- driver, queues, VFs
+# ------------------------------------------------------------------------------ driver, queues, VFs
 
 
 def test_driver_counters() -> None:
@@ -240,7 +285,10 @@ def test_driver_counters() -> None:
 
 
 def test_queues_are_joined_by_number_not_by_position() -> None:
-    old = (("rx", 0, (10, 1000, None, None, 1, None)), ("rx", 1, (20, 2000, None, None, None, None)))
+    old = (
+        ("rx", 0, (10, 1000, None, None, 1, None)),
+        ("rx", 1, (20, 2000, None, None, None, None)),
+    )
     new = (
         ("rx", 1, (40, 4000, None, None, None, None)),
         ("rx", 0, (10, 1000, None, None, 5, None)),
@@ -261,5 +309,10 @@ def test_virtual_functions() -> None:
     assert set(found) == {4}
     assert set(found[4]) == {0}
     vf = found[4][0]
-    assert (vf.rx_packets, vf.tx_packets, vf.rx_bits, vf.tx_bits) == (100, 200, 1_200_000, 2_400_000)
+    assert (vf.rx_packets, vf.tx_packets, vf.rx_bits, vf.tx_bits) == (
+        100,
+        200,
+        1_200_000,
+        2_400_000,
+    )
     assert (vf.rx_dropped, vf.tx_dropped) == (3, 0)

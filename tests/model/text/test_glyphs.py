@@ -13,11 +13,17 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.text.terminal import clean, width
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 
-anything = st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b\u202e\u200b▲│–é漢"), max_size=20)
+anything = st.text(
+    st.characters(codec="utf-8") | st.sampled_from("\x1b\u202e\u200b▲│–é漢"), max_size=20
+)
 
 
 def characters(glyphs: Glyphs) -> dict[str, str]:
-    return {one.name: "".join(getattr(glyphs, one.name)) for one in fields(Glyphs) if one.name != "is_ascii"}
+    return {
+        one.name: "".join(getattr(glyphs, one.name))
+        for one in fields(Glyphs)
+        if one.name != "is_ascii"
+    }
 
 
 def test_typography_in_ascii() -> None:
@@ -25,7 +31,12 @@ def test_typography_in_ascii() -> None:
     assert ASCII.encode("│ └ ens224") == "| ` ens224"
 
 
-NOT_DRAWN = ("probe", "model/text/terminal.py", "model/text/glyphs.py", "tui/widgets/charts/bar_chart.py")
+NOT_DRAWN = (
+    "probe",
+    "model/text/terminal.py",
+    "model/text/glyphs.py",
+    "tui/widgets/charts/bar_chart.py",
+)
 """Folders and files whose other characters are compared with, or drawn in UNICODE only."""
 
 
@@ -33,21 +44,34 @@ def text_of(path: Path) -> str:
     """All strings of a module but its docstrings."""
     tree = ast.parse(path.read_text())
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in docstrings)
+    strings = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in docstrings
+    )
     return "".join(node.value for node in strings if isinstance(node.value, str))
 
 
-@pytest.mark.parametrize("folder", ["model", "rules", "hosts", "changes", "traffic", "replay", "report", "cli", "tui"])
+@pytest.mark.parametrize(
+    "folder", ["model", "rules", "hosts", "changes", "traffic", "replay", "report", "cli", "tui"]
+)
 def test_every_character_of_own_texts_has_an_ascii_form(folder: str) -> None:
     package = Path(nictop.__file__).parent
-    paths = [one for one in (package / folder).rglob("*.py") if not str(one.relative_to(package)).startswith(NOT_DRAWN)]
+    paths = [
+        one
+        for one in (package / folder).rglob("*.py")
+        if not str(one.relative_to(package)).startswith(NOT_DRAWN)
+    ]
     used = {character for path in paths for character in text_of(path) if not character.isascii()}
     assert {one for one in used if "\\" in ASCII.encode(one)} == set()
 
 
 def test_each_character_takes_one_cell() -> None:
     for glyphs in (UNICODE, ASCII):
-        assert all(width(text) == len(text) > 0 and clean(text) == text for text in characters(glyphs).values())
+        assert all(
+            width(text) == len(text) > 0 and clean(text) == text
+            for text in characters(glyphs).values()
+        )
 
 
 def test_ascii_has_its_own_form_of_each() -> None:
@@ -56,7 +80,11 @@ def test_ascii_has_its_own_form_of_each() -> None:
 
 
 def test_kinds_and_parts_are_as_many_in_both() -> None:
-    different = {name for name, text in characters(UNICODE).items() if len(text) != len(characters(ASCII)[name])}
+    different = {
+        name
+        for name, text in characters(UNICODE).items()
+        if len(text) != len(characters(ASCII)[name])
+    }
     assert different == {"levels", "bar"}, "parts of a cell"
 
 
@@ -88,4 +116,7 @@ def test_a_host_that_connects_has_no_mark_of_a_link(glyphs: Glyphs) -> None:
 
 
 def test_a_severity_in_a_text_has_its_mark_in_ascii() -> None:
-    assert [ASCII.encode(mark) for mark in (UNICODE.critical, UNICODE.warning)] == [ASCII.critical, ASCII.warning]
+    assert [ASCII.encode(mark) for mark in (UNICODE.critical, UNICODE.warning)] == [
+        ASCII.critical,
+        ASCII.warning,
+    ]

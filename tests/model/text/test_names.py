@@ -13,8 +13,14 @@ LONG = "a-virtual-machine-of-the-production-in-rack-17-slot"
 
 CASES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "short": (("vm1", "vm2"), {"vm1": "vm1", "vm2": "vm2"}),
-    "alike": ((f"{LONG}-1", f"{LONG}-2"), {f"{LONG}-1": "a-virtu…slot-1", f"{LONG}-2": "a-virtu…slot-2"}),
-    "alike beside others": ((f"{LONG}-1", "db", f"{LONG}-2"), {f"{LONG}-1": "a-virtu…slot-1", "db": "db"}),
+    "alike": (
+        (f"{LONG}-1", f"{LONG}-2"),
+        {f"{LONG}-1": "a-virtu…slot-1", f"{LONG}-2": "a-virtu…slot-2"},
+    ),
+    "alike beside others": (
+        (f"{LONG}-1", "db", f"{LONG}-2"),
+        {f"{LONG}-1": "a-virtu…slot-1", "db": "db"},
+    ),
     "same end": (
         (f"{LONG}-1.example.com", f"{LONG}-2.example.com"),
         {f"{LONG}-1.example.com": "…1.example.com", f"{LONG}-2.example.com": "…2.example.com"},
@@ -45,10 +51,15 @@ def test_how_they_are_told_apart(name: str) -> None:
     assert len(set(cut.values())) == len(names)
 
 
-PARTS = st.lists(st.sampled_from(("web", "db", LONG, "1", "2", "例", "x" * 20)), min_size=1, max_size=4)
+PARTS = st.lists(
+    st.sampled_from(("web", "db", LONG, "1", "2", "例", "x" * 20)), min_size=1, max_size=4
+)
 
 
-@given(st.lists(st.builds("-".join, PARTS), unique=True, max_size=16), st.integers(min_value=6, max_value=40))
+@given(
+    st.lists(st.builds("-".join, PARTS), unique=True, max_size=16),
+    st.integers(min_value=6, max_value=40),
+)
 def test_hosts_of_any_names_look_different(names: list[str], cells: int) -> None:
     shown = distinct_names(names, cells)
     assert list(shown) == names

@@ -1,4 +1,5 @@
-"""What a machine calls itself never reaches the terminal as anything but visible text of a known width."""
+"""What a machine calls itself never reaches the terminal as anything but visible text of a known
+width."""
 
 from __future__ import annotations
 

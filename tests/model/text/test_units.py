@@ -78,9 +78,22 @@ def test_scaled_never_jitters_and_never_lies(value: float) -> None:
     assert (shown == 0) == (value == 0)
 
 
-@given(st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.integers(), st.just(10**400), st.just(-(10**400))))
+@given(
+    st.one_of(
+        st.floats(allow_nan=True, allow_infinity=True),
+        st.integers(),
+        st.just(10**400),
+        st.just(-(10**400)),
+    )
+)
 def test_every_number_has_a_text(value: float) -> None:
-    for function in (units.bits_per_second, units.packets_per_second, units.bytes_, units.duration, units.percentage):
+    for function in (
+        units.bits_per_second,
+        units.packets_per_second,
+        units.bytes_,
+        units.duration,
+        units.percentage,
+    ):
         assert function(value)
 
 
@@ -166,8 +179,19 @@ def test_percentage(share: float | None, text: str) -> None:
 
 
 def test_small_counts_are_exact() -> None:
-    assert [units.count(number) for number in (0, 22, 999_999, 1_000_000, None)] == ["0", "22", "999999", "1.00 M", "–"]
+    assert [units.count(number) for number in (0, 22, 999_999, 1_000_000, None)] == [
+        "0",
+        "22",
+        "999999",
+        "1.00 M",
+        "–",
+    ]
 
 
 def test_events_per_second() -> None:
-    assert [units.per_second(number) for number in (0.0, 12.0, 1200.0, None)] == ["0/s", "12.0/s", "1.20 k/s", "–"]
+    assert [units.per_second(number) for number in (0.0, 12.0, 1200.0, None)] == [
+        "0/s",
+        "12.0/s",
+        "1.20 k/s",
+        "–",
+    ]

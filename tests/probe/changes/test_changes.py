@@ -1,4 +1,5 @@
-"""Changes and their undo with real probes in network namespaces; results are read by other tools."""
+"""Changes and their undo with real probes in network namespaces; results are read by other
+tools."""
 
 from __future__ import annotations
 
@@ -42,7 +43,14 @@ from tests.support.changes import (
     watchers_in,
 )
 from tests.support.namespaces import Namespace
-from tests.support.probe import TEST_TIMEOUT, Probe, SentProbe, is_alive, python_parameters, wait_until
+from tests.support.probe import (
+    TEST_TIMEOUT,
+    Probe,
+    SentProbe,
+    is_alive,
+    python_parameters,
+    wait_until,
+)
 from tests.support.sshd import Sshd, skip_without_sshd
 
 RTMGRP_IPV4_IFADDR, RTM_NEWADDR, RTM_DELADDR = 0x10, 20, 21
@@ -61,11 +69,13 @@ def refused(change: ChangeClient, step: str, **fields: object) -> str:
     return change.wait_for("refused").text
 
 
-# ------------------------------------------------------------------------------------------- permissions
+# -------------------------------------------------------------------------------------- permissions
 
 
 def test_encoded_request_equals_the_parsed_command() -> None:
-    request = ChangeRequest("a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True)
+    request = ChangeRequest(
+        "a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True
+    )
     command = ChangeCommand(json.loads(encode_request(Request(change=request)))["change"])
     assert vars(command) == vars(request)
 
@@ -83,7 +93,7 @@ def test_changes_need_root(host: Namespace) -> None:
     assert "changes need root on the host: use --sudo" in answer
 
 
-# ------------------------------------------------------------------------------------------- one change
+# --------------------------------------------------------------------------------------- one change
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,18 +108,33 @@ def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
         shown = change.prepare(actions)
         assert read_state(host) == old
         assert [list(one.words) for one in shown.plan] == actions
-        assert all(one.before and one.after and one.before != one.after and one.undo for one in shown.plan)
+        assert all(
+            one.before and one.after and one.before != one.after and one.undo for one in shown.plan
+        )
         assert not shown.needs_second_yes and not any(one.persistent for one in shown.plan)
         for step, end, state in (("undo", "undone", old), ("keep", "kept", new)):
             change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=60)
             applied = change.wait_for("applied")
-            assert applied.deadline is not None and applied.deadline > applied.time + 59 and applied.plan == shown.plan
+            assert (
+                applied.deadline is not None
+                and applied.deadline > applied.time + 59
+                and applied.plan == shown.plan
+            )
             assert read_state(host) == new
             change.request(step)
             assert change.wait_for("kept", "undone").kind == end
             assert read_state(host) == state
         kinds = [line.kind for line in change.received]
-        assert kinds == ["prepared", "applying", "applied", "undoing", "undone", "applying", "applied", "kept"]
+        assert kinds == [
+            "prepared",
+            "applying",
+            "applied",
+            "undoing",
+            "undone",
+            "applying",
+            "applied",
+            "kept",
+        ]
         again = change.prepare(actions)
         assert all(one.before == one.after and not one.undo for one in again.plan), (
             "all settings have their values already"
@@ -173,7 +198,7 @@ def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> Non
     assert read_state(host) == old
 
 
-# ------------------------------------------------------------------------------------------- refusals
+# ----------------------------------------------------------------------------------------- refusals
 
 
 def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
@@ -184,13 +209,15 @@ def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
             change, "apply", actions=MTU, fingerprint=fingerprint, keep_within=5, twice=True
         )
         other = change.prepare(ADDRESS).fingerprint
-        assert "has changed since" in refused(change, "apply", actions=MTU, fingerprint=other, keep_within=5)
+        assert "has changed since" in refused(
+            change, "apply", actions=MTU, fingerprint=other, keep_within=5
+        )
     assert json.loads(host.run(["ip", "-j", "link", "show", "dev", LINK]))[0]["mtu"] == 1400
 
 
 def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
-    """The second is refused, prepared before or not, and receives the process of the first; other links are not
-    locked."""
+    """The second is refused, prepared before or not, and receives the process of the first; other
+    links are not locked."""
     old = read_state(host)
     with change_client(host) as first, change_client(host) as second:
         shown = second.prepare(ADDRESS)
@@ -198,8 +225,13 @@ def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
         first.wait_for("applied")
         guards = set(processes_in(host)) - {*first.probe.pids(), *second.probe.pids()}
         for step in ("prepare", "apply"):
-            text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
-            assert any(f"another change of {LINK} is in progress: process {pid} of " in text for pid in guards), text
+            text = refused(
+                second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5
+            )
+            assert any(
+                f"another change of {LINK} is in progress: process {pid} of " in text
+                for pid in guards
+            ), text
         assert "another change is in progress" in refused(first, "prepare", actions=ADDRESS)
         other_link = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
         second.apply(other_link)
@@ -229,7 +261,10 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
             (f"write {QUEUES}/rx-7/rps_cpus 1", "no rps_cpus"),
             (f"write /sys/class/net/{LINK}/device/sriov_numvfs 2", "no sriov_numvfs"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove a route of"),
-            ("reboot now", "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"),
+            (
+                "reboot now",
+                "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed",
+            ),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert "two actions set mtu" in refused(change, "prepare", actions=[*MTU, *MTU])
@@ -238,7 +273,12 @@ def test_impossible_actions_are_refused(host: Namespace) -> None:
         change.name = "another id"
         change.probe.send({"change": {"id": "another id", "step": "prepare", "actions": MTU}})
         answer = change.probe.wait_for(lambda line: line.change).change
-        assert answer is not None and answer.kind == "refused" and "id" in answer.text and not answer.id
+        assert (
+            answer is not None
+            and answer.kind == "refused"
+            and "id" in answer.text
+            and not answer.id
+        )
 
 
 def test_default_route_needs_second_confirmation(host: Namespace) -> None:
@@ -257,7 +297,7 @@ def test_default_route_needs_second_confirmation(host: Namespace) -> None:
     assert read_state(host) == old
 
 
-# ------------------------------------------------------------------------------------------- over SSH
+# ----------------------------------------------------------------------------------------- over SSH
 
 
 @pytest.fixture
@@ -271,8 +311,25 @@ def ssh_server(namespace: Namespace, tmp_path: Path) -> Iterator[tuple[Namespace
     try:
         for end in (client, namespace):
             end.disable_ipv6()
-        client.run(["ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", namespace.name])
-        for end, name, address in ((client, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
+        client.run(
+            [
+                "ip",
+                "link",
+                "add",
+                "near",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "far",
+                "netns",
+                namespace.name,
+            ]
+        )
+        for end, name, address in (
+            (client, "near", "192.0.2.1/24"),
+            (namespace, "far", "192.0.2.2/24"),
+        ):
             end.run(["ip", "address", "add", address, "dev", name])
             end.run(["ip", "link", "set", "dev", name, "up"])
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
@@ -291,8 +348,11 @@ def addresses(namespace: Namespace, name: str) -> list[str]:
 
 @pytest.fixture
 def address_events(namespace: Namespace) -> Iterator[socket.socket]:
-    """A netlink socket with the IPv4 address events of the namespace, for `wait_for_address_message`."""
-    messages = namespace.call(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+    """A netlink socket with the IPv4 address events of the namespace, for
+    `wait_for_address_message`."""
+    messages = namespace.call(
+        lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    )
     with messages:
         messages.settimeout(TEST_TIMEOUT)
         messages.bind((0, RTMGRP_IPV4_IFADDR))
@@ -303,7 +363,10 @@ def wait_for_address_message(messages: socket.socket, kind: int, address: str) -
     """Wait for a message of the type `kind` about the address."""
     while True:
         message = messages.recv(65536)
-        if int.from_bytes(message[4:6], sys.byteorder) == kind and socket.inet_aton(address) in message:
+        if (
+            int.from_bytes(message[4:6], sys.byteorder) == kind
+            and socket.inet_aton(address) in message
+        ):
             return
 
 
@@ -326,7 +389,9 @@ def pinging(probe: Probe) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.parametrize(("heartbeat", "keep_within"), [("4", 300), ("60", 5)], ids=["heartbeat", "deadline"])
+@pytest.mark.parametrize(
+    ("heartbeat", "keep_within"), [("4", 300), ("60", 5)], ids=["heartbeat", "deadline"]
+)
 def test_deleting_the_address_of_the_ssh_connection(
     ssh_server: tuple[Namespace, Sshd],
     namespace: Namespace,
@@ -347,8 +412,16 @@ def test_deleting_the_address_of_the_ssh_connection(
         change = ChangeClient(probe)
         with pinging(probe):
             shown = change.prepare(actions)
-            assert shown.needs_second_yes and "this SSH connection uses far" in shown.plan[1].disturbs
-            change.request("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
+            assert (
+                shown.needs_second_yes and "this SSH connection uses far" in shown.plan[1].disturbs
+            )
+            change.request(
+                "apply",
+                actions=actions,
+                fingerprint=shown.fingerprint,
+                keep_within=keep_within,
+                twice=True,
+            )
             wait_for_address_message(address_events, RTM_DELADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_NEWADDR, "192.0.2.2")
             wait_for_address_message(address_events, RTM_DELADDR, "198.51.100.2")
@@ -361,7 +434,9 @@ def test_deleting_the_address_of_the_ssh_connection(
 @pytest.mark.parametrize("python", python_parameters(("python3.6", "python3.13")))
 def test_every_python_applies_and_undoes(host: Namespace, python: str, tmp_path: Path) -> None:
     old = read_state(host)
-    with SentProbe(python, tmp_path, "--interval", "60", "--allow-changes", namespace=host) as probe:
+    with SentProbe(
+        python, tmp_path, "--interval", "60", "--allow-changes", namespace=host
+    ) as probe:
         change = ChangeClient(probe)
         change.apply(SEVERAL_ACTIONS)
         change.wait_for("applied")
@@ -382,7 +457,8 @@ def test_guard_is_detached_from_the_session(host: Namespace) -> None:
         )
         (guard,) = guards_in(host)
         own, others = (
-            {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, helper)
+            {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")}
+            for pid in (guard, helper)
         )
         standard = {os.readlink(f"/proc/{probe}/fd/{number}") for number in (0, 1, 2)}
         assert not own & standard
@@ -410,8 +486,8 @@ def test_mtu_of_upper_links_is_restored(host: Namespace) -> None:
 
 
 def test_actions_without_undo_are_refused(host: Namespace) -> None:
-    """Removed with no undo: IPv6 addresses by an MTU below 1280, secondary addresses with their primary one,
-    lifetimes."""
+    """Removed with no undo: IPv6 addresses by an MTU below 1280, secondary addresses with their
+    primary one, lifetimes."""
     host.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
     host.run(["ip", "address", "add", "2001:db8::7/64", "dev", LINK, "nodad"])
     host.run(["ip", "address", "add", "192.0.2.8/24", "dev", LINK])
@@ -420,15 +496,21 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
     with change_client(host) as change:
         for words, reason in (
             (f"ip link set dev {LINK} mtu 1279", "IPv6 addresses"),
-            (f"ip address del 192.0.2.7/24 dev {LINK}", "would also remove its secondary address 192.0.2.8"),
-            (f"ip address del 203.0.113.7/24 dev {LINK}", "is dynamic: its lifetime could not be restored"),
+            (
+                f"ip address del 192.0.2.7/24 dev {LINK}",
+                "would also remove its secondary address 192.0.2.8",
+            ),
+            (
+                f"ip address del 203.0.113.7/24 dev {LINK}",
+                "is dynamic: its lifetime could not be restored",
+            ),
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
         assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
 
 
-# ------------------------------------------------------------------------------------------- port LED
+# ----------------------------------------------------------------------------------------- port LED
 
 LED: Actions = [["ethtool", "-p", LINK, "60"]]
 FAKE_ETHTOOL = """#!/bin/sh
@@ -447,7 +529,8 @@ def test_the_driver_of_a_veth_has_no_led(host: Namespace) -> None:
 
 
 def test_a_led_blinks_until_its_end_or_undo(host: Namespace, tmp_path: Path) -> None:
-    """There is nothing to keep: "kept" follows the end of ethtool; an undo ends ethtool, which ends the blinking."""
+    """There is nothing to keep: "kept" follows the end of ethtool; an undo ends ethtool, which ends
+    the blinking."""
     real = shutil.which("ethtool")
     assert real is not None
     fake, pid = tmp_path / "ethtool", tmp_path / "pid"
@@ -455,7 +538,13 @@ def test_a_led_blinks_until_its_end_or_undo(host: Namespace, tmp_path: Path) -> 
     fake.write_text(FAKE_ETHTOOL.format(real=tmp_path / "real", folder=tmp_path))
     fake.chmod(0o755)
     os.mkfifo(tmp_path / "blinking")
-    mounted = ["sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', str(fake), os.path.realpath(real)]
+    mounted = [
+        "sh",
+        "-c",
+        'mount --bind "$0" "$1" && shift && exec "$@"',
+        str(fake),
+        os.path.realpath(real),
+    ]
     prefix = ["ip", "netns", "exec", host.name, *mounted]
     with Probe("--interval", "60", "--allow-changes", prefix=prefix) as probe:
         change = ChangeClient(probe)

@@ -1,4 +1,5 @@
-"""Changes of bridges and bonds: their present state, their undo, and real ones where this kernel has the link kind."""
+"""Changes of bridges and bonds: their present state, their undo, and real ones where this kernel
+has the link kind."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def links(monkeypatch: pytest.MonkeyPatch) -> dict[str, Link]:
     found = {
         "tap0": make_link(PORT, "tap0", bridge_port=BridgePort("blocking", cost=100, guard=True)),
         "br0": make_link(9, "br0", kind="bridge", details={"bridge_vlan_filtering": False}),
-        "bond0": make_link(8, "bond0", bond=Bond("active-backup", OTHER, None, miimon=0, min_links=0)),
+        "bond0": make_link(
+            8, "bond0", bond=Bond("active-backup", OTHER, None, miimon=0, min_links=0)
+        ),
         "ens4": make_link(OTHER, "ens4"),
     }
     names = {link.ifindex: name for name, link in found.items()}
@@ -44,9 +47,18 @@ CASES = {
         "vlan 30 absent pvid 1",
         ["bridge vlan del dev tap0 vid 30", "bridge vlan add dev tap0 vid 1 pvid untagged"],
     ),
-    "bridge vlan add dev tap0 vid 25 untagged": ("vlan 25 tagged", ["bridge vlan add dev tap0 vid 25"]),
-    "bridge vlan del dev tap0 vid 1": ("vlan 1 pvid untagged", ["bridge vlan add dev tap0 vid 1 pvid untagged"]),
-    "bridge vlan add dev br0 vid 30 self": ("vlan 30 absent", ["bridge vlan del dev br0 vid 30 self"]),
+    "bridge vlan add dev tap0 vid 25 untagged": (
+        "vlan 25 tagged",
+        ["bridge vlan add dev tap0 vid 25"],
+    ),
+    "bridge vlan del dev tap0 vid 1": (
+        "vlan 1 pvid untagged",
+        ["bridge vlan add dev tap0 vid 1 pvid untagged"],
+    ),
+    "bridge vlan add dev br0 vid 30 self": (
+        "vlan 30 absent",
+        ["bridge vlan del dev br0 vid 30 self"],
+    ),
     "bridge link set dev tap0 cost 1": ("cost 100", ["bridge link set dev tap0 cost 100"]),
     "bridge link set dev tap0 guard off": ("guard on", ["bridge link set dev tap0 guard on"]),
     "bridge link set dev tap0 state 3": ("state 4", ["bridge link set dev tap0 state 4"]),
@@ -54,8 +66,14 @@ CASES = {
         "vlan_filtering 0",
         ["ip link set dev br0 type bridge vlan_filtering 0"],
     ),
-    "ip link set dev bond0 type bond miimon 100": ("miimon 0", ["ip link set dev bond0 type bond miimon 0"]),
-    "ip link set dev bond0 type bond min_links 1": ("min_links 0", ["ip link set dev bond0 type bond min_links 0"]),
+    "ip link set dev bond0 type bond miimon 100": (
+        "miimon 0",
+        ["ip link set dev bond0 type bond miimon 0"],
+    ),
+    "ip link set dev bond0 type bond min_links 1": (
+        "min_links 0",
+        ["ip link set dev bond0 type bond min_links 0"],
+    ),
     "ip link set dev bond0 type bond primary tap0": (
         "primary ",
         [
@@ -88,7 +106,10 @@ def test_state_and_undo(links: dict[str, Link], line: str) -> None:
         ("bridge link set dev ens4 cost 1", "ens4 is not a port of a bridge"),
         ("ip link set dev ens4 type bridge vlan_filtering 1", "ens4 is not a bridge"),
         ("ip link set dev ens4 type bond miimon 100", "ens4 is not a bond"),
-        ("ip link set dev bond0 type bond xmit_hash_policy layer3+4", "the kernel does not report xmit_hash_policy"),
+        (
+            "ip link set dev bond0 type bond xmit_hash_policy layer3+4",
+            "the kernel does not report xmit_hash_policy",
+        ),
     ],
 )
 def test_what_the_link_does_not_have(links: dict[str, Link], line: str, why: str) -> None:
@@ -103,7 +124,7 @@ def test_miimon_in_place_of_arp_monitoring_is_refused(links: dict[str, Link]) ->
         read_undo(operation, read_state(operation, ROOTS), (), ROOTS)
 
 
-# ---------------------------------------------------------------------------------------------------- real links
+# --------------------------------------------------------------------------------------- real links
 
 REAL: dict[str, list[list[str]]] = {
     "port": [["bridge", "link", "set", "dev", "port0", "cost", "7"]],
@@ -138,7 +159,9 @@ def make_links(namespace: Namespace, kind: str) -> None:
     namespace.run(["ip", "link", "add", "port0", "type", "veth", "peer", "name", "port0p"])
     namespace.run(["ip", "link", "set", "port0", "master", "br0"])
     if needs_vlans:
-        namespace.run(["ip", "link", "set", "br0", "type", "bridge", "vlan_filtering", "1"], check=False)
+        namespace.run(
+            ["ip", "link", "set", "br0", "type", "bridge", "vlan_filtering", "1"], check=False
+        )
         if "vlan_filtering 1" not in namespace.run(["ip", "-d", "link", "show", "br0"]):
             pytest.skip("no VLAN filtering in this kernel")
 
@@ -149,7 +172,11 @@ def shown_state(namespace: Namespace, kind: str) -> object:
         text = namespace.run(["ip", "-j", "-d", "link", "show", "type", "bond"])
         return [one["linkinfo"]["info_data"] for one in json.loads(text)]
     shown = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", "port0"]))
-    settings = {key: value for key, value in shown[0]["linkinfo"]["info_slave_data"].items() if "timer" not in key}
+    settings = {
+        key: value
+        for key, value in shown[0]["linkinfo"]["info_slave_data"].items()
+        if "timer" not in key
+    }
     bridge = json.loads(namespace.run(["ip", "-j", "-d", "link", "show", "dev", "br0"]))
     filtering = bridge[0]["linkinfo"]["info_data"].get("vlan_filtering")
     return settings, filtering, namespace.run(["bridge", "-j", "vlan", "show"])
@@ -163,7 +190,9 @@ def test_real_change_is_undone_and_confirmed(namespace: Namespace, kind: str) ->
         shown = change.prepare(REAL[kind])
         assert shown_state(namespace, kind) == old and all(one.undo for one in shown.plan)
         for step, end in (("undo", "undone"), ("keep", "kept")):
-            change.request("apply", actions=REAL[kind], fingerprint=shown.fingerprint, keep_within=60)
+            change.request(
+                "apply", actions=REAL[kind], fingerprint=shown.fingerprint, keep_within=60
+            )
             change.wait_for("applied")
             assert shown_state(namespace, kind) != old
             change.request(step)

@@ -1,5 +1,5 @@
-"""Events between plan, change and undo: links are renamed or removed, the guard is stopped, other users take its locks.
-The changed link ends as it was before, and no other link is changed."""
+"""Events between plan, change and undo: links are renamed or removed, the guard is stopped, other
+users take its locks. The changed link ends as it was before, and no other link is changed."""
 
 from __future__ import annotations
 
@@ -137,10 +137,19 @@ def test_other_link_with_the_prepared_name_is_not_changed(host: Namespace) -> No
     [
         ("ethtool -L a combined 4", "ethtool -L b combined 4"),
         ("ip link set dev dev mtu 1500", "ip link set dev b mtu 1500"),
-        ("ip link set dev vf vf 3 mac 02:00:00:00:00:01", "ip link set dev b vf 3 mac 02:00:00:00:00:01"),
+        (
+            "ip link set dev vf vf 3 mac 02:00:00:00:00:01",
+            "ip link set dev b vf 3 mac 02:00:00:00:00:01",
+        ),
         ("ip address del 192.0.2.1/24 dev a", "ip address del 192.0.2.1/24 dev b"),
-        ("write /sys/class/net/net/queues/rx-0/rps_cpus 1", "write /sys/class/net/b/queues/rx-0/rps_cpus 1"),
-        ("write /sys/class/net/a/device/sriov_numvfs 0", "write /sys/class/net/b/device/sriov_numvfs 0"),
+        (
+            "write /sys/class/net/net/queues/rx-0/rps_cpus 1",
+            "write /sys/class/net/b/queues/rx-0/rps_cpus 1",
+        ),
+        (
+            "write /sys/class/net/a/device/sriov_numvfs 0",
+            "write /sys/class/net/b/device/sriov_numvfs 0",
+        ),
     ],
 )
 def test_link_name_is_replaced_in_every_kind(line: str, expected: str) -> None:
@@ -155,7 +164,7 @@ def test_operation_without_link_and_other_link() -> None:
         refuse_other_link("lo", {"lo": 999_999})
 
 
-# ------------------------------------------------------------------------------------------- stopped
+# ------------------------------------------------------------------------------------------ stopped
 
 
 def deadline_passes(change: ChangeClient) -> None:
@@ -179,7 +188,9 @@ def connection_ends(change: ChangeClient) -> None:
     [(deadline_passes, 10.0), (undo_is_requested, 600.0), (connection_ends, 600.0)],
     ids=["deadline", "undo", "disconnected"],
 )
-def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[ChangeClient], None], keep_within: float) -> None:
+def test_stopped_guard_is_replaced(
+    host: Namespace, event: Callable[[ChangeClient], None], keep_within: float
+) -> None:
     """A stopped guard does not roll back; another process must."""
     old = read_state(host)
     with change_client(host) as change:
@@ -192,11 +203,13 @@ def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[ChangeClien
     wait_for_no_process_left(host)
 
 
-# ------------------------------------------------------------------------------------------- locks of other users
+# ----------------------------------------------------------------------------- locks of other users
 
 
 @contextmanager
-def lock_process(host: Namespace, subject: str, mode: str, user: int = NOBODY_UID) -> Iterator[subprocess.Popen[bytes]]:
+def lock_process(
+    host: Namespace, subject: str, mode: str, user: int = NOBODY_UID
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process of `user` that takes a lock as soon as it is free, and holds it."""
     words = [sys.executable, "-c", LOCK_PROGRAM, str(user), LOCK_NAME_PREFIX[1:] + subject, mode]
     with subprocess.Popen(
@@ -222,7 +235,8 @@ def wait_until_locked(process: subprocess.Popen[bytes]) -> None:
 
 
 def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> None:
-    """Any user may bind a socket of that name, also between the end of a guard and its replacement."""
+    """Any user may bind a socket of that name, also between the end of a guard and its
+    replacement."""
     old = read_state(host)
     number = host.call(lambda: socket.if_nametoindex(LINK))
     with change_client(host) as change:
@@ -264,7 +278,9 @@ def test_lock_of_another_change_is_respected(host: Namespace) -> None:
     assert not host.call(lambda: acquire_lock("one"))
     with lock_process(host, "one", "only bind", user=os.geteuid()) as process:
         wait_until_locked(process)
-        assert f"process {process.pid} of " in host.call(lambda: acquire_lock("one")), "it does not listen yet"
+        assert f"process {process.pid} of " in host.call(lambda: acquire_lock("one")), (
+            "it does not listen yet"
+        )
 
 
 @pytest.mark.parametrize("mode", ["listen", "only bind"])

@@ -26,8 +26,16 @@ ALLOWED = [
     ("ethtool -p ens4 10", "identify", "ens4"),
     ("ip link set dev ens4 mtu 9000", "mtu", "ens4"),
     ("ip link set ens4 up", "up", "ens4"),
-    ("ip link set dev ens1f0 vf 3 mac 52:54:00:00:00:01 vlan 5 qos 2 trust on", "virtual function", "ens1f0"),
-    ("ip link set ens1f0 vf 0 max_tx_rate 1000 min_tx_rate 0 spoofchk off state auto", "virtual function", "ens1f0"),
+    (
+        "ip link set dev ens1f0 vf 3 mac 52:54:00:00:00:01 vlan 5 qos 2 trust on",
+        "virtual function",
+        "ens1f0",
+    ),
+    (
+        "ip link set ens1f0 vf 0 max_tx_rate 1000 min_tx_rate 0 spoofchk off state auto",
+        "virtual function",
+        "ens1f0",
+    ),
     ("ip address add 192.0.2.1/24 dev ens4", "address add", "ens4"),
     ("ip addr del 2001:db8::1/64 dev ens4", "address del", "ens4"),
     ("bridge vlan add dev tap0 vid 30", "bridge vlan add", "tap0"),
@@ -50,14 +58,30 @@ ALLOWED = [
     ("write /sys/class/net/ens4/device/sriov_numvfs 4", "virtual functions", "ens4"),
     ("write /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs 4", "virtual functions", "0000:3b:00.0"),
     ("write /proc/sys/net/core/netdev_budget 600", "sysctl", "net.core.netdev_budget"),
-    (f"nmcli con mod {UUID} connection.id ens4 connection.interface-name ens4", "profile modify", UUID),
-    (f"nmcli connection modify uuid {UUID} +ipv4.addresses 192.0.2.1/24 ethtool.ring-rx 4096", "profile modify", UUID),
+    (
+        f"nmcli con mod {UUID} connection.id ens4 connection.interface-name ens4",
+        "profile modify",
+        UUID,
+    ),
+    (
+        f"nmcli connection modify uuid {UUID} +ipv4.addresses 192.0.2.1/24 ethtool.ring-rx 4096",
+        "profile modify",
+        UUID,
+    ),
     ("nmcli con mod id uuid sriov.total-vfs 4", "profile modify", "uuid"),
     ("nmcli con mod bond0 +bond.options xmit_hash_policy=layer3+4", "profile modify", "bond0"),
-    ("nmcli con mod bond0 -bond.options primary connection.lldp enable-rx", "profile modify", "bond0"),
+    (
+        "nmcli con mod bond0 -bond.options primary connection.lldp enable-rx",
+        "profile modify",
+        "bond0",
+    ),
     ("nmcli con mod br0 bridge.vlan-filtering yes", "profile modify", "br0"),
     ("nmcli con mod ens4 +bridge-port.vlans 40", "profile modify", "ens4"),
-    ("nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method auto", "profile add", "ens4"),
+    (
+        "nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method auto",
+        "profile add",
+        "ens4",
+    ),
     ("nmcli con up ens4 ifname ens4", "profile up", "ens4"),
     ("nmcli dev reapply ens4", "device reapply", "ens4"),
 ]
@@ -181,7 +205,9 @@ REFUSED = [
 def test_allowed_actions(line: str, kind: str, subject: str) -> None:
     operation = parse_action(line.split(" "))
     assert (operation.kind, operation.subject) == (kind, subject)
-    assert parse_action(operation.words) == operation, "the words of an operation parse to the same operation"
+    assert parse_action(operation.words) == operation, (
+        "the words of an operation parse to the same operation"
+    )
 
 
 @pytest.mark.parametrize("line", REFUSED)
@@ -200,7 +226,8 @@ def test_refused_actions(line: str) -> None:
     ids=["link", "VFs", "primary"],
 )
 def test_actions_only_for_undo(line: str) -> None:
-    """Refused as a request; needed to undo a link set up, created VFs, or the first primary port of a bond."""
+    """Refused as a request; needed to undo a link set up, created VFs, or the first primary port of
+    a bond."""
     with pytest.raises(ValueError, match=" "):
         parse_action(line.split(" "))
     assert parse_action(line.split(" "), undoing=True).words == tuple(line.split(" "))
@@ -210,7 +237,9 @@ def test_names_are_single_words() -> None:
     """Quotes, blanks and dollar signs in a profile's name stay part of one argument of nmcli."""
     name = 'it\'s "mine" $(reboot) `x` ; & | é'
     assert parse_action(["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]).words[4] == name
-    assert parse_action(["nmcli", "con", "mod", "ens4", "ipv4.gateway", ""]).settings == (("ipv4.gateway", ""),)
+    assert parse_action(["nmcli", "con", "mod", "ens4", "ipv4.gateway", ""]).settings == (
+        ("ipv4.gateway", ""),
+    )
 
 
 @pytest.mark.parametrize("hostile", ["a\nb", "a\x1b[31m", "a\x00", "a\x9b", "\ud800"], ids=ascii)
@@ -220,18 +249,27 @@ def test_names_with_control_characters_are_refused(hostile: str) -> None:
 
 
 NON_ASCII_DIGITS = [
-    str.maketrans("0123456789", digits) for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+    str.maketrans("0123456789", digits)
+    for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ]
 
 
 @pytest.mark.parametrize("line", [line for line, *_ in ALLOWED])
 def test_changed_words_are_refused_or_names(line: str) -> None:
-    """Each word in turn becomes an option, or gets blanks, line ends or non-ASCII digits: accepted only where any name
-    is allowed, as one unchanged word."""
+    """Each word in turn becomes an option, or gets blanks, line ends or non-ASCII digits: accepted
+    only where any name is allowed, as one unchanged word."""
     words, attempts = line.split(" "), 0
     for index, word in enumerate(words):
         options = [f"-{word}", f"--{word}", "-", "--"]
-        blanks = [f" {word}", f"{word} ", f"{word}\n", f"\n{word}", f"\r{word}", f"{word}\0", f"{word}\x85"]
+        blanks = [
+            f" {word}",
+            f"{word} ",
+            f"{word}\n",
+            f"\n{word}",
+            f"\r{word}",
+            f"{word}\0",
+            f"{word}\x85",
+        ]
         wide = [f"{word}\xa0", f"\u2003{word}", f"{word}\u3000", f"{word}\u2028"]
         digits = [found for table in NON_ASCII_DIGITS if (found := word.translate(table)) != word]
         for changed in (*options, *blanks, *wide, *digits):
@@ -241,35 +279,61 @@ def test_changed_words_are_refused_or_names(line: str) -> None:
             except ValueError:
                 continue
             check_allowed(operation)
-            free_texts = {operation.interface, *(value for key, value in operation.settings if key in BOND_PORTS)}
+            free_texts = {
+                operation.interface,
+                *(value for key, value in operation.settings if key in BOND_PORTS),
+            }
             free_texts |= {f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
             if words[0] == "nmcli":
-                free_texts |= {operation.profile, *(part for pair in operation.settings for part in pair)}
+                free_texts |= {
+                    operation.profile,
+                    *(part for pair in operation.settings for part in pair),
+                }
             assert changed in free_texts and changed in operation.words, changed
     assert attempts >= 15 * len(words)
 
 
-# ------------------------------------------------------------------------------------------- arbitrary words
+# ---------------------------------------------------------------------------------- arbitrary words
 
 KNOWN_WORDS = sorted(
-    {word for line, *_ in ALLOWED for word in line.split()} | {word for line in REFUSED for word in line.split()}
+    {word for line, *_ in ALLOWED for word in line.split()}
+    | {word for line in REFUSED for word in line.split()}
 )
 WORD_STRATEGY = st.one_of(
     st.sampled_from(KNOWN_WORDS),
     st.text(max_size=20),
-    st.sampled_from(["..", "/", ".", "-", "", "\n", "-x", "a" * (MAX_WORD_CHARS + 1), "0" * 40, "/sys/class/net/"]),
-    st.builds("".join, st.lists(st.sampled_from([*KNOWN_WORDS, "/", "..", ",", ":", "-"]), max_size=4)),
+    st.sampled_from(
+        [
+            "..",
+            "/",
+            ".",
+            "-",
+            "",
+            "\n",
+            "-x",
+            "a" * (MAX_WORD_CHARS + 1),
+            "0" * 40,
+            "/sys/class/net/",
+        ]
+    ),
+    st.builds(
+        "".join, st.lists(st.sampled_from([*KNOWN_WORDS, "/", "..", ",", ":", "-"]), max_size=4)
+    ),
 )
 TYPE_OPTIONS = {
     ("bridge", "vlan_filtering"),
-    *(("bond", name) for name in ("miimon", "min_links", "xmit_hash_policy", "primary", "active_slave")),
+    *(
+        ("bond", name)
+        for name in ("miimon", "min_links", "xmit_hash_policy", "primary", "active_slave")
+    ),
 }
 ALLOWED_FILES = re.compile(
     r"/proc/irq/[0-9]+/smp_affinity_list"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/queues/(rx-[0-9]+/rps_(cpus|flow_cnt)|tx-[0-9]+/xps_cpus)"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/device/sriov_numvfs"
     r"|/sys/bus/pci/devices/[0-9a-f]+:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/sriov_numvfs"
-    r"|/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|rps_sock_flow_entries)"
+    r"|/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|"
+    r"rps_sock_flow_entries)"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/bonding/primary",
     re.ASCII,
 )
@@ -280,13 +344,25 @@ def check_allowed(operation: Operation) -> None:
     words = operation.words
     assert all(isinstance(word, str) and not set(word) & set(map(chr, range(32))) for word in words)
     if operation.interface:
-        assert 0 < len(operation.interface.encode()) <= 15 and not set(operation.interface) & set("/: \t\n")
+        assert 0 < len(operation.interface.encode()) <= 15 and not set(operation.interface) & set(
+            "/: \t\n"
+        )
         assert operation.interface[0] != "-" and operation.interface not in (".", "..")
     if words[0] == "write":
-        assert len(words) == 3 and ALLOWED_FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
-        assert re.fullmatch(r"[0-9a-f,-]+", words[2]) or (not words[2] and words[1].endswith("/primary"))
+        assert (
+            len(words) == 3
+            and ALLOWED_FILES.fullmatch(words[1])
+            and os.path.normpath(words[1]) == words[1]
+        )
+        assert re.fullmatch(r"[0-9a-f,-]+", words[2]) or (
+            not words[2] and words[1].endswith("/primary")
+        )
     elif words[:2] == ("ethtool", "-p"):
-        assert words[2] == operation.interface and re.fullmatch(r"[0-9]{1,3}", words[3]) and len(words) == 4
+        assert (
+            words[2] == operation.interface
+            and re.fullmatch(r"[0-9]{1,3}", words[3])
+            and len(words) == 4
+        )
     elif words[0] == "ethtool":
         assert words[1] in ("-L", "-G", "-K", "-C") and words[2] == operation.interface
         assert all(re.fullmatch(r"[a-z0-9_-]+", word, re.ASCII) for word in words[3:])
@@ -294,18 +370,32 @@ def check_allowed(operation: Operation) -> None:
     elif words[0] == "ip":
         assert words[1:3] in (("link", "set"), ("address", "add"), ("address", "del"))
         if words[1] == "link":
-            assert words[3:5] == ("dev", operation.interface) and words[5] in ("mtu", "up", "down", "vf", "type")
+            assert words[3:5] == ("dev", operation.interface) and words[5] in (
+                "mtu",
+                "up",
+                "down",
+                "vf",
+                "type",
+            )
             if words[5] == "type":
-                assert (words[6], words[7]) in TYPE_OPTIONS and len(words) == 9 and words[8][0] != "-"
+                assert (
+                    (words[6], words[7]) in TYPE_OPTIONS and len(words) == 9 and words[8][0] != "-"
+                )
                 assert words[7] in BOND_PORTS or re.fullmatch(r"[a-z0-9+]+", words[8])
         else:
             assert str(ipaddress.ip_interface(words[3])) == words[3] and len(words) == 6
     elif words[0] == "bridge":
-        assert words[1:4] in (("vlan", "add", "dev"), ("vlan", "del", "dev"), ("link", "set", "dev"))
+        assert words[1:4] in (
+            ("vlan", "add", "dev"),
+            ("vlan", "del", "dev"),
+            ("link", "set", "dev"),
+        )
         assert words[4] == operation.interface
         if words[1] == "vlan":
             assert words[5] == "vid" and 1 <= int(words[6]) <= 4094 and len(words) <= 10
-            assert set(words[7:]) <= ({"self", "pvid", "untagged"} if words[2] == "add" else {"self"})
+            assert set(words[7:]) <= (
+                {"self", "pvid", "untagged"} if words[2] == "add" else {"self"}
+            )
         else:
             assert len(words) == 7 and (words[6] in ("on", "off") or words[6].isdecimal())
     else:
@@ -360,18 +450,22 @@ def test_arbitrary_paths(middle: str, text: str) -> None:
             assert operation.words[1] == path
 
 
-# ------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 JSON_VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=2)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
     max_leaves=6,
 )
 FIELDS = ["id", "step", "actions", "keep_within", "fingerprint", "twice"]
 
 
 def test_valid_request() -> None:
-    command = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
+    command = ChangeCommand(
+        {"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"}
+    )
     assert (command.actions, command.keep_within, command.twice) == ((("x",),), 5.0, False)
 
 
@@ -389,13 +483,17 @@ def test_valid_request() -> None:
 )
 def test_invalid_request(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
-        ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value})
+        ChangeCommand(
+            {"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value}
+        )
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
 def test_arbitrary_request(request: dict[str, object]) -> None:
     try:
-        command = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
+        command = ChangeCommand(
+            {"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request}
+        )
     except ValueError as error:
         assert str(error)
         return

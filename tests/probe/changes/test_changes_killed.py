@@ -1,5 +1,5 @@
-"""A process that takes part in a change is killed at each stage: the host ends as before, or with the confirmed change,
-as ip, ethtool and grep read it; and no process is left."""
+"""A process that takes part in a change is killed at each stage: the host ends as before, or with
+the confirmed change, as ip, ethtool and grep read it; and no process is left."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Host:
         return self._new[kind]
 
     def check_final_state(self, stage: str, kind: str, reported: str) -> None:
-        """The old state, or the new one after "keep"; and the reports agree with it. A kept change is removed for the
-        next test."""
+        """The old state, or the new one after "keep"; and the reports agree with it. A kept change
+        is removed for the next test."""
         wait_for_no_process_left(self.namespace)
         now = read_state(self.namespace)
         if now == self.old:
@@ -105,7 +105,10 @@ class NamespaceSshd:
 
     def __init__(self, folder: Path) -> None:
         self._name = folder / "namespace"
-        command = f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c "$SSH_ORIGINAL_COMMAND"'
+        command = (
+            f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c '
+            f'"$SSH_ORIGINAL_COMMAND"'
+        )
         self.sshd = Sshd(folder, options=(f"ForceCommand {command}",))
         self.sshd.set_python(sys.executable)
 
@@ -115,7 +118,8 @@ class NamespaceSshd:
         self._name.write_text(host.namespace.name)
         sshd = self.sshd
         with SshProbe(
-            ssh_command(sshd.address, sshd.port, sshd.user, sshd.key, sshd.known_hosts), PROBE_ARGUMENTS
+            ssh_command(sshd.address, sshd.port, sshd.user, sshd.key, sshd.known_hosts),
+            PROBE_ARGUMENTS,
         ) as probe:
             yield ChangeClient(probe)
 
@@ -148,8 +152,8 @@ def advance_to(change: ChangeClient, stage: str, host: Host) -> None:
 def kill_guard(
     change: ChangeClient, host: Host, signal_number: signal.Signals, killed: Sequence[int] = ()
 ) -> list[int]:
-    """Kill the guard that runs now or next, except those already `killed`; returns its pid, or nothing when the change
-    ends first."""
+    """Kill the guard that runs now or next, except those already `killed`; returns its pid, or
+    nothing when the change ends first."""
 
     def remaining_guards() -> list[int]:
         return [pid for pid in guards_in(host.namespace) if pid not in killed]
@@ -170,7 +174,8 @@ def close_stdin(probe: Probe) -> None:
 
 
 def kill_process(change: ChangeClient, victim: str, host: Host) -> str:
-    """Kill one process of the change; returns the final report, if the probe is still there to receive it."""
+    """Kill one process of the change; returns the final report, if the probe is still there to
+    receive it."""
     if victim == "client":
         close_stdin(change.probe)
     elif victim == "probe":
@@ -183,10 +188,16 @@ def kill_process(change: ChangeClient, victim: str, host: Host) -> str:
     return ""
 
 
+def keep_within(stage: str) -> float:
+    """Seconds. Right after a request there may be no process to kill yet: then the change is
+    applied, and undone at its deadline."""
+    return MIN_KEEP_WITHIN if stage == "requested" else 60.0
+
+
 @kill_matrix(STAGES, tuple(KINDS), victims=PROCESSES)
 def test_process_killed(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
     with change_client(host.namespace) as change:
-        change.apply(KINDS[variant])
+        change.apply(KINDS[variant], keep_within=keep_within(stage))
         advance_to(change, stage, host)
         reported = kill_process(change, victim, host)
     host.check_final_state(stage, variant, reported)
@@ -197,7 +208,7 @@ def test_connection_killed(
     host: Host, server: NamespaceSshd, *, stage: str, kill: int, victim: str, variant: str
 ) -> None:
     with server.changing(host) as change:
-        change.apply(KINDS[variant])
+        change.apply(KINDS[variant], keep_within=keep_within(stage))
         advance_to(change, stage, host)
         session = server.sshd.sessions()[0]
         os.kill(session if victim == "sshd-session" else change.probe.process.pid, signal.SIGKILL)
@@ -220,8 +231,11 @@ def test_rescues_killed(host: Host, *, stage: str, kill: int, variant: str) -> N
 
 
 @kill_matrix(("applied",), tuple(KINDS))
-def test_probe_ends_right_after_its_guard_was_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
-    """The probe is stopped, so that it notices both at once: it must still start a process that rolls back."""
+def test_probe_ends_right_after_its_guard_was_killed(
+    host: Host, *, stage: str, kill: int, variant: str
+) -> None:
+    """The probe is stopped, so that it notices both at once: it must still start a process that
+    rolls back."""
     with change_client(host.namespace) as change:
         change.apply(KINDS[variant])
         change.wait_for(stage)
@@ -242,9 +256,11 @@ def stop_and_kill(pids: Sequence[int]) -> None:
 
 
 @kill_matrix(STAGES, tuple(KINDS), victims=PAIRS)
-def test_two_processes_killed_at_once(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
+def test_two_processes_killed_at_once(
+    host: Host, *, stage: str, kill: int, victim: str, variant: str
+) -> None:
     with change_client(host.namespace) as change:
-        change.apply(KINDS[variant])
+        change.apply(KINDS[variant], keep_within=keep_within(stage))
         advance_to(change, stage, host)
         found = {
             "probe": [change.probe.process.pid],
@@ -275,7 +291,8 @@ def test_stopped_process_without_a_probe(host: Host, stopped: str, stage: str) -
 
 
 def test_all_processes_stopped_until_the_deadline_has_passed(host: Host) -> None:
-    """As when a virtual machine is paused and its clocks continue, or its control group is frozen."""
+    """As when a virtual machine is paused and its clocks continue, or its control group is
+    frozen."""
     with change_client(host.namespace) as change:
         change.apply(KINDS["several"], keep_within=MIN_KEEP_WITHIN)
         deadline = change.wait_for("applied").deadline
@@ -333,7 +350,8 @@ def change_client_with_control_groups(namespace: Namespace) -> Iterator[ChangeCl
 
 @pytest.mark.parametrize("variant", ["mtu", "no address"])
 def test_control_group_of_the_session_is_killed(host: Host, variant: str) -> None:
-    """As by a login manager, or by the kernel when the group is out of memory (memory.oom.group)."""
+    """As by a login manager, or by the kernel when the group is out of memory
+    (memory.oom.group)."""
     group = control_group(f"{host.namespace.name}-session")
     with group as folder, change_client_with_control_groups(host.namespace) as change:
         (folder / "cgroup.procs").write_text(str(change.probe.process.pid))
@@ -360,5 +378,7 @@ def test_kernel_does_not_choose_the_rollback_processes_when_memory_is_short(host
         assert len(pids) == 2
         scores = {Path(f"/proc/{pid}/oom_score_adj").read_text().strip() for pid in pids}
         assert scores == {str(OOM_SCORE_ADJ_MIN)}
-        assert Path(f"/proc/{change.probe.process.pid}/oom_score_adj").read_text().strip() != str(OOM_SCORE_ADJ_MIN)
+        assert Path(f"/proc/{change.probe.process.pid}/oom_score_adj").read_text().strip() != str(
+            OOM_SCORE_ADJ_MIN
+        )
     host.check_final_state("applied", "mtu", "")

@@ -1,5 +1,5 @@
-"""A change of NetworkManager and of the kernel, made by the guard: prepared, kept, undone, and with the guard, the
-probe, its client or NetworkManager killed at each stage."""
+"""A change of NetworkManager and of the kernel, made by the guard: prepared, kept, undone, and with
+the guard, the probe, its client or NetworkManager killed at each stage."""
 
 from __future__ import annotations
 
@@ -15,21 +15,41 @@ import pytest
 from tests.support.changes import ChangeClient, guards_in, watchers_in
 from tests.support.kills import kill_matrix
 from tests.support.managed_change import HostState, ip, read_host_state
-from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 from tests.support.probe import Probe, wait_until
 
 ManagedState = tuple[HostState, int]
 """NetworkManager's state and the MTU."""
 NIC = "ens37"
 GENERATED_PROFILE = "Wired connection 1"
-RENAMED = ["nmcli", "con", "mod", "id", GENERATED_PROFILE, "connection.id", NIC, "connection.interface-name", NIC]
+RENAMED = [
+    "nmcli",
+    "con",
+    "mod",
+    "id",
+    GENERATED_PROFILE,
+    "connection.id",
+    NIC,
+    "connection.interface-name",
+    NIC,
+]
 STATIC = ["ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled"]
-ACTIONS = [[*RENAMED, *STATIC], ["nmcli", "con", "up", "id", NIC], ["ip", "link", "set", "dev", NIC, "mtu", "1400"]]
+ACTIONS = [
+    [*RENAMED, *STATIC],
+    ["nmcli", "con", "up", "id", NIC],
+    ["ip", "link", "set", "dev", NIC, "mtu", "1400"],
+]
 VICTIMS = ("guard", "probe", "client", "networkmanager", "probe and guard")
 NM_DEVICE_STATE_PREPARE = 40
 """From here on a profile is active or being activated."""
 
-pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(why_no_networkmanager()))
+pytestmark = pytest.mark.skipif(
+    why_no_networkmanager() is not None, reason=str(why_no_networkmanager())
+)
 
 
 @contextmanager
@@ -54,7 +74,10 @@ class Host:
             return False
         if manager.device_state(NIC) < NM_DEVICE_STATE_PREPARE:
             return False
-        return (read_managed_state(manager), kernel_settings(manager)) == (self.before, self.settings)
+        return (read_managed_state(manager), kernel_settings(manager)) == (
+            self.before,
+            self.settings,
+        )
 
     def close(self) -> None:
         self._stack.close()
@@ -111,7 +134,9 @@ def stopped_networkmanager(manager: PrivateNetworkManager) -> Iterator[None]:
 
 def read_managed_state(manager: PrivateNetworkManager) -> ManagedState:
     manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
-    return read_host_state(manager, NIC), json.loads(ip(manager, "-j", "link", "show", "dev", NIC))[0]["mtu"]
+    return read_host_state(manager, NIC), json.loads(ip(manager, "-j", "link", "show", "dev", NIC))[
+        0
+    ]["mtu"]
 
 
 def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -> None:
@@ -121,11 +146,15 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
         modify, up, mtu = shown.plan
         assert modify.subject == GENERATED_PROFILE and modify.persistent and not modify.undo
         assert modify.before == (
-            f"connection.id '{GENERATED_PROFILE}' connection.interface-name {NIC} ipv4.method auto ipv4.addresses '' "
+            f"connection.id '{GENERATED_PROFILE}' connection.interface-name {NIC} ipv4.method "
+            f"auto ipv4.addresses '' "
             "ipv6.method auto"
         )
         assert modify.after.startswith(f"connection.id {NIC} ")
-        assert up.disturbs == (f"reconfigures {NIC}: short traffic interruption",) and not up.persistent
+        assert (
+            up.disturbs == (f"reconfigures {NIC}: short traffic interruption",)
+            and not up.persistent
+        )
         assert mtu.undo
         change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
         change.wait_for("applied")
@@ -137,14 +166,18 @@ def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -
     wait_until(lambda: not guards_in(manager.namespace))
 
 
-def test_a_probe_that_only_reads_has_the_same_plan(manager: PrivateNetworkManager, old: ManagedState) -> None:
+def test_a_probe_that_only_reads_has_the_same_plan(
+    manager: PrivateNetworkManager, old: ManagedState
+) -> None:
     with start_probe(manager) as change:
         expected = change.prepare(ACTIONS)
     with Probe("--interval", "60", prefix=manager.prefix) as probe:
         change = ChangeClient(probe)
         shown = change.prepare(ACTIONS)
         assert (shown.plan, shown.fingerprint) == (expected.plan, expected.fingerprint)
-        change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60, twice=True)
+        change.request(
+            "apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60, twice=True
+        )
         assert "changes are disabled" in change.wait_for("refused").text
     assert read_managed_state(manager) == old
 
@@ -183,7 +216,8 @@ def test_killed_before_keep(
 def test_kernel_settings_of_a_profile_are_restored(
     manager: PrivateNetworkManager, old: ManagedState, undone_by: str
 ) -> None:
-    """Queues and offloads in ethtool.* settings; a restarted NetworkManager does not know the old values."""
+    """Queues and offloads in ethtool.* settings; a restarted NetworkManager does not know the old
+    values."""
     before = kernel_settings(manager)
     settings = ["ethtool.feature-gro", "off" if "generic-receive-offload: on" in before else "on"]
     actions = [[*RENAMED, *STATIC, *settings], ["nmcli", "con", "up", "id", NIC]]
@@ -203,27 +237,42 @@ def kernel_settings(manager: PrivateNetworkManager) -> str:
     return "".join(manager.namespace.run(["ethtool", option, NIC]) for option in ("-l", "-k"))
 
 
-def test_settings_that_cannot_be_restored_are_refused(manager: PrivateNetworkManager, old: ManagedState) -> None:
-    """Pause, EEE and FEC: set by an action, or by an activated profile, unless they are so already."""
+def test_settings_that_cannot_be_restored_are_refused(
+    manager: PrivateNetworkManager, old: ManagedState
+) -> None:
+    """Pause, EEE and FEC: set by an action, or by an activated profile, unless they are so
+    already."""
     up = [["nmcli", "con", "up", "id", "paused"]]
     with start_probe(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
-            change.request("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
+            change.request(
+                "prepare",
+                actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]],
+            )
             assert change.wait_for("refused").text.startswith(f"nictop does not set {setting}: ")
         pause = ["ethtool.pause-autoneg", "off"]
-        manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
+        manager.nmcli(
+            "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause
+        )
         try:
             change.request("prepare", actions=up)
-            assert change.wait_for("refused").text.startswith("nictop does not set ethtool.pause-autoneg: ")
-            manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
+            assert change.wait_for("refused").text.startswith(
+                "nictop does not set ethtool.pause-autoneg: "
+            )
+            manager.nmcli(
+                "con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off"
+            )
             assert change.prepare(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
         finally:
             manager.nmcli("con", "delete", "paused")
     manager.wait_for(lambda: read_managed_state(manager) == old)
 
 
-def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, old: ManagedState) -> None:
-    """nmcli would wait for another minute; the change is undone as soon as NetworkManager runs again."""
+def test_networkmanager_ends_while_nmcli_waits(
+    manager: PrivateNetworkManager, old: ManagedState
+) -> None:
+    """nmcli would wait for another minute; the change is undone as soon as NetworkManager runs
+    again."""
     earlier = activation_path(manager)
     with start_probe(manager) as change:
         change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
@@ -250,7 +299,9 @@ def test_new_profile_of_the_same_name_changes_the_plan(manager: PrivateNetworkMa
             manager.nmcli("con", "delete", "added")
 
 
-def test_connection_ends_while_dhcp_is_pending(manager: PrivateNetworkManager, old: ManagedState) -> None:
+def test_connection_ends_while_dhcp_is_pending(
+    manager: PrivateNetworkManager, old: ManagedState
+) -> None:
     """The guard does not wait for the DHCP timeout of 45 s."""
     earlier = activation_path(manager)
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
@@ -282,5 +333,7 @@ def test_keep() -> None:
 def test_unknown_profile(manager: PrivateNetworkManager) -> None:
     with start_probe(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
-            change.request("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
+            change.request(
+                "prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]]
+            )
             assert "NetworkManager profiles have the name" in change.wait_for("refused").text

@@ -1,5 +1,6 @@
-"""A change of NetworkManager that is undone or kept, with a real NetworkManager in a namespace that is killed at each
-stage: the host ends as before or as confirmed, as nmcli, ip and the files show."""
+"""A change of NetworkManager that is undone or kept, with a real NetworkManager in a namespace that
+is killed at each stage: the host ends as before or as confirmed, as nmcli, ip and the files
+show."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_si
 from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.probe.plan.networkmanager.affected import AffectedProfiles
-from nictop.probe.plan.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
+from nictop.probe.plan.networkmanager.kernel_settings import (
+    changed_settings,
+    refuse_lasting_settings,
+)
 from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_REASON_USER_REQUESTED,
     NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
@@ -43,7 +47,12 @@ from tests.support.managed_change import (
     start_child,
     without_timestamp,
 )
-from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    Bus,
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 
 NIC = "ens37"
 GENERATED_PROFILE = "Wired connection 1"
@@ -59,7 +68,14 @@ PROFILE_FLAGS = {"added": 0, "described": NM_SETTINGS_CONNECTION_FLAG_EXTERNAL}
 """UUID → flags."""
 RESTART_DELAYS = (0.0, 0.6, 1.2, 1.8)
 """Seconds until a killed NetworkManager is started again."""
-STATIC_ADDRESS = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
+STATIC_ADDRESS = (
+    "ipv4.method",
+    "manual",
+    "ipv4.addresses",
+    "192.0.2.9/24",
+    "ipv6.method",
+    "disabled",
+)
 DIFFICULT_NAMES = {
     "quotes": "a 'b' \"c\"",
     "shell-syntax": "$(touch /tmp/x) `id`; & | > x",
@@ -85,11 +101,39 @@ def generated_profile(_: PrivateNetworkManager) -> None:
 
 def own_profile(manager: PrivateNetworkManager) -> None:
     """A saved profile with an address and a default route, active; and a second one that is not."""
-    settings = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.1/24", "ipv4.gateway", "192.0.2.254")
-    manager.nmcli("con", "mod", GENERATED_PROFILE, "con.id", "mine", *settings, "ipv6.method", "disabled")
+    settings = (
+        "ipv4.method",
+        "manual",
+        "ipv4.addresses",
+        "192.0.2.1/24",
+        "ipv4.gateway",
+        "192.0.2.254",
+    )
+    manager.nmcli(
+        "con", "mod", GENERATED_PROFILE, "con.id", "mine", *settings, "ipv6.method", "disabled"
+    )
     manager.nmcli("con", "up", "mine")
-    other = ("ipv4.method", "manual", "ipv4.addresses", "198.51.100.5/24", "802-3-ethernet.mtu", "1400")
-    manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "second", "autoconnect", "no", *other)
+    other = (
+        "ipv4.method",
+        "manual",
+        "ipv4.addresses",
+        "198.51.100.5/24",
+        "802-3-ethernet.mtu",
+        "1400",
+    )
+    manager.nmcli(
+        "con",
+        "add",
+        "type",
+        "ethernet",
+        "ifname",
+        NIC,
+        "con-name",
+        "second",
+        "autoconnect",
+        "no",
+        *other,
+    )
 
 
 def configured_by_hand(manager: PrivateNetworkManager) -> None:
@@ -105,18 +149,34 @@ RENAME = (
     ("nmcli", "con", "up", "id", NIC),
 )
 WRONG_ADDRESS = ("ipv4.addresses", "203.0.113.9/24", "ipv4.gateway", "203.0.113.1")
-ADD = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC_ADDRESS)
+ADD = (
+    "nmcli",
+    "con",
+    "add",
+    "type",
+    "ethernet",
+    "ifname",
+    NIC,
+    "con-name",
+    "added",
+    *STATIC_ADDRESS,
+)
 CASES = {
     "renamed": Case(generated_profile, RENAME),
     "wrong-address": Case(
-        own_profile, (("nmcli", "con", "mod", "mine", *WRONG_ADDRESS), ("nmcli", "con", "up", "mine"))
+        own_profile,
+        (("nmcli", "con", "mod", "mine", *WRONG_ADDRESS), ("nmcli", "con", "up", "mine")),
     ),
     "added-profile": Case(generated_profile, (ADD, ("nmcli", "con", "up", "added"))),
     "another-profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
     "set-up-by-hand": Case(configured_by_hand, (ADD, ("nmcli", "con", "up", "added"))),
 }
 REAPPLY = Case(
-    own_profile, (("nmcli", "con", "mod", "mine", "+ipv4.addresses", "192.0.2.2/24"), ("nmcli", "dev", "reapply", NIC))
+    own_profile,
+    (
+        ("nmcli", "con", "mod", "mine", "+ipv4.addresses", "192.0.2.2/24"),
+        ("nmcli", "dev", "reapply", NIC),
+    ),
 )
 NO_ACTIONS = Case(generated_profile, ())
 
@@ -134,7 +194,8 @@ def prepared_networkmanager(case: Case) -> Iterator[PrivateNetworkManager]:
 
 
 class Host:
-    """A prepared host that several tests use, each of which leaves it unchanged; `close` ends it."""
+    """A prepared host that several tests use, each of which leaves it unchanged; `close` ends
+    it."""
 
     def __init__(self, case: Case) -> None:
         with ExitStack() as stack:
@@ -161,7 +222,8 @@ class Host:
 
 
 class Hosts:
-    """The hosts of this module. A host is not used again after a failed test, or when it was not left unchanged."""
+    """The hosts of this module. A host is not used again after a failed test, or when it was not
+    left unchanged."""
 
     def __init__(self) -> None:
         self._free: dict[Callable[[PrivateNetworkManager], None], Host] = {}
@@ -193,7 +255,8 @@ def hosts() -> Iterator[Hosts]:
 
 
 def state_after_restart(manager: PrivateNetworkManager) -> HostState:
-    """The state once a killed NetworkManager runs again and a profile is active or being activated."""
+    """The state once a killed NetworkManager runs again and a profile is active or being
+    activated."""
     manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
     return read_host_state(manager, NIC)
 
@@ -226,19 +289,26 @@ def test_undo(hosts: Hosts, name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_keep(name: str) -> None:
     """No checkpoint is left that would roll it back later, or exclude another change."""
-    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
+    with (
+        prepared_networkmanager(CASES[name]) as manager,
+        Change(manager, *CASES[name].actions) as change,
+    ):
         assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
         changed = read_host_state(manager, NIC)
         assert change.step("keep") == ""
         kept = read_host_state(manager, NIC)
         assert kept == stored(changed, kept)
         with Change(manager, ("nmcli", "dev", "reapply", NIC)) as another:
-            assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == ("", "", kept)
+            assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == (
+                "",
+                "",
+                kept,
+            )
 
 
 def stored(changed: HostState, kept: HostState) -> HostState:
-    """The state of a change once its profiles are on disk: the same but for their files, of which none of a profile
-    that the change has set is left in memory."""
+    """The state of a change once its profiles are on disk: the same but for their files, of which
+    none of a profile that the change has set is left in memory."""
     assert set(on_disk(kept)) >= set(on_disk(changed))
     names = {path.rpartition("/")[2] for path in on_disk(kept)}
     in_memory = [path for path in kept.files if path.startswith("/run/")]
@@ -261,16 +331,28 @@ def reboot(manager: PrivateNetworkManager) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_profiles_on_disk_are_the_old_ones_until_the_change_is_kept(name: str) -> None:
-    """If the machine ends before that, the next boot has the profiles of before; after that, the new ones."""
-    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
+    """If the machine ends before that, the next boot has the profiles of before; after that, the
+    new ones."""
+    with (
+        prepared_networkmanager(CASES[name]) as manager,
+        Change(manager, *CASES[name].actions) as change,
+    ):
         before = read_host_state(manager, NIC)
         assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
         assert on_disk(read_host_state(manager, NIC)) == on_disk(before)
         reboot(manager)
         again = state_after_restart(manager)
         assert (again.profiles.keys(), on_disk(again)) == (before.profiles.keys(), on_disk(before))
-    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
-        assert (change.begin(), change.do(), change.step("record_applied"), change.step("keep")) == ("", "", "", "")
+    with (
+        prepared_networkmanager(CASES[name]) as manager,
+        Change(manager, *CASES[name].actions) as change,
+    ):
+        assert (
+            change.begin(),
+            change.do(),
+            change.step("record_applied"),
+            change.step("keep"),
+        ) == ("", "", "", "")
         kept = read_host_state(manager, NIC)
         reboot(manager)
         assert on_disk(state_after_restart(manager)) == on_disk(kept)
@@ -295,9 +377,12 @@ def test_device_disconnected_by_user_is_disconnected_again(command: Sequence[str
         assert autoconnect_allowed(manager) == allowed
 
 
-@pytest.mark.parametrize("actions", [RENAME, (ADD, ("nmcli", "con", "up", "added"))], ids=["renamed", "added-profile"])
+@pytest.mark.parametrize(
+    "actions", [RENAME, (ADD, ("nmcli", "con", "up", "added"))], ids=["renamed", "added-profile"]
+)
 def test_device_that_waits_for_the_next_dhcp_attempt(actions: Sequence[Sequence[str]]) -> None:
-    """NetworkManager tries its generated profile again, and does not regard the device as disconnected by the user."""
+    """NetworkManager tries its generated profile again, and does not regard the device as
+    disconnected by the user."""
     with prepared_networkmanager(NO_ACTIONS) as manager, Change(manager, *actions) as change:
         manager.stop()
         manager.write("/etc/NetworkManager/conf.d/one-short-attempt.conf", ONE_SHORT_ATTEMPT)
@@ -321,7 +406,18 @@ def test_device_that_waits_for_the_next_dhcp_attempt(actions: Sequence[Sequence[
 def test_difficult_profile_names(hosts: Hosts, name: str) -> None:
     """A profile is renamed to it, and another added with it: after the undo neither is left."""
     rename = ("nmcli", "con", "mod", GENERATED_PROFILE, "connection.id", name)
-    add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC_ADDRESS)
+    add = (
+        "nmcli",
+        "con",
+        "add",
+        "type",
+        "ethernet",
+        "ifname",
+        NIC,
+        "con-name",
+        f"{name}+",
+        *STATIC_ADDRESS,
+    )
     with hosts.prepared(NO_ACTIONS) as host, host.change(rename, add) as change:
         assert (change.begin(), change.do()) == ("", "")
         assert name in host.manager.nmcli("-e", "no", "-f", "NAME", "con", "show").splitlines()
@@ -335,16 +431,31 @@ def test_settings_of_a_bridge_profile_are_stored_and_restored() -> None:
         own_profile(manager)
         addresses = ("ipv4.method", "disabled", "ipv6.method", "disabled")
         manager.nmcli(
-            "con", "add", "type", "bridge", "ifname", "br9", "con-name", "br9", "bridge.stp", "no", *addresses
+            "con",
+            "add",
+            "type",
+            "bridge",
+            "ifname",
+            "br9",
+            "con-name",
+            "br9",
+            "bridge.stp",
+            "no",
+            *addresses,
         )
         manager.nmcli("con", "up", "br9")
 
     def stored() -> list[str]:
-        return manager.nmcli("-g", "bridge.vlan-filtering,connection.lldp", "con", "show", "br9").split()
+        return manager.nmcli(
+            "-g", "bridge.vlan-filtering,connection.lldp", "con", "show", "br9"
+        ).split()
 
     with prepared_networkmanager(Case(with_bridge, ())) as manager:
         before, settings = read_host_state(manager, NIC), stored()
-        changes = ((*modify, "bridge.vlan-filtering", "yes"), (*modify, "connection.lldp", "enable-rx"))
+        changes = (
+            (*modify, "bridge.vlan-filtering", "yes"),
+            (*modify, "connection.lldp", "enable-rx"),
+        )
         with Change(manager, *changes) as change:
             assert (change.begin(), change.do()) == ("", "")
             changed = stored()
@@ -367,7 +478,9 @@ def test_profiles_without_files_are_restored_over_dbus() -> None:
             assert change.step("undo") == ""
             after = read_host_state(manager, NIC)
         second_uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "second").strip()
-        (path,) = manager.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "GetConnectionByUuid", "s", second_uuid)
+        (path,) = manager.call(
+            f"{ROOT}/Settings", f"{SERVICE}.Settings", "GetConnectionByUuid", "s", second_uuid
+        )
         (secrets,) = manager.call(path, PROFILE_INTERFACE, "GetSecrets", "s", "802-1x")
     assert secrets["802-1x"] == {"password": ("s", "it's a secret")}
     assert after.profiles.keys() == before.profiles.keys()
@@ -385,7 +498,10 @@ def test_changes_of_others_are_preserved() -> None:
             manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "theirs")
             manager.nmcli("con", "mod", "second", "ipv4.addresses", "198.51.100.6/24")
             assert change.step("undo") == ""
-        assert manager.nmcli("-g", "ipv4.addresses", "con", "show", "second").strip() == "198.51.100.6/24"
+        assert (
+            manager.nmcli("-g", "ipv4.addresses", "con", "show", "second").strip()
+            == "198.51.100.6/24"
+        )
         assert "theirs" in manager.nmcli("-f", "NAME", "con", "show").splitlines()
 
 
@@ -396,14 +512,21 @@ def test_changes_of_others_are_preserved() -> None:
     ("action", "error_text"),
     [
         (("nmcli", "con", "up", "no such"), "no NetworkManager profiles have the name no such"),
-        (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 NetworkManager profiles have the name twice"),
+        (
+            ("nmcli", "con", "mod", "twice", "ipv4.method", "auto"),
+            "2 NetworkManager profiles have the name twice",
+        ),
     ],
     ids=["unknown", "ambiguous"],
 )
-def test_unknown_and_ambiguous_profiles(hosts: Hosts, action: tuple[str, ...], error_text: str) -> None:
+def test_unknown_and_ambiguous_profiles(
+    hosts: Hosts, action: tuple[str, ...], error_text: str
+) -> None:
     with hosts.prepared(NO_ACTIONS) as host, host.change(action) as change:
         for _ in range(2):
-            host.manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice")
+            host.manager.nmcli(
+                "con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice"
+            )
         assert change.begin() == error_text
         added = set(host.manager.profiles()) - set(host.before.profiles)
         host.manager.nmcli("con", "delete", *(word for uuid in added for word in ("uuid", uuid)))
@@ -425,22 +548,29 @@ def test_second_change_of_a_device_is_refused(hosts: Hosts) -> None:
 
 def test_without_networkmanager() -> None:
     with prepared_networkmanager(NO_ACTIONS) as manager, Change(manager, *RENAME) as change:
-        assert (change.begin(), change.step("is_same_networkmanager")) == ("", "True")
+        assert (change.begin(), change.step("has_networkmanager_ended")) == ("", "False")
+        os.kill(manager.bus.process.pid, signal.SIGSTOP)
+        try:
+            assert change.step("has_networkmanager_ended") == "False", "the bus does not answer"
+        finally:
+            os.kill(manager.bus.process.pid, signal.SIGCONT)
         manager.stop()
-        assert change.step("is_same_networkmanager") == "False"
+        assert change.step("has_networkmanager_ended") == "True"
         assert change.begin() == "NetworkManager is not running"
         manager.bus.end()
         assert change.begin() != ""
 
 
-# ------------------------------------------------------------------------------------ NetworkManager is killed
+# ------------------------------------------------------------------------- NetworkManager is killed
 
 
 class Kill:
-    """Kills NetworkManager after `kill_after` seconds and starts it again `start_after` seconds later; a context
-    manager that waits for both."""
+    """Kills NetworkManager after `kill_after` seconds and starts it again `start_after` seconds
+    later; a context manager that waits for both."""
 
-    def __init__(self, manager: PrivateNetworkManager, kill_after: float, start_after: float) -> None:
+    def __init__(
+        self, manager: PrivateNetworkManager, kill_after: float, start_after: float
+    ) -> None:
         self._errors: list[BaseException] = []
         self._manager, self._start_after = manager, start_after
         self._thread = threading.Timer(kill_after, self._work)
@@ -475,7 +605,9 @@ def measured_durations(change: Change) -> dict[str, float]:
     for stage in (change.begin, lambda: apply_actions(change), lambda: change.step("undo")):
         stage()
         times.append(time.monotonic())
-    return {name: times[index + 1] - times[index] for index, name in enumerate(("begin", "do", "undo"))}
+    return {
+        name: times[index + 1] - times[index] for index, name in enumerate(("begin", "do", "undo"))
+    }
 
 
 def restart_delay(kill: int) -> float:
@@ -501,8 +633,8 @@ def test_killed_and_undone(hosts: Hosts, stage: str, kill: int, variant: str) ->
 
 
 def undo_with_kill(stage: str, killer: Kill, change: Change) -> str:
-    """From after "begin" to the end of the undo, with a kill in one stage; returns the error of the undo.
-    NetworkManager may still be gone when the undo begins."""
+    """From after "begin" to the end of the undo, with a kill in one stage; returns the error of the
+    undo. NetworkManager may still be gone when the undo begins."""
     if stage == "after-begin":
         with killer:
             return change.step("undo")
@@ -517,9 +649,11 @@ def undo_with_kill(stage: str, killer: Kill, change: Change) -> str:
 
 @pytest.mark.parametrize("allowed", ["yes", "no"])
 @kill_matrix(("starting", "at-rest"))
-def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, kill: int, allowed: str) -> None:
-    """A restarted NetworkManager would activate any profile that fits, while it starts as well as when the new profile
-    is removed. `allowed`: whether the device may connect by itself."""
+def test_restarted_networkmanager_activates_nothing(
+    hosts: Hosts, stage: str, kill: int, allowed: str
+) -> None:
+    """A restarted NetworkManager would activate any profile that fits, while it starts as well as
+    when the new profile is removed. `allowed`: whether the device may connect by itself."""
     case = CASES["set-up-by-hand"]
     with hosts.prepared(case) as host:
         manager = host.manager
@@ -534,8 +668,13 @@ def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, ki
                 manager.wait_for(manager.has_started)
                 change.start("undo")
             assert change.result() == ""
-            assert (read_host_state(manager, NIC), autoconnect_allowed(manager)) == (host.before, allowed == "yes")
-        manager.nmcli("device", "set", NIC, "autoconnect", "yes" if host.autoconnect_allowed else "no")
+            assert (read_host_state(manager, NIC), autoconnect_allowed(manager)) == (
+                host.before,
+                allowed == "yes",
+            )
+        manager.nmcli(
+            "device", "set", NIC, "autoconnect", "yes" if host.autoconnect_allowed else "no"
+        )
 
 
 @pytest.mark.parametrize(
@@ -554,7 +693,8 @@ def test_device_without_active_profile(state: int, active: str, expected: bool) 
     wanted = Target(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
     device = Device(NIC, "/d", state, 0, True, True, active, "/a" if active else "/", (), (), ())
     added, described = (
-        BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILE_FLAGS.items()
+        BusProfile("/p", uuid, uuid, NIC, "", flags, False, {})
+        for uuid, flags in PROFILE_FLAGS.items()
     )
     now = NmState(":1.1", {NIC: device}, {"added": added, "described": described})
     assert is_reached(wanted, device, now, None) is expected
@@ -573,7 +713,9 @@ def test_device_without_active_profile(state: int, active: str, expected: bool) 
         (20, 40, True, ""),  # no carrier
     ],
 )
-def test_profile_that_is_activated_next(state: int, reason: int, autoconnect: bool, expected: str) -> None:
+def test_profile_that_is_activated_next(
+    state: int, reason: int, autoconnect: bool, expected: str
+) -> None:
     connections: dict[str, dict[str, object]] = {
         "usual": {"timestamp": ("t", 5)},
         "older": {},
@@ -588,7 +730,19 @@ def test_profile_that_is_activated_next(state: int, reason: int, autoconnect: bo
     }
     available = tuple(f"/{uuid}" for uuid in connections if uuid != "unavailable")
     device = Device(NIC, "/d", state, reason, True, autoconnect, "", "/", (), available, ())
-    other = Device("ens38", "/o", NM_DEVICE_STATE_ACTIVATED, 0, True, True, "elsewhere", "/a", (), available, ())
+    other = Device(
+        "ens38",
+        "/o",
+        NM_DEVICE_STATE_ACTIVATED,
+        0,
+        True,
+        True,
+        "elsewhere",
+        "/a",
+        (),
+        available,
+        (),
+    )
     now = NmState(":1.1", {NIC: device, "ens38": other}, profiles)
     target = Target.of(device, now)
     assert target.uuid == expected
@@ -606,44 +760,79 @@ def test_profile_that_is_activated_next(state: int, reason: int, autoconnect: bo
         ("", "con up paused ifname ens37", {"ethtool.pause-rx", "ethtool.feature-gro"}),
         ("plain", "con up renamed", {"ethtool.pause-rx", "ethtool.feature-gro"}),
         ("paused", "con up nobody", set()),
-        ("plain", "con mod paused +ethtool.eee-enabled on ipv4.method auto", {"ethtool.eee-enabled", "ipv4.method"}),
+        (
+            "plain",
+            "con mod paused +ethtool.eee-enabled on ipv4.method auto",
+            {"ethtool.eee-enabled", "ipv4.method"},
+        ),
     ],
 )
-def test_changed_ethtool_settings_of_a_profile(active: str, action: str, expected: set[str]) -> None:
+def test_changed_ethtool_settings_of_a_profile(
+    active: str, action: str, expected: set[str]
+) -> None:
     paused = {"pause-rx": ("b", False), "feature-gro": ("b", False)}
-    settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
-    profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
+    settings = {
+        "plain": {},
+        "paused": {"ethtool": paused},
+        "alike": {"ethtool": {"pause-rx": ("b", False)}},
+    }
+    profiles = {
+        uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what)
+        for uuid, what in settings.items()
+    }
     device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, 0, True, True, active, "/a", (), (), ())
     now = NmState(":1.1", {NIC: device}, profiles)
     earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
     operation = parse_action(["nmcli", *action.split()])
     assert changed_settings(operation, earlier, now) == expected
-    refused = next((name for name in sorted(expected) if name.startswith(("ethtool.pause", "ethtool.eee"))), None)
+    refused = next(
+        (name for name in sorted(expected) if name.startswith(("ethtool.pause", "ethtool.eee"))),
+        None,
+    )
     with pytest.raises(ValueError, match=refused) if refused else nullcontext():
         refuse_lasting_settings(operation, earlier, now)
 
 
 def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
-    """That state must not be saved: the undo would leave the link down. Without a carrier NetworkManager takes several
-    seconds to start."""
+    """That state must not be saved: the undo would leave the link down. Without a carrier
+    NetworkManager takes several seconds to start."""
     peer = f"far{NIC}"
     with hosts.prepared(NO_ACTIONS) as host, host.change(*RENAME) as change:
         manager, before = host.manager, host.before
         manager.stop()
         manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
         manager.start()
-        assert change.begin() == f"NetworkManager is still starting, no active profile on {NIC} yet: try again"
+        assert (
+            change.begin()
+            == f"NetworkManager is still starting, no active profile on {NIC} yet: try again"
+        )
         manager.namespace.run(["ip", "link", "set", "dev", peer, "up"])
         assert state_after_restart(manager) == before
-        assert (change.begin(), change.do(), change.step("undo"), read_host_state(manager, NIC)) == ("", "", "", before)
+        assert (
+            change.begin(),
+            change.do(),
+            change.step("undo"),
+            read_host_state(manager, NIC),
+        ) == ("", "", "", before)
 
 
 def test_activation_while_a_change_begins() -> None:
     device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, 0, True, True, "one", "/a", (), (), ())
-    profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
+    profiles = {
+        uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")
+    }
     now = NmState(":1.1", {NIC: device}, profiles)
     checkpoint = Checkpoint(
-        ":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (Target.of(device, now),), (), (), ()
+        ":1.1",
+        "/c",
+        AffectedProfiles((NIC,), (), ()),
+        (),
+        {},
+        (),
+        (Target.of(device, now),),
+        (),
+        (),
+        (),
     )
     assert change_since(checkpoint, now) == ""
     others = [replace(now, owner=":1.2"), replace(now, devices={})]
@@ -669,8 +858,8 @@ def test_ended_networkmanager_is_not_a_refusal(tmp_path: Path) -> None:
 
 @kill_matrix(("waiting", "keep"), tuple(CASES))
 def test_killed_and_kept(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
-    """The confirmed state stays, whether NetworkManager is restarted before the confirmation or after it. A change kept
-    this way can still be undone."""
+    """The confirmed state stays, whether NetworkManager is restarted before the confirmation or
+    after it. A change kept this way can still be undone."""
     case = CASES[variant]
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
         manager = host.manager
@@ -691,7 +880,8 @@ def test_killed_and_kept(hosts: Hosts, stage: str, kill: int, variant: str) -> N
 
 
 def test_keep_after_networkmanager_restarts_with_another_profile() -> None:
-    """The confirmed profile is activated again, not the one that a NetworkManager without its state prefers."""
+    """The confirmed profile is activated again, not the one that a NetworkManager without its state
+    prefers."""
     case = CASES["another-profile"]
     with prepared_networkmanager(case) as manager, Change(manager, *case.actions) as change:
         assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
@@ -708,7 +898,8 @@ def test_keep_after_networkmanager_restarts_with_another_profile() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_undo_without_networkmanager(name: str) -> None:
-    """Files, addresses and routes are restored without it; once started again, it finds everything as before."""
+    """Files, addresses and routes are restored without it; once started again, it finds everything
+    as before."""
     case = CASES[name]
     with prepared_networkmanager(case) as manager:
         before = read_host_state(manager, NIC)
@@ -725,14 +916,16 @@ def test_undo_without_networkmanager(name: str) -> None:
 
 def read_state_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object, ...]:
     files = {
-        path: without_timestamp(text) for path, text in profile_files(manager).items() if "\nexternal=" not in text
+        path: without_timestamp(text)
+        for path, text in profile_files(manager).items()
+        if "\nexternal=" not in text
     }
     return files, {NIC: addresses(manager, NIC)}, routes(manager)
 
 
 def test_hanging_networkmanager(hosts: Hosts) -> None:
-    """The timeout is reported, files and addresses are restored nevertheless, and NetworkManager follows once it
-    continues."""
+    """The timeout is reported, files and addresses are restored nevertheless, and NetworkManager
+    follows once it continues."""
     case = CASES["wrong-address"]
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
         manager, before = host.manager, host.before
@@ -747,7 +940,8 @@ def test_hanging_networkmanager(hosts: Hosts) -> None:
 
 
 def test_rollback_by_networkmanager_itself(hosts: Hosts) -> None:
-    """The process that made the change is gone: NetworkManager rolls back by itself, and refuses a late "keep"."""
+    """The process that made the change is gone: NetworkManager rolls back by itself, and refuses a
+    late "keep"."""
     case = CASES["wrong-address"]
     with (
         hosts.prepared(case) as host,

@@ -1,4 +1,5 @@
-"""Parts of a NetworkManager change without NetworkManager: files, addresses, settings, affected profiles."""
+"""Parts of a NetworkManager change without NetworkManager: files, addresses, settings, affected
+profiles."""
 
 from __future__ import annotations
 
@@ -26,7 +27,13 @@ from nictop.probe.kernel.dbus_calls import DbusReply
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
-from nictop.probe.plan.networkmanager.state import BusProfile, Device, NmState, parse_state, settings_equal
+from nictop.probe.plan.networkmanager.state import (
+    BusProfile,
+    Device,
+    NmState,
+    parse_state,
+    settings_equal,
+)
 
 UUIDS = st.sampled_from(["u1", "u2", "u3", ""])
 KEYFILES = st.builds(
@@ -47,7 +54,10 @@ def test_files_are_restored_and_others_are_untouched(
 
 
 def check_restored_files(
-    before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], paths: NetworkManagerPaths
+    before: dict[str, bytes],
+    after: dict[str, bytes],
+    uuids: frozenset[str],
+    paths: NetworkManagerPaths,
 ) -> None:
     directory = Path(paths.directories[0])
     directory.mkdir(parents=True)
@@ -68,7 +78,11 @@ def check_restored_files(
         uuid, title = parse_identity(data)
         removed_or_restored = uuid in uuids or (title == "added" and uuid not in known)
         copied = str(directory / name) in copies
-        assert (found.get(name) == data) if not removed_or_restored and not copied else copied == (name in found)
+        assert (
+            (found.get(name) == data)
+            if not removed_or_restored and not copied
+            else copied == (name in found)
+        )
     assert restore_files(copies, uuids, known, ("added",), paths) == []
 
 
@@ -78,13 +92,16 @@ def test_any_file_is_parsed(data: bytes) -> None:
 
 
 def test_identity_of_a_keyfile() -> None:
-    text = b"# [connection]\n[wifi]\nuuid=no\n[connection]\nid = \\sa\\\\b\\=\\tc\nuuid=yes\n[ipv4]\nuuid=no\n"
+    text = (
+        b"# [connection]\n[wifi]\nuuid=no\n[connection]\nid = "
+        b"\\sa\\\\b\\=\\tc\nuuid=yes\n[ipv4]\nuuid=no\n"
+    )
     assert parse_identity(text) == ("yes", " a\\b\\=\tc")
 
 
 def test_files_that_networkmanager_wrote_to_netplan(tmp_path: Path) -> None:
-    """The file of an added profile is removed, that of a changed profile restored; other netplan files are
-    untouched."""
+    """The file of an added profile is removed, that of a changed profile restored; other netplan
+    files are untouched."""
     paths = NetworkManagerPaths(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
     directory = tmp_path / "netplan"
     directory.mkdir()
@@ -105,7 +122,10 @@ def test_files_that_networkmanager_wrote_to_netplan(tmp_path: Path) -> None:
     assert profile_file.read_text() == text.format("ens37", "mine")
     added.write_text(text.format("ens37", "added"))
     assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(added)]
-    assert (foreign_file.read_text(), sorted(directory.iterdir())) == ("edited\n", [foreign_file, profile_file])
+    assert (foreign_file.read_text(), sorted(directory.iterdir())) == (
+        "edited\n",
+        [foreign_file, profile_file],
+    )
 
 
 def test_only_added_lines_of_no_auto_default_are_removed(tmp_path: Path) -> None:
@@ -123,7 +143,10 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["ifname", "addr_info", "local", "scope", "mtu", "dst", "protocol", "gateway"]), inner
+            st.sampled_from(
+                ["ifname", "addr_info", "local", "scope", "mtu", "dst", "protocol", "gateway"]
+            ),
+            inner,
         )
     ),
     max_leaves=10,
@@ -150,7 +173,9 @@ def test_settings_keep_their_dbus_types(
 ) -> None:
     assert unpacked(packed(settings)) == settings
     merged = with_secrets(settings, [secrets])
-    assert all(merged[name][key] == value for name, part in secrets.items() for key, value in part.items())
+    assert all(
+        merged[name][key] == value for name, part in secrets.items() for key, value in part.items()
+    )
     later = {**settings, "connection": {**settings.get("connection", {}), "timestamp": ("t", 77)}}
     assert settings_equal({**settings, "connection": settings.get("connection", {})}, later)
 
@@ -173,9 +198,21 @@ NOW = NmState(
     ":1.1",
     {
         one.interface: one
-        for one in (device("a", "u1"), device("b", "u2"), device("a.5", "u3", "/a"), device("port", "u4", "/a.5"))
+        for one in (
+            device("a", "u1"),
+            device("b", "u2"),
+            device("a.5", "u3", "/a"),
+            device("port", "u4", "/a.5"),
+        )
     },
-    {one.uuid: one for one in (profile("u1", "one", "a"), profile("u2", "two", "b"), profile("u5", "free", "b"))},
+    {
+        one.uuid: one
+        for one in (
+            profile("u1", "one", "a"),
+            profile("u2", "two", "b"),
+            profile("u5", "free", "b"),
+        )
+    },
 )
 
 
@@ -186,9 +223,18 @@ NOW = NmState(
         (["con up u2"], AffectedProfiles(("b",), ("u2",), ())),
         (["con up free"], AffectedProfiles(("b",), ("u2", "u5"), ())),
         (["dev reapply a"], AffectedProfiles(("a", "a.5", "port"), ("u1", "u3", "u4"), ())),
-        (["con mod two connection.interface-name port"], AffectedProfiles(("b", "port"), ("u2", "u4"), (), ("u2",))),
-        (["con mod two connection.id new", "con up new"], AffectedProfiles(("b",), ("u2",), (), ("u2",))),
-        (["con add type ethernet ifname b con-name n", "con up n"], AffectedProfiles(("b",), ("u2",), ("n",))),
+        (
+            ["con mod two connection.interface-name port"],
+            AffectedProfiles(("b", "port"), ("u2", "u4"), (), ("u2",)),
+        ),
+        (
+            ["con mod two connection.id new", "con up new"],
+            AffectedProfiles(("b",), ("u2",), (), ("u2",)),
+        ),
+        (
+            ["con add type ethernet ifname b con-name n", "con up n"],
+            AffectedProfiles(("b",), ("u2",), ("n",)),
+        ),
         (["con add type ethernet ifname gone con-name n"], AffectedProfiles((), (), ("n",))),
     ],
 )

@@ -1,4 +1,5 @@
-"""Established SSH connections in /proc/net/tcp, and the second confirmation for links that they use."""
+"""Established SSH connections in /proc/net/tcp, and the second confirmation for links that they
+use."""
 
 from __future__ import annotations
 
@@ -12,13 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.plan.ssh_connections import parse_address, parse_table, read_connections, read_return_ifindex
+from nictop.probe.plan.ssh_connections import (
+    parse_address,
+    parse_table,
+    read_connections,
+    read_return_ifindex,
+)
 from tests.support.changes import LINK, MTU, PEER, change_client, prepare_host
 from tests.support.namespaces import Namespace
 
 TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
 """net/tcp_states.h"""
-TABLE_HEADER = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+TABLE_HEADER = (
+    b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   "
+    b"uid  timeout inode\n"
+)
 
 
 def row(server: str, port: int, client: str, state: int) -> bytes:
@@ -29,12 +38,17 @@ def row(server: str, port: int, client: str, state: int) -> bytes:
         packed = socket.inet_pton(family, address)
         return "".join(f"{word:08X}" for word in struct.unpack(f"={len(packed) // 4}I", packed))
 
-    return f"   0: {hexadecimal(server)}:{port:04X} {hexadecimal(client)}:C350 {state:02X} 0:0 00:0 0 0 0 1\n".encode()
+    return (
+        f"   0: {hexadecimal(server)}:{port:04X} {hexadecimal(client)}:C350 {state:02X} 0:0 "
+        f"00:0 0 0 0 1\n"
+    ).encode()
 
 
 def test_established_connections_to_the_ports() -> None:
     table = (
-        TABLE_HEADER + row("0.0.0.0", 22, "0.0.0.0", TCP_LISTEN) + row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED)
+        TABLE_HEADER
+        + row("0.0.0.0", 22, "0.0.0.0", TCP_LISTEN)
+        + row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED)
     )
     table += row("192.0.2.2", 443, "198.51.100.2", TCP_ESTABLISHED) + row(
         "192.0.2.2", 22, "198.51.100.3", TCP_TIME_WAIT
@@ -44,17 +58,25 @@ def test_established_connections_to_the_ports() -> None:
     table = row("2001:db8::2", 22, "2001:db8::1", TCP_ESTABLISHED) + row(
         "::ffff:192.0.2.2", 22, "::ffff:198.51.100.1", TCP_ESTABLISHED
     )
-    assert parse_table(table, {22}) == [("2001:db8::1", "2001:db8::2"), ("198.51.100.1", "192.0.2.2")]
+    assert parse_table(table, {22}) == [
+        ("2001:db8::1", "2001:db8::2"),
+        ("198.51.100.1", "192.0.2.2"),
+    ]
 
 
-@given(st.lists(st.binary(max_size=60) | st.just(row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED))))
+@given(
+    st.lists(
+        st.binary(max_size=60) | st.just(row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED))
+    )
+)
 def test_arbitrary_table(lines: list[bytes]) -> None:
     for client, server in parse_table(b"\n".join(lines), {22}):
         assert client and server
 
 
 @pytest.mark.parametrize(
-    "words", [b"-2147484", b"+2147484", b"0x123456", b" 1234567", b"-2147484294967296429496729665535"]
+    "words",
+    [b"-2147484", b"+2147484", b"0x123456", b" 1234567", b"-2147484294967296429496729665535"],
 )
 def test_words_of_an_address_are_hexadecimal(words: bytes) -> None:
     with pytest.raises(ValueError, match="neither IPv4 nor IPv6"):
@@ -90,7 +112,10 @@ def test_links_of_any_ssh_connection_need_second_confirmation(namespace: Namespa
             assert not change.prepare(MTU).needs_second_yes
         with connected(namespace, "192.0.2.7", 22):
             shown = change.prepare(MTU)
-            assert shown.needs_second_yes and shown.plan[0].disturbs[-1] == f"an SSH connection uses {LINK}"
+            assert (
+                shown.needs_second_yes
+                and shown.plan[0].disturbs[-1] == f"an SSH connection uses {LINK}"
+            )
             change.request("apply", actions=MTU, fingerprint=shown.fingerprint, keep_within=5)
             assert "needs a second confirmation" in change.wait_for("refused").text
         assert not change.prepare(MTU).needs_second_yes

@@ -1,5 +1,5 @@
-"""Addresses, routes, neighbours and MTU of a link are restored as they were, without files, programs and processes.
-What is compared is the output of ip."""
+"""Addresses, routes, neighbours and MTU of a link are restored as they were, without files,
+programs and processes. What is compared is the output of ip."""
 
 from __future__ import annotations
 
@@ -113,7 +113,12 @@ def shown(namespace: Namespace) -> list[str]:
     found = []
     for words in commands:
         for entry in json.loads(namespace.run(["ip", "-j", "-d", *words.split()]) or "[]"):
-            if entry.get("type") in ("local", "anycast", "multicast", "broadcast") or "fe80::" in str(entry.get("dst")):
+            if entry.get("type") in (
+                "local",
+                "anycast",
+                "multicast",
+                "broadcast",
+            ) or "fe80::" in str(entry.get("dst")):
                 continue  # the kernel's own
             found.append(json.dumps(without_times(entry), sort_keys=True))
     return sorted(found)
@@ -123,7 +128,8 @@ COMPUTED = ("used", "confirmed", "updated", "refcnt", "probes", "operstate")
 
 
 def without_times(entry: dict[str, Any]) -> dict[str, Any]:
-    """Without ages and the state of the carrier, with addresses in a fixed order, without link-local ones."""
+    """Without ages and the state of the carrier, with addresses in a fixed order, without
+    link-local ones."""
     kept = {key: value for key, value in entry.items() if key not in COMPUTED}
     kept["flags"] = [flag for flag in kept.get("flags", ()) if flag in ("UP", "onlink")]
     own = [one for one in kept.get("addr_info", ()) if one.get("scope") != "link"]
@@ -157,19 +163,34 @@ def test_link_is_as_before(namespace: Namespace, damage: str) -> None:
 
 
 def test_routes_with_an_owner_are_not_rewritten(namespace: Namespace) -> None:
-    """Neither is one removed that was added meanwhile, nor does one of a router or daemon come back by nictop; that of
-    DHCP, which goes with the address, has its protocol again."""
+    """Neither is one removed that was added meanwhile, nor does one of a router or daemon come back
+    by nictop; that of DHCP, which goes with the address, has its protocol again."""
     run_lines(namespace, OWNED)
     before = saved(namespace)
     namespace.run(["ip", "route", "del", "10.6.0.0/16"])
-    namespace.run(["ip", "-6", "route", "del", "default", "proto", "ra", "via", "fe80::2", "dev", LINK])
-    run_lines(namespace, f"ip route add 10.60.0.0/16 dev {LINK} proto zebra\nip link set dev {LINK} mtu 1500")
+    namespace.run(
+        ["ip", "-6", "route", "del", "default", "proto", "ra", "via", "fe80::2", "dev", LINK]
+    )
+    run_lines(
+        namespace,
+        f"ip route add 10.60.0.0/16 dev {LINK} proto zebra\nip link set dev {LINK} mtu 1500",
+    )
     owners = namespace.run(
-        ["sh", "-c", "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp"]
+        [
+            "sh",
+            "-c",
+            "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp",
+        ]
     )
     assert owners.count("fe80::") == 1 and "10.60" in owners and "10.7" in owners
     assert restored(namespace, before) == ""
-    again = namespace.run(["sh", "-c", "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp"])
+    again = namespace.run(
+        [
+            "sh",
+            "-c",
+            "ip -6 route show proto ra; ip route show proto zebra; ip route show proto bgp",
+        ]
+    )
     assert again == owners
     assert "10.6.0.0/16 dev nic0 proto dhcp scope link" in namespace.run(["ip", "route"])
 
@@ -178,14 +199,18 @@ def test_route_of_dhcp_is_not_added_beside_a_newer_one(namespace: Namespace) -> 
     """The server has given another gateway meanwhile."""
     run_lines(namespace, f"ip route add 10.6.0.0/16 via 192.0.2.254 dev {LINK} proto dhcp metric 9")
     before = saved(namespace)
-    run_lines(namespace, f"ip route replace 10.6.0.0/16 via 192.0.2.253 dev {LINK} proto dhcp metric 9")
+    run_lines(
+        namespace, f"ip route replace 10.6.0.0/16 via 192.0.2.253 dev {LINK} proto dhcp metric 9"
+    )
     namespace.run(["ip", "link", "set", "dev", LINK, "mtu", "1500"])
     assert restored(namespace, before) == ""
     assert namespace.run(["ip", "-o", "route", "show", "10.6.0.0/16"]).count("via") == 1
     assert "via 192.0.2.253" in namespace.run(["ip", "route", "show", "10.6.0.0/16"])
 
 
-def test_addresses_with_a_lifetime_and_without_a_prefix_route_come_back(namespace: Namespace) -> None:
+def test_addresses_with_a_lifetime_and_without_a_prefix_route_come_back(
+    namespace: Namespace,
+) -> None:
     """As a DHCP client sets them: the route of the subnet is its own, and the gateway is in it."""
     run_lines(
         namespace,
@@ -196,12 +221,20 @@ def test_addresses_with_a_lifetime_and_without_a_prefix_route_come_back(namespac
         ip route add default via 192.0.2.254 dev {LINK} proto dhcp metric 100""",
     )
     before, routes = saved(namespace), namespace.run(["ip", "route"])
-    run_lines(namespace, f"ip address flush dev {LINK} scope global\nip link set dev {LINK} mtu 1500")
+    run_lines(
+        namespace, f"ip address flush dev {LINK} scope global\nip link set dev {LINK} mtu 1500"
+    )
     assert namespace.run(["ip", "route"]) != routes
     assert restored(namespace, before) == ""
     assert namespace.run(["ip", "route"]) == routes
-    (address,) = json.loads(namespace.run(["ip", "-j", "-4", "address", "show", "dev", LINK]))[0]["addr_info"]
-    assert address["dynamic"] and address["noprefixroute"] and 3000 < address["valid_life_time"] <= 3600
+    (address,) = json.loads(namespace.run(["ip", "-j", "-4", "address", "show", "dev", LINK]))[0][
+        "addr_info"
+    ]
+    assert (
+        address["dynamic"]
+        and address["noprefixroute"]
+        and 3000 < address["valid_life_time"] <= 3600
+    )
 
 
 def test_address_of_a_program_that_says_so_is_not_removed(namespace: Namespace) -> None:
@@ -222,10 +255,16 @@ def full_temporary_directory() -> Iterator[None]:
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
         previous, tempfile.tempdir = tempfile.tempdir, folder
         try:
-            with open(f"{folder}/fill", "wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+            with (
+                open(f"{folder}/fill", "wb", buffering=0) as file,
+                pytest.raises(OSError, match="No space left"),
+            ):
                 while True:
                     file.write(b"0" * 4096)
-            with pytest.raises(OSError, match="No space left"), tempfile.TemporaryFile(buffering=0) as file:
+            with (
+                pytest.raises(OSError, match="No space left"),
+                tempfile.TemporaryFile(buffering=0) as file,
+            ):
                 file.write(b"0" * 4096)
             yield
         finally:
@@ -270,7 +309,9 @@ def few_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("shortage", [full_temporary_directory, no_processes, few_descriptors])
-def test_link_is_restored_when_nothing_is_free(namespace: Namespace, shortage: Callable[[], object]) -> None:
+def test_link_is_restored_when_nothing_is_free(
+    namespace: Namespace, shortage: Callable[[], object]
+) -> None:
     old, before = shown(namespace), saved(namespace)
     run_lines(namespace, DAMAGES["everything"])
 
@@ -285,7 +326,8 @@ def test_link_is_restored_when_nothing_is_free(namespace: Namespace, shortage: C
 def test_what_is_there_remains_when_something_cannot_be_added(
     namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is missing is added first; the address that the change has set is removed only after that."""
+    """What is missing is added first; the address that the change has set is removed only after
+    that."""
     before = saved(namespace)
     run_lines(namespace, DAMAGES["everything"])
     sent: list[int] = []

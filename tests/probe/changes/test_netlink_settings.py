@@ -1,5 +1,5 @@
-"""Rollbacks set the kernel's settings by netlink: without programs, files and processes, and with the same result as
-ip, bridge and ethtool."""
+"""Rollbacks set the kernel's settings by netlink: without programs, files and processes, and with
+the same result as ip, bridge and ethtool."""
 
 from __future__ import annotations
 
@@ -50,7 +50,14 @@ SETTINGS: dict[str, Actions] = {
     "IPv6 address": [["ip", "address", "add", "2001:db8::7/64", "dev", LINK]],
     "several": [*MTU, *ADDRESS, *FEATURES, *CHANNELS],
 }
-PROGRAM_KINDS = {"virtual function", "identify", "affinity", "steering", "virtual functions", "sysctl"}
+PROGRAM_KINDS = {
+    "virtual function",
+    "identify",
+    "affinity",
+    "steering",
+    "virtual functions",
+    "sysctl",
+}
 """Undone by a program, by writing a file, or not at all."""
 
 pytestmark = pytest.mark.skipif(why_no_namespaces() is not None, reason=str(why_no_namespaces()))
@@ -87,7 +94,9 @@ def rolled_back(namespace: Namespace, undo: UndoActions) -> list[str]:
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_setting_is_restored_without_a_program(namespace: Namespace, kind: str) -> None:
     prepare_host(namespace)
-    namespace.run(["sh", "-c", f"echo 0 > {QUEUES}/rx-2/rps_cpus"])  # this process sees another /sys
+    namespace.run(
+        ["sh", "-c", f"echo 0 > {QUEUES}/rx-2/rps_cpus"]
+    )  # this process sees another /sys
     if "IPv6" in kind:
         namespace.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
     actions = SETTINGS[kind]
@@ -112,7 +121,8 @@ ADDRESS_LINES = (
 def test_address_has_all_it_had(
     namespace: Namespace, written: str, by_program: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its label, broadcast address, scope and metric, and whether the kernel adds the route of its subnet."""
+    """Its label, broadcast address, scope and metric, and whether the kernel adds the route of its
+    subnet."""
     prepare_host(namespace)
     namespace.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
     text, *options = written.replace("{LINK}", LINK).split()
@@ -135,6 +145,17 @@ def test_address_has_all_it_had(
     assert shown() == old
 
 
+def test_the_kernel_answers_whether_an_address_was_added(namespace: Namespace) -> None:
+    """NLM_F_EXCL shares a bit with NLM_F_DUMP, which has no ACK: it would be waited for until the
+    time limit, in each undo of an address."""
+    prepare_host(namespace)
+    add = parse_action(["ip", "address", "add", "10.9.0.1/24", "dev", LINK], undoing=True)
+    assert namespace.call(lambda: set_by_netlink(add))
+    with pytest.raises(OSError, match=r"assigned|exists") as refused:
+        namespace.call(lambda: set_by_netlink(add))
+    assert refused.value.errno == errno.EEXIST
+
+
 def test_address_with_a_peer_is_not_removed(namespace: Namespace) -> None:
     prepare_host(namespace)
     namespace.run(["ip", "address", "add", "10.9.0.1", "peer", "10.9.0.2/32", "dev", LINK])
@@ -143,7 +164,15 @@ def test_address_with_a_peer_is_not_removed(namespace: Namespace) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", ["label -x", "broadcast ff02::1", "valid_lft 5", "metric x", "noprefixroute label", "scope 1000"]
+    "options",
+    [
+        "label -x",
+        "broadcast ff02::1",
+        "valid_lft 5",
+        "metric x",
+        "noprefixroute label",
+        "scope 1000",
+    ],
 )
 def test_options_of_an_address_are_those_of_an_undo(options: str) -> None:
     words = ["ip", "address", "add", "10.9.0.1/24", "dev", LINK]
@@ -168,13 +197,18 @@ def test_bridge_and_bond_are_restored_without_a_program(namespace: Namespace, ki
 def test_link_that_was_down_is_set_down_without_a_program(namespace: Namespace) -> None:
     prepare_host(namespace)
     namespace.run(["ip", "link", "set", "dev", LINK, "down"])
-    old, undo = shown_host(namespace), namespace.call(lambda: undo_of([["ip", "link", "set", "dev", LINK, "up"]]))
+    old, undo = (
+        shown_host(namespace),
+        namespace.call(lambda: undo_of([["ip", "link", "set", "dev", LINK, "up"]])),
+    )
     namespace.run(["ip", "link", "set", "dev", LINK, "up"])
     assert rolled_back(namespace, undo) == []
     assert shown_host(namespace) == old
 
 
-def test_program_is_used_where_the_kernel_refuses(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_used_where_the_kernel_refuses(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As before Linux 5.8, which has no channels in the netlink family of ethtool."""
 
     def refuse(*_: object, **__: object) -> None:
@@ -196,7 +230,7 @@ def test_every_kind_is_set_by_netlink_or_has_a_reason() -> None:
         assert not set_by_netlink(parse_action(words))
 
 
-# ------------------------------------------------------------------------------------------------- no process ids
+# ----------------------------------------------------------------------------------- no process ids
 
 PIDS_ROOT = Path("/sys/fs/cgroup/pids")
 
@@ -204,7 +238,10 @@ PIDS_ROOT = Path("/sys/fs/cgroup/pids")
 @contextmanager
 def pids_group(name: str) -> Iterator[Path]:
     """A control group that limits the number of processes."""
-    root = next((one for one in (PIDS_ROOT, Path("/sys/fs/cgroup")) if (one / "cgroup.procs").exists()), None)
+    root = next(
+        (one for one in (PIDS_ROOT, Path("/sys/fs/cgroup")) if (one / "cgroup.procs").exists()),
+        None,
+    )
     if root is None:
         pytest.skip("no control groups")
     folder = root / name

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.counters.cpus import CPU_TIME_COLUMNS, FIRST_STAT_BYTES, CpuTimeReader, parse_cpu_times
+from nictop.probe.counters.cpus import (
+    CPU_TIME_COLUMNS,
+    FIRST_STAT_BYTES,
+    CpuTimeReader,
+    parse_cpu_times,
+)
 from nictop.probe.records import CPU_TIMES
 
 STAT = b"""cpu  13375 0 2235 253202 3026 0 110 15 7 0
@@ -34,7 +39,9 @@ def test_online_cpus_by_id() -> None:
 
 def test_old_kernels_have_fewer_columns_and_later_ones_more() -> None:
     assert parse_cpu_times(b"cpu 1 2 3 4\ncpu0 1 2 3 4\nintr 5") == {0: (1, 2, 3, 4)}
-    assert parse_cpu_times(b"cpu  1\ncpu0 1 2 3 4 5 6 7 8 9 10 11 12\n") == {0: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}
+    assert parse_cpu_times(b"cpu  1\ncpu0 1 2 3 4 5 6 7 8 9 10 11 12\n") == {
+        0: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+    }
 
 
 @pytest.mark.parametrize(
@@ -78,16 +85,25 @@ def test_any_bytes_are_parsed_or_raise_value_error(text: bytes) -> None:
     assert all(number >= 0 and min(times) >= 0 for number, times in cpus.items())
 
 
-@given(st.dictionaries(st.integers(0, 8191), st.lists(st.integers(0, 2**64 - 1), min_size=10, max_size=10), min_size=1))
+@given(
+    st.dictionaries(
+        st.integers(0, 8191),
+        st.lists(st.integers(0, 2**64 - 1), min_size=10, max_size=10),
+        min_size=1,
+    )
+)
 def test_generated_lines_are_parsed_back(cpus: dict[int, list[int]]) -> None:
     text = "cpu  1 2 3 4 5 6 7 8 9 10\n" + "".join(
         f"cpu{number} {' '.join(map(str, times))}\n" for number, times in cpus.items()
     )
-    assert parse_cpu_times(text.encode() + b"intr 0\n") == {n: tuple(times) for n, times in cpus.items()}
+    assert parse_cpu_times(text.encode() + b"intr 0\n") == {
+        n: tuple(times) for n, times in cpus.items()
+    }
 
 
 def test_cpu_lines_longer_than_the_buffer(tmp_path: Path) -> None:
-    """Hundreds of CPUs do not fit into the first read; the rest is read, also of a CPU that is added later."""
+    """Hundreds of CPUs do not fit into the first read; the rest is read, also of a CPU that is
+    added later."""
     lines = [f"cpu{number} {10**15 + number} 2 3 4 5 6 7 8 9 {number}\n" for number in range(1024)]
     text = "cpu 1 2 3 4 5 6 7 8 9 10\n" + "".join(lines)
     assert len(text) > 2 * FIRST_STAT_BYTES

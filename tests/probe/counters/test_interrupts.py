@@ -1,4 +1,5 @@
-"""Interrupts of the NICs' vectors: by CPU id, the same from both sources, without vanished vectors."""
+"""Interrupts of the NICs' vectors: by CPU id, the same from both sources, without vanished
+vectors."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made.files.close()
 
 
-# ------------------------------------------------------------------------------------------- parsing
+# ------------------------------------------------------------------------------------------ parsing
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,9 @@ def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
     assert parse_cpu_list(text.encode()) == cpus
 
 
-@pytest.mark.parametrize("text", ["", "\n", "a", "3-1", "0-99999999999", "1,0", "0,0", "-1", "1-", "0,,1", "0x3"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "a", "3-1", "0-99999999999", "1,0", "0,0", "-1", "1-", "0,,1", "0x3"]
+)
 def test_invalid_cpu_lists(text: str) -> None:
     with pytest.raises(ValueError):
         parse_cpu_list(text.encode())
@@ -81,7 +84,19 @@ def test_counts_are_in_the_order_of_the_possible_cpus() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"\n", b"1,2", b"1,2\n", b"1,2,3,4\n", b"1,2,\n", b"1,2,x\n", b"1,2,-3\n", b"1,2,1_0\n", b"1,2,3"]
+    "text",
+    [
+        b"",
+        b"\n",
+        b"1,2",
+        b"1,2\n",
+        b"1,2,3,4\n",
+        b"1,2,\n",
+        b"1,2,x\n",
+        b"1,2,-3\n",
+        b"1,2,1_0\n",
+        b"1,2,3",
+    ],
 )
 def test_garbled_counts_raise_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
@@ -110,10 +125,14 @@ def test_changed_counts_equal_a_full_parse(pairs: list[tuple[int, int]], sparse:
     if old != new:
         changed = parse_changed_counts(old, new, parse_counts(old, possible), possible)
         assert changed == parse_counts(new, possible)
-        assert changed == {cpu: pair[1] for cpu, pair in zip(possible, pairs, strict=True) if pair[1]}
+        assert changed == {
+            cpu: pair[1] for cpu, pair in zip(possible, pairs, strict=True) if pair[1]
+        }
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(COUNTS, st.just(-1))), min_size=3, max_size=12))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.one_of(COUNTS, st.just(-1))), min_size=3, max_size=12)
+)
 def test_repeated_updates_of_one_column(steps: list[tuple[int, int]]) -> None:
     """One number at a time, sometimes garbled: the remembered column never gives a wrong count."""
     vector, values, possible = InterruptVector("nowhere"), [0] * 4, (0, 1, 8, 9)
@@ -145,12 +164,14 @@ def test_any_change_is_parsed_as_the_full_text_would_be(text: bytes) -> None:
 
 @given(st.binary(min_size=1, max_size=50), st.data())
 def test_changed_span(old: bytes, data: st.DataObject) -> None:
-    new = data.draw(st.binary(min_size=len(old), max_size=len(old)).filter(lambda text: text != old))
+    new = data.draw(
+        st.binary(min_size=len(old), max_size=len(old)).filter(lambda text: text != old)
+    )
     positions = [index for index in range(len(old)) if old[index] != new[index]]
     assert changed_span(old, new) == (positions[0], positions[-1] + 1)
 
 
-# ------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 def test_successive_passes(machine: Machine) -> None:
@@ -227,7 +248,9 @@ def test_a_reassigned_number_is_left_out(machine: Machine) -> None:
     (machine.proc / "interrupts").write_bytes(guest_interrupts())
     machine.reader.set_targets([41, 42])
     assert set(machine.read()) == {41, 42}
-    (machine.proc / "interrupts").write_bytes(guest_interrupts().replace(b"ens224-TxRx-0", b"virtio9-req.0"))
+    (machine.proc / "interrupts").write_bytes(
+        guest_interrupts().replace(b"ens224-TxRx-0", b"virtio9-req.0")
+    )
     for _ in range(2):
         assert set(machine.read()) == {42}
     machine.reader.set_targets([41, 42])
@@ -250,7 +273,8 @@ def test_failure_of_both_sources_is_reported(machine: Machine, text: bytes | Non
 
 
 def test_more_cpus_than_fit_into_a_sysfs_page(tmp_path: Path) -> None:
-    """The kernel truncates the file at one page, possibly within a number; /proc/interrupts is complete."""
+    """The kernel truncates the file at one page, possibly within a number; /proc/interrupts is
+    complete."""
     cpus = PAGE_BYTES // 8
     machine = Machine(tmp_path, f"0-{cpus - 1}")
     whole = ",".join(str(10**8 + cpu) for cpu in range(cpus))
@@ -275,7 +299,9 @@ def test_open_descriptors_are_limited_and_closed(tmp_path: Path) -> None:
         paths.append(str(tmp_path / str(number)))
         Path(paths[-1]).write_text(f"{number}\n")
     for _ in range(2):
-        assert [files.read(path) for path in paths] == [f"{number}\n".encode() for number in range(6)]
+        assert [files.read(path) for path in paths] == [
+            f"{number}\n".encode() for number in range(6)
+        ]
     assert len(files) == 3
     files.drop(paths[0])
     files.read(paths[5])
@@ -284,7 +310,7 @@ def test_open_descriptors_are_limited_and_closed(tmp_path: Path) -> None:
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-# ------------------------------------------------------------------------------------------- this kernel
+# -------------------------------------------------------------------------------------- this kernel
 
 
 def proc_interrupts() -> dict[int, list[int]]:
@@ -298,7 +324,8 @@ def proc_interrupts() -> dict[int, list[int]]:
 
 
 def test_this_machine_agrees_with_proc_interrupts() -> None:
-    """Each count from either source lies between two readings of /proc/interrupts, also after a load."""
+    """Each count from either source lies between two readings of /proc/interrupts, also after a
+    load."""
     if not os.path.isdir("/sys/kernel/irq"):
         pytest.skip("this kernel has no /sys/kernel/irq")
     cpus = parse_cpu_list(Path("/sys/devices/system/cpu/online").read_bytes())
@@ -311,14 +338,21 @@ def test_this_machine_agrees_with_proc_interrupts() -> None:
     totals = []
     for _ in range(2):
         before = proc_interrupts()
-        readings = [reader.read(lambda error, where: failures.append(error)) for reader in (by_file, by_table)]
+        readings = [
+            reader.read(lambda error, where: failures.append(error))
+            for reader in (by_file, by_table)
+        ]
         after = proc_interrupts()
         assert failures == []
         for reading in readings:
             assert set(reading) == set(numbers)
             for number in numbers:
                 for column, cpu in enumerate(cpus):
-                    assert before[number][column] <= reading[number].get(cpu, 0) <= after[number][column]
+                    assert (
+                        before[number][column]
+                        <= reading[number].get(cpu, 0)
+                        <= after[number][column]
+                    )
         totals.append(sum(sum(counts.values()) for counts in readings[0].values()))
         if len(totals) == 1:
             write_and_sync()

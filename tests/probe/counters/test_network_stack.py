@@ -1,4 +1,5 @@
-"""Counters of the network stack: files of /proc, once a second, and arbitrary bytes. Real drops: `test_sysctl`."""
+"""Counters of the network stack: files of /proc, once a second, and arbitrary bytes. Real drops:
+`test_sysctl`."""
 
 from __future__ import annotations
 
@@ -66,9 +67,17 @@ def test_position_of_the_name_is_that_of_the_value() -> None:
 
 def test_only_targets_are_read(tmp_path: Path) -> None:
     folder = proc(tmp_path)
-    assert reader_of(folder, REVERSE_PATH, CONNECTIONS).read(1.0, never) == {REVERSE_PATH: 17, CONNECTIONS: 42}
-    assert reader_of(folder, CONNECTIONS, "of another version").read(1.0, never) == {CONNECTIONS: 42}
-    assert reader_of(folder, UDP_CHECKSUMS, TCP_CHECKSUMS).read(1.0, never) == {UDP_CHECKSUMS: 12, TCP_CHECKSUMS: 5}
+    assert reader_of(folder, REVERSE_PATH, CONNECTIONS).read(1.0, never) == {
+        REVERSE_PATH: 17,
+        CONNECTIONS: 42,
+    }
+    assert reader_of(folder, CONNECTIONS, "of another version").read(1.0, never) == {
+        CONNECTIONS: 42
+    }
+    assert reader_of(folder, UDP_CHECKSUMS, TCP_CHECKSUMS).read(1.0, never) == {
+        UDP_CHECKSUMS: 12,
+        TCP_CHECKSUMS: 5,
+    }
     assert reader_of(folder).read(1.0, never) == {}
 
 
@@ -102,7 +111,10 @@ def test_any_bytes_are_a_count_or_a_value_error(text: bytes) -> None:
     ("settings", "names"),
     [
         (Settings(), []),
-        (Settings(sysctl={"net.ipv4.conf.all.rp_filter": 2, "net.ipv4.conf.eth0.rp_filter": 0}), []),
+        (
+            Settings(sysctl={"net.ipv4.conf.all.rp_filter": 2, "net.ipv4.conf.eth0.rp_filter": 0}),
+            [],
+        ),
         (Settings(sysctl={"net.ipv4.conf.eth0.rp_filter": 1}), [REVERSE_PATH]),
         (Settings(tables={"connections": (1, 2), "ipv4": (1, 2)}), [CONNECTIONS]),
     ],

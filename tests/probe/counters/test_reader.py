@@ -53,7 +53,7 @@ def decoded(sample: Sample) -> Counters:
     return counters
 
 
-# ------------------------------------------------------------------------------------------- the record
+# --------------------------------------------------------------------------------------- the record
 
 
 def test_the_sample_has_the_fields_of_the_record() -> None:
@@ -87,26 +87,40 @@ def test_failures_are_data(error: Exception, reason: str, detail: str) -> None:
 def test_the_probe_process_imports_no_large_module() -> None:
     """Whatever it reads: each of these would use megabytes for as long as the probe runs."""
     code = (
-        "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
+        "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import "
+        "CounterReader\n"
         "r = CounterReader(); r.watch([1]); r.find_physical_functions(); r.read()\n"
-        "print(sorted({'dataclasses', 'typing', 'inspect', 'asyncio', 'argparse', 'subprocess', 'pyroute2', 'ctypes',"
+        "print(sorted({'dataclasses', 'typing', 'inspect', 'asyncio', 'argparse', 'subprocess', "
+        "'pyroute2', 'ctypes',"
         " 'logging', 'traceback', 'nictop.probe.records'} & set(sys.modules)))"
     )
     start = f"import sys; sys.path.append({str(ROOT)!r})\n{code}"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", start], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", start], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
-# ------------------------------------------------------------------------------------------- parsing
+# ------------------------------------------------------------------------------------------ parsing
 
 
 def stats(
-    ifindex: int, numbers: tuple[int, ...], *, sequence: int = DUMP_SEQUENCE, padded: bool = False, flags: int = 2
+    ifindex: int,
+    numbers: tuple[int, ...],
+    *,
+    sequence: int = DUMP_SEQUENCE,
+    padded: bool = False,
+    flags: int = 2,
 ) -> bytes:
     attributes = netlink.pack_attribute(0, b"") if padded else b""
-    attributes += netlink.pack_attribute(link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers))
+    attributes += netlink.pack_attribute(
+        link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers)
+    )
     payload = link_counters.STATS_MESSAGE.pack(0, ifindex, 1) + attributes
-    return netlink.HEADER.pack(16 + len(payload), link_counters.RTM_NEWSTATS, flags, sequence, 0) + payload
+    return (
+        netlink.HEADER.pack(16 + len(payload), link_counters.RTM_NEWSTATS, flags, sequence, 0)
+        + payload
+    )
 
 
 def done(error: int = 0, *, sequence: int = DUMP_SEQUENCE) -> bytes:
@@ -122,14 +136,18 @@ def parsed(data: bytes) -> tuple[dict[int, tuple[int, ...]], int]:
 @pytest.mark.parametrize("columns", [23, 24, 25, 27])
 def test_counters_of_any_kernel_version(columns: int, padded: bool) -> None:
     numbers = tuple(range(1, columns + 1))
-    links, flags = parsed(stats(3, NUMBERS) + stats(4, numbers, padded=padded) + stats(5, NUMBERS) + done())
+    links, flags = parsed(
+        stats(3, NUMBERS) + stats(4, numbers, padded=padded) + stats(5, NUMBERS) + done()
+    )
     assert links == {3: NUMBERS, 4: numbers[:25], 5: NUMBERS}
     assert flags & link_counters.DUMP_DONE
 
 
 def test_replies_to_an_earlier_request_are_ignored() -> None:
     links, flags = parsed(
-        stats(3, NUMBERS, sequence=DUMP_SEQUENCE + 1) + done(sequence=DUMP_SEQUENCE + 1) + stats(4, NUMBERS)
+        stats(3, NUMBERS, sequence=DUMP_SEQUENCE + 1)
+        + done(sequence=DUMP_SEQUENCE + 1)
+        + stats(4, NUMBERS)
     )
     assert links == {4: NUMBERS}
     assert not flags & link_counters.DUMP_DONE
@@ -176,7 +194,9 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
     body = netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_IFINDEX, 2)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_TYPE, 1)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_ID, 5)
-    body += netlink.pack_attribute(queue_counters.NETDEV_A_QSTATS_TX_PACKETS, struct.pack("=Q", 2**40))
+    body += netlink.pack_attribute(
+        queue_counters.NETDEV_A_QSTATS_TX_PACKETS, struct.pack("=Q", 2**40)
+    )
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_BYTES, 9)
     body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_HW_DROPS, 0)
     assert queue_counters.parse_queue(body) == ("tx", 5, (None, None, 2**40, 9, None, 0))
@@ -186,9 +206,14 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
 
 
 def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
-    body = netlink.pack_attribute(if_link.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
+    body = netlink.pack_attribute(
+        if_link.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1")
+    )
     if counters is not None:
-        numbers = b"".join(netlink.pack_attribute(kind, struct.pack("=Q", value)) for kind, value in counters.items())
+        numbers = b"".join(
+            netlink.pack_attribute(kind, struct.pack("=Q", value))
+            for kind, value in counters.items()
+        )
         body += netlink.pack_attribute(if_link.IFLA_VF_STATS, numbers)
     return netlink.pack_attribute(if_link.IFLA_VF_INFO, body)
 
@@ -226,7 +251,12 @@ def test_physical_functions_are_those_with_vfs(capture: Callable[[str], Path]) -
 
 
 def test_unreadable_physical_functions_are_left_out(tmp_path: Path) -> None:
-    for name, numvfs, ifindex in (("a", "2\n", "7\n"), ("b", "0\n", "8\n"), ("c", "x", "9\n"), ("d", "1", "")):
+    for name, numvfs, ifindex in (
+        ("a", "2\n", "7\n"),
+        ("b", "0\n", "8\n"),
+        ("c", "x", "9\n"),
+        ("d", "1", ""),
+    ):
         device = tmp_path / "class/net" / name / "device"
         device.mkdir(parents=True)
         (device / "sriov_numvfs").write_text(numvfs)
@@ -236,7 +266,7 @@ def test_unreadable_physical_functions_are_left_out(tmp_path: Path) -> None:
     assert vf_counters.read_physical_functions(str(tmp_path / "nowhere")) == ()
 
 
-# ------------------------------------------------------------------------------------------- one reader, many passes
+# -------------------------------------------------------------------------- one reader, many passes
 
 
 class FakeKernel:
@@ -287,25 +317,33 @@ def test_changes_after_an_unchanged_pass(fake_kernel: FakeKernel, columns: int) 
         ({}, (done(),)),
         ({3: same, 4: same}, (first, done())),
     ):
-        assert fake_kernel.read(*datagrams) == {index: numbers[:25] for index, numbers in links.items()}
+        assert fake_kernel.read(*datagrams) == {
+            index: numbers[:25] for index, numbers in links.items()
+        }
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 17, 100])
 def test_any_number_of_links_in_a_datagram(count: int) -> None:
     expected = {index: tuple(range(index, index + 25)) for index in range(1, count + 1)}
-    assert parsed(b"".join(stats(*link) for link in expected.items())) == (expected, netlink.NLM_F_MULTI)
+    assert parsed(b"".join(stats(*link) for link in expected.items())) == (
+        expected,
+        netlink.NLM_F_MULTI,
+    )
 
 
 @pytest.mark.parametrize("place", [0, 3, 8, 9])
 def test_one_message_of_another_type_among_others(place: int) -> None:
     messages = [stats(index, NUMBERS) for index in range(1, 11)]
-    messages[place] = messages[place][:4] + struct.pack("=H", 16) + messages[place][6:]  # another type of message
+    messages[place] = (
+        messages[place][:4] + struct.pack("=H", 16) + messages[place][6:]
+    )  # another type of message
     links, _ = parsed(b"".join(messages))
     assert links == {index: NUMBERS for index in range(1, 11) if index != place + 1}
 
 
 def test_an_interrupted_dump_is_repeated_and_then_reported(fake_kernel: FakeKernel) -> None:
-    """While links are added and removed continuously the listed ones are returned, as incomplete."""
+    """While links are added and removed continuously the listed ones are returned, as
+    incomplete."""
     interrupted = stats(3, NUMBERS, flags=netlink.NLM_F_MULTI | netlink.NLM_F_DUMP_INTR)
     for datagram in (interrupted, done(), stats(3, CHANGED), done()):
         fake_kernel.kernel.send(datagram)
@@ -317,7 +355,9 @@ def test_an_interrupted_dump_is_repeated_and_then_reported(fake_kernel: FakeKern
     assert caught.value.links == {3: NUMBERS}
 
 
-def test_incomplete_links_are_sent_with_the_reason(monkeypatch: pytest.MonkeyPatch, reader: CounterReader) -> None:
+def test_incomplete_links_are_sent_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, reader: CounterReader
+) -> None:
     def incomplete(_: LinkCounterReader) -> dict[int, tuple[int, ...]]:
         raise LinksIncomplete({3: NUMBERS})
 
@@ -327,12 +367,22 @@ def test_incomplete_links_are_sent_with_the_reason(monkeypatch: pytest.MonkeyPat
     assert sample.unreadable["links"].reason == "failed"
 
 
-# ------------------------------------------------------------------------------------------- this kernel
+# -------------------------------------------------------------------------------------- this kernel
 
 
 def test_this_host_agrees_with_proc_net_dev(reader: CounterReader) -> None:
-    """Two sources of the same kernel: each number of /proc/net/dev lies between the passes before and after it."""
-    received = ("rx_bytes", "rx_packets", "rx_errors", None, None, None, "rx_compressed", "multicast")
+    """Two sources of the same kernel: each number of /proc/net/dev lies between the passes before
+    and after it."""
+    received = (
+        "rx_bytes",
+        "rx_packets",
+        "rx_errors",
+        None,
+        None,
+        None,
+        "rx_compressed",
+        "multicast",
+    )
     sent = ("tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo_errors", "collisions")
     before = reader.read().links
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
@@ -367,7 +417,9 @@ def test_getstats_and_getlink_give_the_same_numbers(namespace: Namespace) -> Non
 
 def test_getlink_is_used_on_a_kernel_without_getstats(monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusal is a real one, of a message type that no kernel has."""
-    monkeypatch.setattr(link_counters, "STATS_DUMP", link_counters.dump_request(0x7FE2, link_counters.STATS_REQUEST))
+    monkeypatch.setattr(
+        link_counters, "STATS_DUMP", link_counters.dump_request(0x7FE2, link_counters.STATS_REQUEST)
+    )
     reader = LinkCounterReader()
     try:
         links = reader.read()
@@ -383,8 +435,8 @@ def quiet_veth(namespace: Namespace) -> None:
     namespace.run(["ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"])
     for end in ("a", "b"):
         namespace.run(["ip", "link", "set", "dev", end, "up"])
-    # the first end gets a carrier when the second one is up; the kernel attaches its qdisc asynchronously (linkwatch)
-    # and drops frames (qdisc noop) until then
+    # the first end gets a carrier when the second one is up; the kernel attaches its qdisc
+    # asynchronously (linkwatch) and drops frames (qdisc noop) until then
     wait_until(lambda: is_settled(namespace.run(["ip", "link", "show"])))
 
 
@@ -420,11 +472,15 @@ def test_a_known_load_is_counted_exactly(namespace: Namespace, count: int, size:
         index = indexes[device]
         change = {
             name: new - old
-            for name, old, new in zip(LINK_COUNTERS, before.links[index], after.links[index], strict=False)
+            for name, old, new in zip(
+                LINK_COUNTERS, before.links[index], after.links[index], strict=False
+            )
         }
         expected = dict.fromkeys(change, 0)
         expected.update({f"{direction}_packets": count, f"{direction}_bytes": count * size})
-        expected["rx_dropped"] = expected["rx_nohandler"] = change["rx_dropped"]  # no receiver for this protocol
+        expected["rx_dropped"] = expected["rx_nohandler"] = change[
+            "rx_dropped"
+        ]  # no receiver for this protocol
         expected["rx_nohandler"] = change["rx_nohandler"]
         assert change == expected
 
@@ -445,17 +501,22 @@ def test_driver_counters_of_veth(namespace: Namespace) -> None:
             reader.close()
 
     sample, index = namespace.call(read)
-    expected = [line.rpartition(":")[2] for line in namespace.run(["ethtool", "-S", "a"]).splitlines()[1:]]
+    expected = [
+        line.rpartition(":")[2] for line in namespace.run(["ethtool", "-S", "a"]).splitlines()[1:]
+    ]
     assert expected
     assert sample.driver == {index: tuple(map(int, expected))}
-    assert sample.queues == {index: (), 1: ()}, "both have no queue counters; link 12345 does not exist"
+    assert sample.queues == {index: (), 1: ()}, (
+        "both have no queue counters; link 12345 does not exist"
+    )
     assert sample.unreadable["driver"]["reason"] == "not_offered"  # lo has none
     assert sample.unreadable["queues"]["reason"] in ("not_offered", "missing")
     assert decoded(sample).driver == sample.driver
 
 
 def test_the_buffer_is_enlarged_before_a_driver_has_more_counters() -> None:
-    """The size of the buffer is checked in each pass, with space for counters that are added in between."""
+    """The size of the buffer is checked in each pass, with space for counters that are added in
+    between."""
     reader = DriverCounterReader()
     with pytest.raises(OSError) as caught:
         reader.read(2**30)
@@ -475,7 +536,8 @@ def test_the_buffer_is_enlarged_before_a_driver_has_more_counters() -> None:
 
 
 def test_queue_counters_of_virtio(reader: CounterReader) -> None:
-    """The sum over the queues of a virtio NIC lies between the NIC's own counters before and after."""
+    """The sum over the queues of a virtio NIC lies between the NIC's own counters before and
+    after."""
     indexes = [
         index
         for index, name in socket.if_nameindex()

@@ -40,11 +40,16 @@ def test_columns_are_in_the_order_of_the_record() -> None:
     assert len(SOFTNET_COLUMNS) == len(SOFTNET_COUNTERS)
 
 
-# ------------------------------------------------------------------------------------------- parsing
+# ------------------------------------------------------------------------------------------ parsing
 
 
 def test_a_captured_guest() -> None:
-    assert parse_softirqs(GUEST_SOFTIRQS) == {0: (106, 31111), 1: (25, 3141), 2: (60, 33195), 3: (191, 3935)}
+    assert parse_softirqs(GUEST_SOFTIRQS) == {
+        0: (106, 31111),
+        1: (25, 3141),
+        2: (60, 33195),
+        3: (191, 3935),
+    }
     assert parse_softnet(GUEST_SOFTNET, ()) == {
         0: (0x17A, 0, 0x43, 0, 0),
         1: (0x4C93, 0, 0x156, 0, 0),
@@ -58,7 +63,8 @@ def test_softirqs_by_cpu_id_of_the_header() -> None:
 
 
 def test_softnet_columns() -> None:
-    """Counting from one: 2 dropped, 3 time_squeeze, 10 received_rps, 11 flow_limit_count, 13 the CPU."""
+    """Counting from one: 2 dropped, 3 time_squeeze, 10 received_rps, 11 flow_limit_count, 13 the
+    CPU."""
     columns = [101, 102, 103, 4, 5, 6, 7, 8, 109, 110, 111, 112, 9, 114, 115]
     assert parse_softnet(row(*columns), {0, 1}) == {9: (101, 102, 103, 110, 111)}
     assert parse_softnet(row(*columns[:13]), ()) == {9: (101, 102, 103, 110, 111)}
@@ -147,15 +153,22 @@ def test_truncated_files(softnet: int, softirqs: int) -> None:
     assert counts == parse_softirqs(GUEST_SOFTIRQS)
 
 
-@given(st.dictionaries(st.integers(0, 8191), st.lists(st.integers(0, 2**32 - 1), min_size=15, max_size=15), min_size=1))
+@given(
+    st.dictionaries(
+        st.integers(0, 8191),
+        st.lists(st.integers(0, 2**32 - 1), min_size=15, max_size=15),
+        min_size=1,
+    )
+)
 def test_generated_rows_are_parsed_back(cpus: dict[int, list[int]]) -> None:
     text = b"".join(row(*columns[:12], cpu, *columns[13:]) for cpu, columns in cpus.items())
     assert parse_softnet(text, ()) == {
-        cpu: (columns[0], columns[1], columns[2], columns[9], columns[10]) for cpu, columns in cpus.items()
+        cpu: (columns[0], columns[1], columns[2], columns[9], columns[10])
+        for cpu, columns in cpus.items()
     }
 
 
-# ------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 def test_offline_cpus_are_left_out(tmp_path: Path) -> None:
@@ -175,10 +188,13 @@ def test_more_cpus_than_fit_into_the_first_buffer(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     head = " " * 20 + "".join(f"CPU{cpu:<8}" for cpu in range(1024)) + "\n"
     rows = "".join(
-        f"{name.decode():>12} " + "".join(f" {10**9 + cpu}" for cpu in range(1024)) + "\n" for name in SOFTIRQ_ROWS
+        f"{name.decode():>12} " + "".join(f" {10**9 + cpu}" for cpu in range(1024)) + "\n"
+        for name in SOFTIRQ_ROWS
     )
     (tmp_path / "softirqs").write_text(head + rows + "         RCU: " + "1 " * 1024 + "\n")
-    (tmp_path / "net/softnet_stat").write_bytes(b"".join(row(*[7] * 12, cpu, 0, 0) for cpu in range(1024)))
+    (tmp_path / "net/softnet_stat").write_bytes(
+        b"".join(row(*[7] * 12, cpu, 0, 0) for cpu in range(1024))
+    )
     assert (tmp_path / "softirqs").stat().st_size > FIRST_SOFTIRQ_BYTES
     reader = SoftirqReader(str(tmp_path))
     assert reader.read(()) == {cpu: (10**9 + cpu, 10**9 + cpu) for cpu in range(1024)}
@@ -186,7 +202,7 @@ def test_more_cpus_than_fit_into_the_first_buffer(tmp_path: Path) -> None:
     reader.close()
 
 
-# ------------------------------------------------------------------------------------------- this kernel
+# -------------------------------------------------------------------------------------- this kernel
 
 
 def net_rows() -> dict[str, list[int]]:
@@ -195,7 +211,8 @@ def net_rows() -> dict[str, list[int]]:
 
 
 def test_this_machine_after_a_load() -> None:
-    """Datagrams over the loopback are NET_RX work: the sum grows, and each count lies between two other readings."""
+    """Datagrams over the loopback are NET_RX work: the sum grows, and each count lies between two
+    other readings."""
     reader = SoftirqReader()
     try:
         first = reader.read(())
@@ -205,8 +222,14 @@ def test_this_machine_after_a_load() -> None:
         assert list(found) == ids
         for position, cpu in enumerate(ids):
             for column, name in enumerate(SOFTIRQS):
-                assert before[f"{name}:"][position] <= found[cpu][column] <= after[f"{name}:"][position]
-        assert sum(counts[1] for counts in found.values()) > sum(counts[1] for counts in first.values())
+                assert (
+                    before[f"{name}:"][position]
+                    <= found[cpu][column]
+                    <= after[f"{name}:"][position]
+                )
+        assert sum(counts[1] for counts in found.values()) > sum(
+            counts[1] for counts in first.values()
+        )
     finally:
         reader.close()
 
@@ -215,9 +238,14 @@ def test_softnet_of_this_machine_after_a_load() -> None:
     reader = SoftirqReader()
 
     def processed() -> list[int]:
-        return [int(line.split()[0], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines()]
+        return [
+            int(line.split()[0], 16)
+            for line in Path("/proc/net/softnet_stat").read_text().splitlines()
+        ]
 
-    online = {int(word[3:]) for word in Path("/proc/interrupts").read_text().splitlines()[0].split()}
+    online = {
+        int(word[3:]) for word in Path("/proc/interrupts").read_text().splitlines()[0].split()
+    }
     try:
         start = sum(processed())
         load()

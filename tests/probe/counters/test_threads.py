@@ -1,4 +1,5 @@
-"""Counters of threads and vmbus channels, and the targets line that names them; ended ones are left out."""
+"""Counters of threads and vmbus channels, and the targets line that names them; ended ones are left
+out."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ from tests.support.probe import Probe
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STAT = (
-    b"4242 (CPU 0/KVM) S 1 4240 4240 0 -1 2129984 0 0 0 0 123 45 0 0 20 0 1 0 6789 0 0 18446744073709551615"
+    b"4242 (CPU 0/KVM) S 1 4240 4240 0 -1 2129984 0 0 0 0 123 45 0 0 20 0 1 0 6789 0 0 "
+    b"18446744073709551615"
     b" 0 0 0 0 0 0 0 2147483647 0 1 0 0 17 3 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
 )
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class Failures(list[tuple[Exception, str]]):
         self.append((error, where))
 
 
-# ------------------------------------------------------------------------------------------- parsing
+# ------------------------------------------------------------------------------------------ parsing
 
 
 @pytest.mark.parametrize("name", [b"CPU 0/KVM", b"a) S 1 2 (b", b"))) 9 9 9", b"", b"\xff\n("])
@@ -116,7 +118,7 @@ def test_truncated_lines_raise_value_error(size: int) -> None:
         parse_thread(STAT[:size])
 
 
-# ------------------------------------------------------------------------------------------- reading
+# ------------------------------------------------------------------------------------------ reading
 
 
 def stat_file(root: Path, pid: int, tid: int, text: bytes) -> Path:
@@ -126,7 +128,9 @@ def stat_file(root: Path, pid: int, tid: int, text: bytes) -> Path:
     return folder
 
 
-def test_a_thread_that_started_after_the_inventory_is_left_out(tmp_path: Path, files: OpenFileCache) -> None:
+def test_a_thread_that_started_after_the_inventory_is_left_out(
+    tmp_path: Path, files: OpenFileCache
+) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 4240, 4242, STAT)
     failures = Failures()
@@ -139,7 +143,8 @@ def test_a_thread_that_started_after_the_inventory_is_left_out(tmp_path: Path, f
 
 
 def test_a_thread_id_that_is_reused_between_two_passes(tmp_path: Path) -> None:
-    """Without an open descriptor, when the limit is reached, the start time identifies the thread."""
+    """Without an open descriptor, when the limit is reached, the start time identifies the
+    thread."""
     files = OpenFileCache(0)
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     folder = stat_file(tmp_path, 1, 2, STAT)
@@ -153,7 +158,9 @@ def test_a_thread_id_that_is_reused_between_two_passes(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_failures_are_reported_and_other_threads_are_read(tmp_path: Path, files: OpenFileCache) -> None:
+def test_failures_are_reported_and_other_threads_are_read(
+    tmp_path: Path, files: OpenFileCache
+) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 1, 2, b"garbage\n")
     stat_file(tmp_path, 1, 3, STAT)
@@ -191,7 +198,9 @@ def test_a_real_thread(files: OpenFileCache) -> None:
         while not used:
             reader.read(failures)
         after = reader.read(failures)[tid]
-        assert before[0] <= 2 and abs(after[0] - used[0] * TICKS) <= 2  # both are rounded down to ticks
+        assert (
+            before[0] <= 2 and abs(after[0] - used[0] * TICKS) <= 2
+        )  # both are rounded down to ticks
         assert 0 <= after[2] < os.sysconf("SC_NPROCESSORS_CONF")
     finally:
         begin.set()
@@ -204,7 +213,7 @@ def test_a_real_thread(files: OpenFileCache) -> None:
     assert failures == []
 
 
-# ------------------------------------------------------------------------------------------- vmbus channels
+# ----------------------------------------------------------------------------------- vmbus channels
 
 
 def channel(root: Path, number: int, **counters: int) -> Path:
@@ -227,7 +236,9 @@ def test_vmbus_channels(tmp_path: Path, files: OpenFileCache) -> None:
         assert reader.read(failures) == expected
     (old / "events").write_text("x\n")
     assert reader.read(failures) == {2: {14: (2**40, 3, 0)}}
-    assert [(type(error), where) for error, where in failures] == [(ValueError, "ifindex 2, channel 21")]
+    assert [(type(error), where) for error, where in failures] == [
+        (ValueError, "ifindex 2, channel 21")
+    ]
     (old / "events").write_text("7\n")
     shutil.rmtree(tmp_path / "bus/vmbus/devices/guid-1/channels/14")
     files.close()
@@ -237,11 +248,13 @@ def test_vmbus_channels(tmp_path: Path, files: OpenFileCache) -> None:
     assert failures == []
 
 
-# ------------------------------------------------------------------------------------------- from the inventory
+# ------------------------------------------------------------------------------- from the inventory
 
 
 def inventory(**fields: object) -> Inventory:
-    made = Inventory(time=1.0, wall=2.0, took=0.1, reason="start", platform=NOTHING_KNOWN, pci=(), links=())
+    made = Inventory(
+        time=1.0, wall=2.0, took=0.1, reason="start", platform=NOTHING_KNOWN, pci=(), links=()
+    )
     return dataclasses.replace(made, **fields)  # type: ignore[arg-type]
 
 
@@ -254,7 +267,10 @@ def test_targets_line() -> None:
     taken = inventory(
         interrupts=(Interrupt(41, ("eth0-rx-0",), None), Interrupt(42, (), None)),
         threads=(Thread(12, 10, "vhost-10", "vhost"),),
-        links=(plain_link(), plain_link(ifindex=3, device="guid-1", channels=(Channel(14, 0), Channel(21, None)))),
+        links=(
+            plain_link(),
+            plain_link(ifindex=3, device="guid-1", channels=(Channel(14, 0), Channel(21, None))),
+        ),
         settings=Settings(tables={"connections": (5, 10)}),
     )
     targets = parse_targets(targets_line(taken).encode())
@@ -295,7 +311,10 @@ def test_a_neighbour_that_no_longer_answers_is_a_change() -> None:
         (BondPort(True, "up", actor_state=61, actor_churn="none", partner_churn="none"), False),
         (BondPort(True, "up", actor_state=77), False),
         (BondPort(True, "up", actor_state=0x80 | 77), True),
-        (BondPort(True, "up", actor_state=13, actor_churn="none", partner_churn="monitoring"), True),
+        (
+            BondPort(True, "up", actor_state=13, actor_churn="none", partner_churn="monitoring"),
+            True,
+        ),
         (BondPort(True, "down", actor_state=0x80 | 77, actor_churn="monitoring"), False),
         (BondPort(True, "up"), False),
     ],
@@ -362,7 +381,13 @@ def test_a_sample_with_all_targets(tmp_path: Path) -> None:
     assert reader.read().interrupts == {}
     own = (os.getpid(), os.getpid())
     reader.set_targets(
-        {**NOTHING, "interrupts": [41], "threads": [own], "started_by": FOREVER, "channels": [(2, "guid-1", [14])]}
+        {
+            **NOTHING,
+            "interrupts": [41],
+            "threads": [own],
+            "started_by": FOREVER,
+            "channels": [(2, "guid-1", [14])],
+        }
     )
     reader.watch_machine(True)
     counters = decode(json.dumps({"counters": vars(reader.read())}).encode()).counters
@@ -388,7 +413,9 @@ def test_proc_interrupts_is_sent_only_while_requested() -> None:
         counters = probe.wait_for(lambda line: line.counters and line.counters.machine).counters
         assert counters is not None and counters.machine is not None
         head, *lines = Path("/proc/interrupts").read_text().splitlines()
-        assert {line.label for line in counters.machine} >= {line.split(":")[0].strip() for line in lines[:3]}
+        assert {line.label for line in counters.machine} >= {
+            line.split(":")[0].strip() for line in lines[:3]
+        }
         assert max(cpu for line in counters.machine for cpu in line.counts) < 8192 and head
         probe.send({"machine": False})
         probe.wait_for(lambda line: line.counters and line.counters.machine is None)
@@ -404,21 +431,30 @@ def test_the_probe_reads_the_targets_of_its_inventory() -> None:
         counters = probe.wait_for(lambda line: line.counters).counters
     assert counters is not None
     assert set(counters.interrupts) == {interrupt.number for interrupt in taken.interrupts}
-    assert set(counters.threads) <= {thread.tid for thread in taken.threads}  # threads of a VM may end
-    assert set(counters.threads) >= {thread.tid for thread in taken.threads if thread.kind == "ksoftirqd"}
+    assert set(counters.threads) <= {
+        thread.tid for thread in taken.threads
+    }  # threads of a VM may end
+    assert set(counters.threads) >= {
+        thread.tid for thread in taken.threads if thread.kind == "ksoftirqd"
+    }
     assert not {"interrupts", "threads"} & set(counters.unreadable)
 
 
 def test_targets_do_not_load_the_records() -> None:
     code = (
-        "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
+        "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import "
+        "CounterReader\n"
         "r = CounterReader(); r.watch_machine(True)\n"
-        "r.set_targets({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])], "
+        "r.set_targets({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, "
+        "'x', [1])], "
         "'stack': ['IPReversePathFilter', 'nf_conntrack_count']})\n"
         "r.read()\n"
-        "print(sorted({'dataclasses', 'typing', 'inspect', 'ctypes', 'nictop.probe.records'} & set(sys.modules)))"
+        "print(sorted({'dataclasses', 'typing', 'inspect', 'ctypes', 'nictop.probe.records'} & "
+        "set(sys.modules)))"
     )
     root = str(Path(__file__).parent.parent.parent.parent)
     start = f"import sys; sys.path.append({root!r})\n{code}"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", start], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", start], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

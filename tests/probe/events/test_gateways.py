@@ -1,4 +1,5 @@
-"""A gateway that ceases to answer, and answers again, is noticed; entries are set by ip-neighbour(8)."""
+"""A gateway that ceases to answer, and answers again, is noticed; entries are set by
+ip-neighbour(8)."""
 
 from __future__ import annotations
 
@@ -41,9 +42,13 @@ def test_the_gateways_of_default_routes_are_watched() -> None:
     routes = (DefaultRoute("ipv4", "192.0.2.1", 100, 254), DefaultRoute("ipv6", None, 100, 254))
     link = Link(2, "eth0", 1, 1, "up", True, 1500, default_routes=routes)
     neighbours = (Neighbour(2, "192.0.2.1", "failed"), Neighbour(2, "192.0.2.2", "reachable", MAC))
-    made = Inventory(time=1.0, wall=2.0, took=0.1, reason="start", platform=NOTHING_KNOWN, pci=(), links=(link,))
+    made = Inventory(
+        time=1.0, wall=2.0, took=0.1, reason="start", platform=NOTHING_KNOWN, pci=(), links=(link,)
+    )
     assert gateways_of(made) == []
-    assert gateways_of(dataclasses.replace(made, routing=Routing(neighbours, (), (), ()))) == [(2, "192.0.2.1", True)]
+    assert gateways_of(dataclasses.replace(made, routing=Routing(neighbours, (), (), ()))) == [
+        (2, "192.0.2.1", True)
+    ]
 
 
 def test_an_interface_that_does_not_exist() -> None:

@@ -1,4 +1,5 @@
-"""Kernel events: link changes are parsed correctly; only relevant events are a reason for an inventory."""
+"""Kernel events: link changes are parsed correctly; only relevant events are a reason for an
+inventory."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from nictop.probe.events.kernel import (
     Events,
     is_devlink_change,
     parse_address,
+    parse_event,
     parse_link_change,
     parse_uevent,
     parse_uevent_relevance,
@@ -31,7 +33,9 @@ from tests.support.probe import TEST_TIMEOUT
 UP, LOWER_UP = 0x1, 0x10000
 
 
-def link_message(*, family: int = 0, ifindex: int = 7, flags: int = UP, **attributes: bytes) -> bytes:
+def link_message(
+    *, family: int = 0, ifindex: int = 7, flags: int = UP, **attributes: bytes
+) -> bytes:
     given = {
         "name": netlink.pack_text(if_link.IFLA_IFNAME, "eth0"),
         "mtu": netlink.pack_u32(if_link.IFLA_MTU, 1500),
@@ -64,7 +68,9 @@ NO_CARRIER = netlink.pack_attribute(if_link.IFLA_CARRIER, b"\0")
     [(0, NO_CARRIER, None), (UP, NO_CARRIER, False), (UP, b"", None)],
     ids=["down", "up", "no attribute"],
 )
-def test_carrier_is_unknown_while_the_link_is_down(flags: int, attribute: bytes, expected: bool | None) -> None:
+def test_carrier_is_unknown_while_the_link_is_down(
+    flags: int, attribute: bytes, expected: bool | None
+) -> None:
     change = parse_link_change(link_message(flags=flags, carrier=attribute), gone=False, time=0.0)
     assert change is not None and change["carrier"] is expected
 
@@ -85,10 +91,14 @@ def test_messages_that_are_not_about_a_link(body: bytes) -> None:
     assert parse_link_change(body, gone=True, time=0.0) is None
 
 
-@pytest.mark.parametrize("name", [b"tap[/x]", b'q"uote\\', "ünï".encode(), b"\x1b[2J\x07", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "name", [b"tap[/x]", b'q"uote\\', "ünï".encode(), b"\x1b[2J\x07", b"\xff\xfe"]
+)
 def test_any_bytes_are_a_link_name(name: bytes) -> None:
     change = parse_link_change(
-        link_message(name=netlink.pack_attribute(if_link.IFLA_IFNAME, name + b"\0")), gone=False, time=0.0
+        link_message(name=netlink.pack_attribute(if_link.IFLA_IFNAME, name + b"\0")),
+        gone=False,
+        time=0.0,
     )
     assert change is not None and change["name"] == name.decode("utf-8", "replace")
 
@@ -99,7 +109,7 @@ def test_any_bytes_can_be_parsed(data: bytes) -> None:
     assert change is None or (isinstance(change["mtu"], int) and isinstance(change["name"], str))
     assert isinstance(parse_address(data), bytes)
     assert all(isinstance(value, str) for value in parse_uevent(data).values())
-    assert parse_uevent_relevance(data) in (True, False)
+    assert parse_event("uevents", data) in ("device", "")
 
 
 def address_message(*, remaining: int, flags: int = 0x80, prefix: int = 64) -> bytes:
@@ -109,13 +119,23 @@ def address_message(*, remaining: int, flags: int = 0x80, prefix: int = 64) -> b
 
 
 def test_a_renewed_lifetime_is_not_a_change() -> None:
-    assert parse_address(address_message(remaining=100)) == parse_address(address_message(remaining=900))
-    assert parse_address(address_message(remaining=1)) != parse_address(address_message(remaining=1, prefix=128))
-    assert parse_address(address_message(remaining=1)) != parse_address(address_message(remaining=1, flags=0x40))
+    assert parse_address(address_message(remaining=100)) == parse_address(
+        address_message(remaining=900)
+    )
+    assert parse_address(address_message(remaining=1)) != parse_address(
+        address_message(remaining=1, prefix=128)
+    )
+    assert parse_address(address_message(remaining=1)) != parse_address(
+        address_message(remaining=1, flags=0x40)
+    )
 
 
 def uevent(action: str, **properties: str) -> bytes:
-    lines = [f"{action}@/devices/x", f"ACTION={action}", *(f"{key}={value}" for key, value in properties.items())]
+    lines = [
+        f"{action}@/devices/x",
+        f"ACTION={action}",
+        *(f"{key}={value}" for key, value in properties.items()),
+    ]
     return "\0".join(lines).encode() + b"\0"
 
 
@@ -124,7 +144,9 @@ def from_udev(**properties: str) -> bytes:
     return struct.pack("=8sIIII", b"libudev\0", 0xFEEDCAFE, 40, 40, len(text)) + bytes(16) + text
 
 
-@pytest.mark.parametrize("make", [lambda **p: uevent("add", **p), from_udev], ids=["kernel", "udev"])
+@pytest.mark.parametrize(
+    "make", [lambda **p: uevent("add", **p), from_udev], ids=["kernel", "udev"]
+)
 @pytest.mark.parametrize(
     ("properties", "matters"),
     [
@@ -142,7 +164,9 @@ def from_udev(**properties: str) -> bytes:
         ({}, False),
     ],
 )
-def test_relevant_uevents(make: Callable[..., bytes], properties: dict[str, str], matters: bool) -> None:
+def test_relevant_uevents(
+    make: Callable[..., bytes], properties: dict[str, str], matters: bool
+) -> None:
     assert parse_uevent(make(**properties)).items() >= properties.items()
     assert parse_uevent_relevance(make(**properties)) is matters
 
@@ -151,7 +175,7 @@ def test_a_uevent_with_wrong_offsets_is_empty() -> None:
     assert parse_uevent(struct.pack("=8sIIII", b"libudev\0", 0xFEEDCAFE, 40, 2**31, 2**31)) == {}
 
 
-# ------------------------------------------------------------------------------------------- real events
+# -------------------------------------------------------------------------------------- real events
 
 
 class EventLog:
@@ -160,17 +184,19 @@ class EventLog:
     def __init__(self, events: Events) -> None:
         self.events = events
         self.changes: list[dict[str, Any]] = []
-        self.stale = 0
+        self.sources: list[str] = []
 
     def until(self, condition: Callable[[EventLog], object], limit: float = TEST_TIMEOUT) -> None:
         end = time.monotonic() + limit
         while not condition(self):
-            readable, _, _ = select.select(list(self.events.sockets), [], [], max(0.0, end - time.monotonic()))
+            readable, _, _ = select.select(
+                list(self.events.sockets), [], [], max(0.0, end - time.monotonic())
+            )
             assert readable, f"not received: {self.changes[-5:]}"
             for descriptor in readable:
-                changes, stale = self.events.read(descriptor)
+                changes, source = self.events.read(descriptor)
                 self.changes += changes
-                self.stale += stale
+                self.sources += [source] if source else []
 
     def last(self, name: str) -> dict[str, Any]:
         return next((change for change in reversed(self.changes) if change["name"] == name), {})
@@ -190,7 +216,7 @@ def test_root_has_all_event_sources(log: EventLog) -> None:
 
 def test_a_link_is_added_renamed_changed_and_removed(namespace: Namespace, log: EventLog) -> None:
     namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
-    log.until(lambda log: log.last("left") and log.last("right") and log.stale)
+    log.until(lambda log: log.last("left") and log.last("right") and "link" in log.sources)
     left = log.last("left")
     assert (left["gone"], left["carrier"], left["mtu"]) == (False, None, 1500)
 
@@ -199,9 +225,13 @@ def test_a_link_is_added_renamed_changed_and_removed(namespace: Namespace, log: 
     assert log.last("[b]ü")["ifindex"] == left["ifindex"]
 
     namespace.run(["ip", "link", "set", "dev", "[b]ü", "mtu", "9000", "up"])
-    log.until(lambda log: log.last("[b]ü").get("mtu") == 9000 and log.last("[b]ü")["carrier"] is False)
+    log.until(
+        lambda log: log.last("[b]ü").get("mtu") == 9000 and log.last("[b]ü")["carrier"] is False
+    )
     namespace.run(["ip", "link", "set", "dev", "right", "up"])
-    log.until(lambda log: log.last("[b]ü")["carrier"] is True and log.last("[b]ü")["operstate"] == "up")
+    log.until(
+        lambda log: log.last("[b]ü")["carrier"] is True and log.last("[b]ü")["operstate"] == "up"
+    )
     assert log.last("[b]ü")["flags"] & LOWER_UP
 
     namespace.run(["ip", "link", "del", "dev", "right"])
@@ -219,9 +249,13 @@ def test_leaving_a_bridge_is_not_a_removal(namespace: Namespace, log: EventLog) 
     assert not any(change["gone"] for change in log.changes)
 
 
-def test_a_setting_of_a_bridge_port_requests_an_inventory(namespace: Namespace, log: EventLog) -> None:
+def test_a_setting_of_a_bridge_port_requests_an_inventory(
+    namespace: Namespace, log: EventLog
+) -> None:
     """Without a change of the link: the kernel sends RTM_NEWLINK with AF_BRIDGE."""
-    if shutil.which("bridge") is None or not namespace.try_link("name", "bridge0", "type", "bridge"):
+    if shutil.which("bridge") is None or not namespace.try_link(
+        "name", "bridge0", "type", "bridge"
+    ):
         pytest.skip("no bridge command, or no bridges")
     namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
     namespace.run(["ip", "link", "set", "dev", "left", "master", "bridge0"])
@@ -230,20 +264,21 @@ def test_a_setting_of_a_bridge_port_requests_an_inventory(namespace: Namespace, 
     rtnetlink = next(fd for fd, (name, _) in log.events.sockets.items() if name == "rtnetlink")
     log.events.read(rtnetlink)
     namespace.run(["bridge", "link", "set", "dev", "left", "isolated", "on"])
-    assert log.events.read(rtnetlink) == ([], True)
+    assert log.events.read(rtnetlink) == ([], "link")
 
 
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("ip address add 192.0.2.1/24 dev lo", True),
-        ("ip -6 address add 2001:db8::1/64 dev lo", True),
-        ("ip route add default dev lo", True),
-        ("ip route add 198.51.100.0/24 dev lo", False),
+        ("ip address add 192.0.2.1/24 dev lo", "address"),
+        ("ip -6 address add 2001:db8::1/64 dev lo", "address"),
+        ("ip route add default dev lo", "default route"),
+        ("ip route add 198.51.100.0/24 dev lo", ""),
+        ("ip rule add from 192.0.2.9 table 7", "routing rule"),
     ],
 )
 def test_addresses_and_default_routes_request_an_inventory(
-    namespace: Namespace, log: EventLog, command: str, expected: bool
+    namespace: Namespace, log: EventLog, command: str, expected: str
 ) -> None:
     namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
     log.until(lambda log: log.last("left") and log.last("right"))
@@ -254,20 +289,23 @@ def test_addresses_and_default_routes_request_an_inventory(
     namespace.run(command.split())
     readable, _, _ = select.select([rtnetlink], [], [], TEST_TIMEOUT)
     assert readable
-    changes, stale = log.events.read(rtnetlink)
+    changes, source = log.events.read(rtnetlink)
     assert not changes
-    assert stale is expected
+    assert source == expected
 
 
 def test_a_renewed_address_requests_no_inventory(namespace: Namespace, log: EventLog) -> None:
     rtnetlink = next(fd for fd, (name, _) in log.events.sockets.items() if name == "rtnetlink")
-    stale = []
+    sources = []
     for life in ("1000", "2000"):
-        argv = f"ip -6 address replace 2001:db8::1/64 dev lo valid_lft {life} preferred_lft {life} nodad noprefixroute"
+        argv = (
+            f"ip -6 address replace 2001:db8::1/64 dev lo valid_lft {life} preferred_lft "
+            f"{life} nodad noprefixroute"
+        )
         namespace.run(argv.split())
         assert select.select([rtnetlink], [], [], TEST_TIMEOUT)[0]
-        stale.append(log.events.read(rtnetlink)[1])
-    assert stale == [True, False]
+        sources.append(log.events.read(rtnetlink)[1])
+    assert sources == ["address", ""]
 
 
 def test_ethtool_settings_request_an_inventory(namespace: Namespace, log: EventLog) -> None:
@@ -280,7 +318,7 @@ def test_ethtool_settings_request_an_inventory(namespace: Namespace, log: EventL
     except FileNotFoundError:
         pytest.skip("ethtool is not installed")
     assert select.select(ethtool, [], [], TEST_TIMEOUT)[0]
-    assert log.events.read(ethtool[0]) == ([], True)
+    assert log.events.read(ethtool[0]) == ([], "ethtool setting")
 
 
 @pytest.mark.parametrize(
@@ -288,9 +326,14 @@ def test_ethtool_settings_request_an_inventory(namespace: Namespace, log: EventL
     [((7,), True), ((54,), True), ((60, 76), True), ((58,), False), ((60, 63), False), ((), False)],
 )
 def test_messages_of_devlink(commands: tuple[int, ...], expected: bool) -> None:
-    """PORT_NEW, HEALTH_REPORTER_RECOVER and RATE_NEW; FLASH_UPDATE, its status and TRAP_NEW do not change anything."""
-    data = b"".join(netlink.HEADER.pack(20, 29, 0, 0, 0) + netlink.GENERIC_HEADER.pack(one, 1) for one in commands)
+    """PORT_NEW, HEALTH_REPORTER_RECOVER and RATE_NEW; FLASH_UPDATE, its status and TRAP_NEW do not
+    change anything."""
+    data = b"".join(
+        netlink.HEADER.pack(20, 29, 0, 0, 0) + netlink.GENERIC_HEADER.pack(one, 1)
+        for one in commands
+    )
     assert is_devlink_change(data) is expected
+    assert parse_event("devlink", data) == ("devlink" if expected else "")
     assert is_devlink_change(data + b"\0" * 7) is expected
 
 
@@ -299,13 +342,16 @@ def test_a_kernel_without_devlink_misses_nothing(namespace: Namespace, log: Even
 
 
 def test_lost_events_request_an_inventory(namespace: Namespace, log: EventLog) -> None:
-    """More events than the socket can hold: the kernel reports ENOBUFS, and an inventory is needed."""
-    descriptor, (_, connection) = next(item for item in log.events.sockets.items() if item[1][0] == "rtnetlink")
+    """More events than the socket can hold: the kernel reports ENOBUFS, and an inventory is
+    needed."""
+    descriptor, (_, connection) = next(
+        item for item in log.events.sockets.items() if item[1][0] == "rtnetlink"
+    )
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     for number in range(30):  # irrelevant routes: only the loss requests an inventory
         namespace.run(["ip", "route", "add", f"198.51.100.{number}/32", "dev", "lo"])
-    assert log.events.read(descriptor) == ([], True)
-    assert log.events.read(descriptor) == ([], False)
+    assert log.events.read(descriptor) == ([], "events were lost")
+    assert log.events.read(descriptor) == ([], "")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kernel_events.EVENT_SOCKET_BYTES)
     namespace.run(["ip", "link", "add", "name", "after", "type", "veth", "peer", "name", "wards"])
     log.until(lambda log: log.last("after"))
@@ -313,19 +359,21 @@ def test_lost_events_request_an_inventory(namespace: Namespace, log: EventLog) -
 
 def test_a_message_of_another_process_is_not_an_event(log: EventLog) -> None:
     """Any process may send to this port; only messages of the kernel to a group are events."""
-    descriptor, (_, connection) = next(item for item in log.events.sockets.items() if item[1][0] == "uevents")
+    descriptor, (_, connection) = next(
+        item for item in log.events.sockets.items() if item[1][0] == "uevents"
+    )
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, netlink.NETLINK_KOBJECT_UEVENT) as other:
         try:
             other.sendto(uevent("add", SUBSYSTEM="net"), (connection.getsockname()[0], 0))
         except OSError as error:
             pytest.skip(f"refused by the kernel: {error}")
-    assert log.events.read(descriptor) == ([], False)
+    assert log.events.read(descriptor) == ([], "")
 
 
 @pytest.fixture
 def kernel_log() -> Iterator[tuple[Events, socket.socket]]:
-    """Events with a kernel log, and where its records are written: a datagram socket has one for each read, and EAGAIN
-    at the end, as /dev/kmsg has."""
+    """Events with a kernel log, and where its records are written: a datagram socket has one for
+    each read, and EAGAIN at the end, as /dev/kmsg has."""
     reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with reader, writer:
         reader.setblocking(False)
@@ -334,8 +382,14 @@ def kernel_log() -> Iterator[tuple[Events, socket.socket]]:
         yield events, writer
 
 
-HANG = b"4,1,5000000,-;igb 0000:02:00.0 eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms\n"
-ORDINARY = b"6,2,5000000,-;igb 0000:02:00.0 eth0: igb: eth0 NIC Link is Up 1000 Mbps Full Duplex\n SUBSYSTEM=pci\n"
+HANG = (
+    b"4,1,5000000,-;igb 0000:02:00.0 eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out "
+    b"5010 ms\n"
+)
+ORDINARY = (
+    b"6,2,5000000,-;igb 0000:02:00.0 eth0: igb: eth0 NIC Link is Up 1000 Mbps Full "
+    b"Duplex\n SUBSYSTEM=pci\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -345,11 +399,25 @@ ORDINARY = b"6,2,5000000,-;igb 0000:02:00.0 eth0: igb: eth0 NIC Link is Up 1000 
         ([ORDINARY], False),
         ([b"30,1,5,-;systemd[1]: Started Session 1 of user root.\n", b"", b"\xff;;"], False),
         ([ORDINARY, HANG, ORDINARY], True),
-        ([b"3,1,5,-;igb 0000:02:00.0: Detected Tx Unit Hang\\x0a  Tx Queue  <1>\n SUBSYSTEM=pci\n"], True),
-        ([b"27,1,5,-;(udev-worker)[9]: eth0: Failed to rename network interface 2 from 'eth0' to 'ens3'\n"], True),
+        (
+            [
+                b"3,1,5,-;igb 0000:02:00.0: Detected Tx Unit Hang\\x0a  Tx Queue  <1>\n "
+                b"SUBSYSTEM=pci\n"
+            ],
+            True,
+        ),
+        (
+            [
+                b"27,1,5,-;(udev-worker)[9]: eth0: Failed to rename network interface 2 from "
+                b"'eth0' to 'ens3'\n"
+            ],
+            True,
+        ),
     ],
 )
-def test_known_kernel_messages(kernel_log: tuple[Events, socket.socket], records: list[bytes], *, found: bool) -> None:
+def test_known_kernel_messages(
+    kernel_log: tuple[Events, socket.socket], records: list[bytes], *, found: bool
+) -> None:
     """Only those since the last call count."""
     events, log = kernel_log
     for record in records:
@@ -358,7 +426,9 @@ def test_known_kernel_messages(kernel_log: tuple[Events, socket.socket], records
     assert not events.has_known_messages()
 
 
-def test_more_kernel_messages_than_are_read_at_once(kernel_log: tuple[Events, socket.socket]) -> None:
+def test_more_kernel_messages_than_are_read_at_once(
+    kernel_log: tuple[Events, socket.socket],
+) -> None:
     """Some of those that are skipped may be known."""
     events, log = kernel_log
     for _ in range(kernel_events.MAX_EVENTS_PER_WAKE):

@@ -1,4 +1,5 @@
-"""The whole inventory: complete, decodable, on old interpreters, and with every source independent of the others."""
+"""The whole inventory: complete, decodable, on old interpreters, and with every source independent
+of the others."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ def test_the_inventory_of_this_machine_is_decoded_unchanged() -> None:
     assert unreadable_parts(taken) == {}
     assert taken.reason == "test"
     assert taken.took > 0
-    assert [link.ifindex for link in taken.links] == sorted(index for index, _ in socket.if_nameindex())
+    assert [link.ifindex for link in taken.links] == sorted(
+        index for index, _ in socket.if_nameindex()
+    )
     assert decode(json.dumps({"inventory": taken}, default=vars)) == taken
 
 
@@ -58,14 +61,21 @@ def test_pci_addresses_of_links_are_functions_of_the_inventory() -> None:
 
 
 def test_no_large_module_is_imported() -> None:
-    code = "import sys, nictop.probe.inventory.collect; print([m for m in sys.modules if m.split('.')[0] in "
+    code = (
+        "import sys, nictop.probe.inventory.collect; print([m for m in sys.modules if "
+        "m.split('.')[0] in "
+    )
     code += "('pyroute2', 'asyncio', 'ctypes', 'msgspec')])"
-    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
-def test_every_python_takes_the_same_inventory(python: str, namespace: Namespace, tmp_path: Path) -> None:
+def test_every_python_takes_the_same_inventory(
+    python: str, namespace: Namespace, tmp_path: Path
+) -> None:
     """In a namespace in which nothing changes, field by field."""
     namespace.disable_ipv6()
     namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
@@ -77,7 +87,13 @@ def test_every_python_takes_the_same_inventory(python: str, namespace: Namespace
         with SentProbe(name, folder, "--interval", "0.1", "--once", namespace=namespace) as probe:
             received = [decode_line(raw).inventory for raw in probe.raw_lines()]
         (inventory,) = (one for one in received if one is not None)
-        parts = (inventory.links, inventory.pci, inventory.platform, inventory.settings, inventory.unreadable)
+        parts = (
+            inventory.links,
+            inventory.pci,
+            inventory.platform,
+            inventory.settings,
+            inventory.unreadable,
+        )
         taken[name] = json.loads(json.dumps(parts, default=stable_fields))
     assert {link["name"] for link in taken[python][0]} == {"lo", "v0", "v1"}
     assert taken[python] == taken[sys.executable]
@@ -103,14 +119,18 @@ def test_links_without_sysfs_and_procfs(tmp_path: Path) -> None:
     assert lo.ethtool.features
 
 
-def test_other_sources_are_read_when_one_is_unreadable(capture: Callable[[str], Path], tmp_path: Path) -> None:
+def test_other_sources_are_read_when_one_is_unreadable(
+    capture: Callable[[str], Path], tmp_path: Path
+) -> None:
     (tmp_path / "bus/pci").mkdir(parents=True)
     (tmp_path / "bus/pci/devices").write_text("a file where a directory should be")
     taken = take_inventory("test", sys=str(tmp_path))
     assert taken.unreadable["pci"].detail.endswith("ENOTDIR")
     assert taken.links
     root = capture("guest")
-    other = take_inventory("test", sys=str(root / "sys"), proc=str(root / "proc"), etc=str(root / "etc"))
+    other = take_inventory(
+        "test", sys=str(root / "sys"), proc=str(root / "proc"), etc=str(root / "etc")
+    )
     assert len(other.pci) == 7
     assert other.platform.system_vendor == "QEMU"
 
@@ -144,11 +164,15 @@ print(json.dumps({{"inventory": taken}}, default=vars))
     assert done.stderr == ""
     taken = decode(done.stdout)
     assert {"links", "addresses", "routes"} <= set(taken.unreadable)
-    assert all("EMFILE" in why.detail or "Too many open files" in why.detail for why in taken.unreadable.values())
+    assert all(
+        "EMFILE" in why.detail or "Too many open files" in why.detail
+        for why in taken.unreadable.values()
+    )
 
 
 def test_the_inventory_of_an_ordinary_user() -> None:
-    """In a fork, as in the probe: another user may not be able to read the files of the interpreter."""
+    """In a fork, as in the probe: another user may not be able to read the files of the
+    interpreter."""
     if os.geteuid() != 0:
         pytest.skip("only root can drop privileges")
     ours = take_inventory("test")
@@ -164,7 +188,11 @@ def test_the_inventory_of_an_ordinary_user() -> None:
         theirs = decode(pipe.read())
     assert os.waitpid(child, 0)[1] == 0
     assert {why.reason for why in theirs.unreadable.values()} <= {"needs_root"}
-    assert set(theirs.unreadable) <= {"messages", "filters", "configuration"}  # netplan's files may be root's
+    assert set(theirs.unreadable) <= {
+        "messages",
+        "filters",
+        "configuration",
+    }  # netplan's files may be root's
     assert (theirs.messages is None) is ("messages" in theirs.unreadable)
     for their_function, our_function in zip(theirs.pci, ours.pci, strict=True):
         # only root can read the configuration space beyond 64 bytes
@@ -172,10 +200,16 @@ def test_the_inventory_of_an_ordinary_user() -> None:
         assert replace(their_function, sriov_capable=our_function.sriov_capable) == our_function
     assert theirs.platform == ours.platform
     # another test may have started or stopped a NetworkManager in between
-    assert replace(theirs.services, networkmanager=None) == replace(ours.services, networkmanager=None)
+    assert replace(theirs.services, networkmanager=None) == replace(
+        ours.services, networkmanager=None
+    )
     assert theirs.settings.sysctl == ours.settings.sysctl
     for their, our in zip(theirs.links, ours.links, strict=True):
-        assert (their.name, their.addresses, their.default_routes) == (our.name, our.addresses, our.default_routes)
+        assert (their.name, their.addresses, their.default_routes) == (
+            our.name,
+            our.addresses,
+            our.default_routes,
+        )
         for part, why in their.ethtool.unreadable.items():
             assert why == our.ethtool.unreadable.get(part) or why.reason == "needs_root"
 
@@ -183,7 +217,11 @@ def test_the_inventory_of_an_ordinary_user() -> None:
 def test_queues_interrupts_and_threads(capture: Callable[[str], Path]) -> None:
     root = capture("queues")
     taken = take_inventory("test", sys=str(root / "sys"), proc=str(root / "proc"))
-    assert {one.pci_address for one in taken.interrupts} >= {"0000:01:00.0", "0000:02:00.0", "0000:02:10.0"}
+    assert {one.pci_address for one in taken.interrupts} >= {
+        "0000:01:00.0",
+        "0000:02:00.0",
+        "0000:02:10.0",
+    }
     assert next(one for one in taken.interrupts if one.number == 41).actions == ("ens224-TxRx-0",)
     here = take_inventory("test")
     lo = next(link for link in here.links if link.name == "lo")
@@ -208,15 +246,21 @@ MODULES = {
 """Source → its module in nictop.probe.inventory."""
 
 
-@pytest.mark.parametrize("source", ["queues", "interrupts", "threads", "networkd", "link_configuration"])
-def test_a_failed_reader_does_not_affect_links_and_ethtool(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+@pytest.mark.parametrize(
+    "source", ["queues", "interrupts", "threads", "networkd", "link_configuration"]
+)
+def test_a_failed_reader_does_not_affect_links_and_ethtool(
+    monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a defect in a reader")
 
     monkeypatch.setattr(f"nictop.probe.inventory.{MODULES[source]}.read_{source}", broken)
     taken = take_inventory("test")
     named = "configuration" if source == "link_configuration" else source
-    assert unreadable_parts(taken) == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    assert unreadable_parts(taken) == {
+        named: Unreadable("failed", "RuntimeError: a defect in a reader")
+    }
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
 
 
@@ -228,7 +272,9 @@ def test_settings_and_messages_of_this_machine() -> None:
     assert (taken.messages is None) is ("messages" in taken.unreadable)
 
 
-@pytest.mark.parametrize("source", ["services", "settings", "iommu", "forwarding", "kernel_messages", "processes"])
+@pytest.mark.parametrize(
+    "source", ["services", "settings", "iommu", "forwarding", "kernel_messages", "processes"]
+)
 def test_a_failed_reader_is_reported(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("a defect in a reader")
@@ -241,13 +287,20 @@ def test_a_failed_reader_is_reported(monkeypatch: pytest.MonkeyPatch, source: st
 
 
 def test_threads_and_services_of_a_directory(tmp_path: Path) -> None:
-    """In place of procfs, with a virtual machine and a daemon: both are found, and the host is a hypervisor."""
-    for pid, comm, command in ((1, "systemd", ""), (50, "irqbalance", ""), (60, "kvm", "/usr/bin/kvm\0-id\0" + "101")):
+    """In place of procfs, with a virtual machine and a daemon: both are found, and the host is a
+    hypervisor."""
+    for pid, comm, command in (
+        (1, "systemd", ""),
+        (50, "irqbalance", ""),
+        (60, "kvm", "/usr/bin/kvm\0-id\0" + "101"),
+    ):
         (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
         (tmp_path / f"{pid}/comm").write_text(comm + "\n")
         (tmp_path / f"{pid}/task/{pid}/comm").write_text(comm + "\n")
         (tmp_path / f"{pid}/cmdline").write_text(command)
-    taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path), dev=str(tmp_path))
+    taken = take_inventory(
+        "test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path), dev=str(tmp_path)
+    )
     assert [(thread.tid, thread.machine) for thread in taken.threads] == [(60, "101")]
     assert taken.services.irqbalance == 50
     assert taken.platform.roles == ("hypervisor",)

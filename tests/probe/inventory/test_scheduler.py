@@ -12,9 +12,10 @@ from nictop.probe.inventory.scheduler import (
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
     InventoryScheduler,
-    UnreadChange,
+    UnreadEvent,
     rescan_interval,
 )
+from nictop.probe.records import EventSource
 
 
 @pytest.mark.parametrize(
@@ -28,7 +29,8 @@ from nictop.probe.inventory.scheduler import (
     ],
 )
 def test_rescan_interval(missing: str, seconds: float) -> None:
-    """A sandbox may refuse one kind of socket only: then its events are replaced by frequent re-scans."""
+    """A sandbox may refuse one kind of socket only: then its events are replaced by frequent
+    re-scans."""
     assert rescan_interval(missing.split()) == seconds
 
 
@@ -65,7 +67,8 @@ def test_continuous_events_leave_a_pause_between_inventories() -> None:
 
 
 def test_two_events_after_an_idle_time_do_not_wait_for_the_pause() -> None:
-    """A fault and its repair some seconds later, on a host where an inventory takes 3 s; the third event waits."""
+    """A fault and its repair some seconds later, on a host where an inventory takes 3 s; the third
+    event waits."""
     debouncer = Debouncer()
     debouncer.finished(0.0, 3.0)
     times = []
@@ -90,7 +93,8 @@ def test_an_event_during_an_inventory_requests_another_one() -> None:
 
 
 def test_a_forced_request_does_not_wait_for_the_pause() -> None:
-    """Nor for the end of a burst, nor for an earlier event that is waiting; later events wait again."""
+    """Nor for the end of a burst, nor for an earlier event that is waiting; later events wait
+    again."""
     debouncer = Debouncer()
     debouncer.request("start", 0.0, immediate=True)
     debouncer.started()
@@ -121,18 +125,18 @@ def test_a_rescan_without_events_waits_for_the_pause() -> None:
 
 
 def test_a_change_that_waits_is_told_once_with_its_time() -> None:
-    unread = UnreadChange()
+    unread = UnreadEvent()
     assert unread.due is None and not unread.is_to_be_told(100.0)
-    unread.add(10.0)
-    unread.add(11.0)
+    unread.add(10.0, "link")
+    unread.add(11.0, "address")
     assert not unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS - 0.01)
     assert unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS) and unread.told == 10.0
     assert not unread.is_to_be_told(100.0) and unread.due is None
 
 
 def test_a_change_that_is_read_soon_is_not_told() -> None:
-    unread = UnreadChange()
-    unread.add(10.0)
+    unread = UnreadEvent()
+    unread.add(10.0, "link")
     unread.begin_reading()
     assert unread.due == 10.0 + OUTDATED_AFTER_SECONDS, "its inventory may take long"
     unread.end_reading(failed=False)
@@ -140,24 +144,42 @@ def test_a_change_that_is_read_soon_is_not_told() -> None:
 
 
 def test_a_change_during_an_inventory_waits_for_the_next_one() -> None:
-    unread = UnreadChange()
-    unread.add(10.0)
+    unread = UnreadEvent()
+    unread.add(10.0, "link")
     unread.begin_reading()
-    unread.add(11.0)
-    assert unread.is_to_be_told(20.0) and unread.told == 10.0
+    unread.add(11.0, "address")
+    assert unread.is_to_be_told(20.0) and (unread.told, unread.source) == (10.0, "link")
     unread.end_reading(failed=False)
-    assert unread.is_to_be_told(20.0) and unread.told == 11.0
+    assert unread.is_to_be_told(20.0) and (unread.told, unread.source) == (11.0, "address")
 
 
 def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
-    unread = UnreadChange()
-    unread.add(10.0)
+    unread = UnreadEvent()
+    unread.add(10.0, "link")
     unread.begin_reading()
     unread.end_reading(failed=True)
     unread.begin_reading()
     assert unread.is_to_be_told(12.0) and unread.told == 10.0
     unread.end_reading(failed=False)
     assert unread.due is None
+
+
+@pytest.mark.parametrize(
+    ("source", "is_told"), [("interrupt affinity", False), ("sysctl", True), ("", False)]
+)
+def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
+    source: EventSource, is_told: bool
+) -> None:
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda _: None,
+        handle_inventory=lambda *_: None,
+        prepare=lambda: None,
+    )
+    scheduler._request_after_file(source, 10.0)
+    assert scheduler._debouncer.reason == ("event" if source else "")
+    assert (scheduler._unread.due is not None) == is_told
 
 
 def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:

@@ -1,4 +1,5 @@
-"""The D-Bus wire format and the signals of NetworkManager: any bytes are handled, one event per relevant change."""
+"""The D-Bus wire format and the signals of NetworkManager: any bytes are handled, one event per
+relevant change."""
 
 from __future__ import annotations
 
@@ -18,11 +19,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.events import networkmanager as events
-from nictop.probe.events.networkmanager import ROOT, SERVICE, NetworkManagerSignals, parse_signal_relevance
+from nictop.probe.events.networkmanager import (
+    ROOT,
+    SERVICE,
+    NetworkManagerSignals,
+    parse_signal_relevance,
+)
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.records import Line
 from tests.support.namespaces import ROOT as SOURCES
-from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import (
+    Bus,
+    PrivateNetworkManager,
+    private_networkmanager,
+    why_no_networkmanager,
+)
 from tests.support.probe import TEST_TIMEOUT, Probe, wait_until
 
 PROPERTIES = "org.freedesktop.DBus.Properties"
@@ -36,14 +47,16 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def signal_message(path: str, interface: str, member: str, signature: str = "", body: tuple[object, ...] = ()) -> bytes:
+def signal_message(
+    path: str, interface: str, member: str, signature: str = "", body: tuple[object, ...] = ()
+) -> bytes:
     """A signal as the bus sends it, encoded by jeepney."""
     emitter = jeepney.DBusAddress(path, bus_name=SERVICE, interface=interface)
     data: bytes = jeepney.new_signal(emitter, member, signature or None, body).serialise(7)
     return data
 
 
-# ------------------------------------------------------------------------------------ encoding and decoding
+# ---------------------------------------------------------------------------- encoding and decoding
 
 
 def test_jeepney_decodes_the_method_calls() -> None:
@@ -53,15 +66,24 @@ def test_jeepney_decodes_the_method_calls() -> None:
         message = jeepney.Message.from_buffer(data)
         fields = message.header.fields
         assert message.header.message_type is jeepney.MessageType.method_call
-        assert (message.header.serial, message.header.flags) == (5, jeepney.MessageFlag.no_reply_expected)
+        assert (message.header.serial, message.header.flags) == (
+            5,
+            jeepney.MessageFlag.no_reply_expected,
+        )
         assert fields[jeepney.HeaderFields.path] == "/org/freedesktop/DBus"
         assert fields[jeepney.HeaderFields.member] == "AddMatch"
-        assert fields[jeepney.HeaderFields.destination] == fields[jeepney.HeaderFields.interface] == bus.BUS_NAME
+        assert (
+            fields[jeepney.HeaderFields.destination]
+            == fields[jeepney.HeaderFields.interface]
+            == bus.BUS_NAME
+        )
         assert message.body == (() if argument is None else (argument,))
 
 
 def test_signals_encoded_by_jeepney_are_parsed() -> None:
-    data = signal_message(f"{ROOT}/Devices/3", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, []))
+    data = signal_message(
+        f"{ROOT}/Devices/3", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, [])
+    )
     kind, fields, first = bus.parse_message(data)
     assert (kind, first) == (bus.SIGNAL, "x.y")
     assert (fields[bus.PATH], fields[bus.MEMBER]) == (f"{ROOT}/Devices/3", "PropertiesChanged")
@@ -90,7 +112,9 @@ def test_any_address_gives_no_path_with_nul(text: str) -> None:
     assert "\0" not in bus.parse_bus_address(text.encode("utf-8", "ignore").decode())[1:]
 
 
-WHOLE = signal_message(f"{ROOT}/Settings/1", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, []))
+WHOLE = signal_message(
+    f"{ROOT}/Settings/1", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, [])
+)
 
 
 @given(st.binary(max_size=120) | st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 255)))
@@ -101,12 +125,13 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
     else:
         data[given[0]] = given[1]
     try:
-        assert parse_signal_relevance(bytes(data)) in (True, False)
+        is_relevant = parse_signal_relevance(bytes(data))
     except (ValueError, IndexError):
         return
+    assert not is_relevant or ROOT.encode() in data
 
 
-# ------------------------------------------------------------------------------------ relevant signals
+# --------------------------------------------------------------------------------- relevant signals
 
 
 @pytest.mark.parametrize(
@@ -117,9 +142,21 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
         (f"{ROOT}/Settings/4", f"{SERVICE}.Settings.Connection", "Updated", "", True),
         (f"{ROOT}/Devices/2", f"{SERVICE}.Device", "StateChanged", "", True),
         (f"{ROOT}/Devices/2", PROPERTIES, "PropertiesChanged", f"{SERVICE}.Device", True),
-        (f"{ROOT}/Devices/2", PROPERTIES, "PropertiesChanged", f"{SERVICE}.Device.Statistics", False),
+        (
+            f"{ROOT}/Devices/2",
+            PROPERTIES,
+            "PropertiesChanged",
+            f"{SERVICE}.Device.Statistics",
+            False,
+        ),
         (f"{ROOT}/Devices/2", PROPERTIES, "PropertiesChanged", f"{SERVICE}.Device.Wireless", False),
-        (f"{ROOT}/ActiveConnection/1", PROPERTIES, "PropertiesChanged", f"{SERVICE}.Connection.Active", True),
+        (
+            f"{ROOT}/ActiveConnection/1",
+            PROPERTIES,
+            "PropertiesChanged",
+            f"{SERVICE}.Connection.Active",
+            True,
+        ),
         (f"{ROOT}/AccessPoint/9", PROPERTIES, "PropertiesChanged", f"{SERVICE}.AccessPoint", False),
         (f"{ROOT}/IP4Config/9", PROPERTIES, "PropertiesChanged", f"{SERVICE}.IP4Config", False),
         ("/org/freedesktop/NetworkManagerX", PROPERTIES, "PropertiesChanged", "", False),
@@ -128,7 +165,9 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
         ("/org/freedesktop/DBus", bus.BUS_NAME, "NameAcquired", ":1.5", False),
     ],
 )
-def test_relevant_signals(path: str, interface: str, member: str, first: str, matters: bool) -> None:
+def test_relevant_signals(
+    path: str, interface: str, member: str, first: str, matters: bool
+) -> None:
     data = signal_message(path, interface, member, "s" if first else "", (first,) if first else ())
     assert parse_signal_relevance(data) is matters
 
@@ -179,7 +218,9 @@ def test_the_bus_stops_and_starts_again(directory: Path) -> None:
         assert retry_time(signals) is None
         first.end()
         stale = False
-        while signals.descriptor >= 0:  # the reply to Hello may be received before the end of the stream
+        while (
+            signals.descriptor >= 0
+        ):  # the reply to Hello may be received before the end of the stream
             stale = read_next(signals, 5.0) or stale
         assert stale
         assert signals.descriptor == -1 and retry_time(signals) == 5.0 + events.BUS_RETRY_SECONDS
@@ -198,7 +239,10 @@ def test_networkmanager_appears_and_disappears_on_the_bus(directory: Path) -> No
             authenticate(signals)
             code = "import sys\nfrom jeepney.io.blocking import open_dbus_connection as connect\n"
             code += "from jeepney.bus_messages import message_bus\nowner = connect('SYSTEM')\n"
-            code += f"owner.send_and_get_reply(message_bus.RequestName({SERVICE!r}))\nprint(1, flush=True)\ninput()\n"
+            code += (
+                f"owner.send_and_get_reply(message_bus.RequestName({SERVICE!r}))\nprint(1, "
+                f"flush=True)\ninput()\n"
+            )
             owner = subprocess.Popen(
                 [sys.executable, "-c", code],
                 env={**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": bus_process.address},
@@ -214,10 +258,17 @@ def test_networkmanager_appears_and_disappears_on_the_bus(directory: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "answer", [b"REJECTED EXTERNAL\r\n", b"x" * 5000, b"OK 1\r\nHTTP/1.1 200 OK\r\n\r\n", b""], ids=range(4)
+    "answer",
+    [b"REJECTED EXTERNAL\r\n", b"x" * 5000, b"OK 1\r\nHTTP/1.1 200 OK\r\n\r\n", b""],
+    ids=range(4),
 )
-def test_an_invalid_reply_closes_the_connection_and_is_retried(tmp_path: Path, answer: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as listener, connected_signals(str(tmp_path / "bus")) as signals:
+def test_an_invalid_reply_closes_the_connection_and_is_retried(
+    tmp_path: Path, answer: bytes
+) -> None:
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        connected_signals(str(tmp_path / "bus")) as signals,
+    ):
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
         signals.connect(1.0)
@@ -231,8 +282,12 @@ def test_an_invalid_reply_closes_the_connection_and_is_retried(tmp_path: Path, a
 
 
 def test_connect_does_not_wait_for_the_bus(tmp_path: Path) -> None:
-    """The connection is neither accepted nor answered: `connect` returns, and there is nothing to read."""
-    with socket.socket(socket.AF_UNIX) as listener, connected_signals(str(tmp_path / "bus")) as signals:
+    """The connection is neither accepted nor answered: `connect` returns, and there is nothing to
+    read."""
+    with (
+        socket.socket(socket.AF_UNIX) as listener,
+        connected_signals(str(tmp_path / "bus")) as signals,
+    ):
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
         signals.connect(1.0)
@@ -240,7 +295,9 @@ def test_connect_does_not_wait_for_the_bus(tmp_path: Path) -> None:
         assert signals.descriptor >= 0
 
 
-@pytest.mark.parametrize("address", ["", "\0nictop-nobody-is-there", "/nowhere/bus", "/x" * 200, "/a\0b"])
+@pytest.mark.parametrize(
+    "address", ["", "\0nictop-nobody-is-there", "/nowhere/bus", "/x" * 200, "/a\0b"]
+)
 def test_an_unreachable_bus_is_retried_without_error(address: str) -> None:
     with connected_signals(address) as signals:
         signals.connect(3.0)
@@ -250,18 +307,28 @@ def test_an_unreachable_bus_is_retried_without_error(address: str) -> None:
 def test_the_probe_imports_no_heavy_module() -> None:
     code = "import sys, nictop.probe.__main__; print([m for m in sys.modules if m.split('.')[0] in "
     code += "('jeepney', 'dataclasses', 'typing', 'asyncio', 'ctypes')])"
-    argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(SOURCES)!r}); {code}"]
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.append({str(SOURCES)!r}); {code}",
+    ]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-# ------------------------------------------------------------------------------------ probe and NetworkManager
+# ------------------------------------------------------------------------- probe and NetworkManager
 
 
 def profile_names(line: Line) -> list[str] | None:
     """Names of the Ethernet profiles in an inventory; None: NetworkManager is not running."""
     if line.inventory is None or line.inventory.networkmanager is None:
         return None
-    return [profile.id for profile in line.inventory.networkmanager.profiles if profile.type == "802-3-ethernet"]
+    return [
+        profile.id
+        for profile in line.inventory.networkmanager.profiles
+        if profile.type == "802-3-ethernet"
+    ]
 
 
 @contextmanager
@@ -297,11 +364,15 @@ def test_a_stopped_service_delays_neither_counters_nor_inventory(directory: Path
                 break
             counters_received += line.counters is not None
         assert counters_received > 3
-        assert line.inventory is not None and {link.name for link in line.inventory.links} >= {"lo", "ens37"}
+        assert line.inventory is not None and {link.name for link in line.inventory.links} >= {
+            "lo",
+            "ens37",
+        }
 
 
 def test_reading_networkmanager_causes_no_further_inventory(directory: Path) -> None:
-    """NetworkManager may send a few more signals of its own before it is idle: four readings in a row decide."""
+    """NetworkManager may send a few more signals of its own before it is idle: four readings in a
+    row decide."""
     with private_networkmanager("ens37", no_auto_default="*") as manager:
         manager.wait_for(manager.has_started)
         with probe_beside(manager) as probe:

@@ -1,4 +1,5 @@
-"""The netlink codec: messages and attributes are split exactly, and no input from the kernel breaks the reader."""
+"""The netlink codec: messages and attributes are split exactly, and no input from the kernel breaks
+the reader."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ LINK_BY_INDEX = struct.Struct("=BxHiII")
 
 
 def message(kind: int, payload: bytes, flags: int = 0, sequence: int = 7) -> bytes:
-    body = netlink.HEADER.pack(netlink.HEADER.size + len(payload), kind, flags, sequence, 0) + payload
+    body = (
+        netlink.HEADER.pack(netlink.HEADER.size + len(payload), kind, flags, sequence, 0) + payload
+    )
     return body + bytes(-len(body) & 3)
 
 
@@ -31,7 +34,9 @@ def test_messages_of_one_datagram() -> None:
 
 
 @given(st.binary(), st.binary(max_size=40))
-def test_a_malformed_tail_does_not_affect_the_messages_before_it(payload: bytes, tail: bytes) -> None:
+def test_a_malformed_tail_does_not_affect_the_messages_before_it(
+    payload: bytes, tail: bytes
+) -> None:
     data = message(16, payload)
     first = next(netlink.messages(data + tail))
     assert data[first[3] : first[4]] == payload
@@ -47,7 +52,11 @@ def test_any_bytes_can_be_parsed(data: bytes) -> None:
 @given(st.lists(st.tuples(st.integers(0, netlink.NLA_TYPE_MASK), st.binary(max_size=300))))
 def test_packed_attributes_are_parsed_back(attributes: list[tuple[int, bytes]]) -> None:
     assert (
-        list(netlink.iter_attributes(b"".join(netlink.pack_attribute(kind, value) for kind, value in attributes)))
+        list(
+            netlink.iter_attributes(
+                b"".join(netlink.pack_attribute(kind, value) for kind, value in attributes)
+            )
+        )
         == attributes
     )
 
@@ -67,8 +76,14 @@ def test_flag_bits_are_not_part_of_the_attribute_type() -> None:
 def test_an_error_has_the_errno_and_the_extended_message(capped: bool) -> None:
     request = message(18, b"\1\2\3\4\5\6")
     flags = netlink.NLM_F_ACK_TLVS | (netlink.NLM_F_CAPPED if capped else 0)
-    body = struct.pack("=i", -errno.EINVAL) + (request[: netlink.HEADER.size] if capped else request)
-    data = message(netlink.NLMSG_ERROR, body + netlink.pack_text(netlink.NLMSGERR_ATTR_MSG, "no such thing"), flags)
+    body = struct.pack("=i", -errno.EINVAL) + (
+        request[: netlink.HEADER.size] if capped else request
+    )
+    data = message(
+        netlink.NLMSG_ERROR,
+        body + netlink.pack_text(netlink.NLMSGERR_ATTR_MSG, "no such thing"),
+        flags,
+    )
     kind, seen, _, start, end = next(netlink.messages(data))
     with pytest.raises(netlink.NetlinkError) as caught:
         netlink.raise_error(data, kind, seen, start, end)
@@ -85,8 +100,14 @@ def test_an_unknown_errno_is_raised_with_its_number(number: int) -> None:
     assert caught.value.errno == -number and str(-number) in str(caught.value)
 
 
-@given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.sampled_from([netlink.NLMSG_ERROR, netlink.NLMSG_DONE]))
-def test_any_error_message_raises_netlink_error_or_nothing(body: bytes, flags: int, kind: int) -> None:
+@given(
+    st.binary(max_size=80),
+    st.integers(0, 0xFFFF),
+    st.sampled_from([netlink.NLMSG_ERROR, netlink.NLMSG_DONE]),
+)
+def test_any_error_message_raises_netlink_error_or_nothing(
+    body: bytes, flags: int, kind: int
+) -> None:
     try:
         netlink.raise_error(body, kind, flags, 0, len(body))
     except netlink.NetlinkError as error:
@@ -95,7 +116,9 @@ def test_any_error_message_raises_netlink_error_or_nothing(body: bytes, flags: i
 
 def test_request_of_one_link() -> None:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
-        replies = rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
+        replies = rtnetlink.request(
+            RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0)
+        )
     assert [kind for kind, _ in replies] == [RTM_NEWLINK]
     fields = dict(netlink.iter_attributes(replies[0][1][LINK_BY_INDEX.size :]))
     assert netlink.text(fields[IFLA_IFNAME]) == "lo"
@@ -116,11 +139,16 @@ def test_the_socket_is_usable_after_an_error() -> None:
 def test_messages_of_other_processes_are_refused() -> None:
     """Even from root: a forged reply would show a wrong number."""
     family = socket.AF_NETLINK
-    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink, socket.socket(family, socket.SOCK_RAW) as sender:
+    with (
+        netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink,
+        socket.socket(family, socket.SOCK_RAW) as sender,
+    ):
         with pytest.raises(OSError) as caught:
             sender.sendto(message(16, bytes(16)), (rtnetlink.socket.getsockname()[0], 0))
         assert caught.value.errno in (errno.ECONNREFUSED, errno.EPERM)
-        assert rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
+        assert rtnetlink.request(
+            RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0)
+        )
 
 
 @pytest.fixture
@@ -149,7 +177,9 @@ def test_a_message_larger_than_the_receive_buffer_is_complete(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may send so much at once")
-def test_a_truncated_message_is_an_error(kernel_pair: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
+def test_a_truncated_message_is_an_error(
+    kernel_pair: tuple[netlink.NetlinkSocket, socket.socket],
+) -> None:
     opened, kernel = kernel_pair
     kernel.setsockopt(socket.SOL_SOCKET, 32, 4 * netlink.MAX_DATAGRAM_BYTES)  # SO_SNDBUFFORCE
     kernel.send(message(16, bytes(netlink.MAX_DATAGRAM_BYTES), sequence=1))
@@ -184,7 +214,9 @@ def test_a_request_without_reply_times_out() -> None:
     rtnetlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE, timeout=0.05)
     silent, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     silent.setsockopt(
-        socket.SOL_SOCKET, socket.SO_RCVTIMEO, rtnetlink.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16)
+        socket.SOL_SOCKET,
+        socket.SO_RCVTIMEO,
+        rtnetlink.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, 16),
     )
     rtnetlink.close()
     rtnetlink.socket = silent

@@ -37,11 +37,15 @@ def lose_right(path: Path) -> None:
     other.replace(path / "config")
 
 
-def test_a_configuration_that_was_opened_before_is_read_as_before(tmp_path: Path, nic: Path) -> None:
+def test_a_configuration_that_was_opened_before_is_read_as_before(
+    tmp_path: Path, nic: Path
+) -> None:
     pci_configuration.keep_configurations(str(tmp_path))
     lose_right(nic)
     assert read_sriov_capable(str(nic)) is True
-    assert read_sriov_capable(str(nic)) is True, "the descriptor is still there for the next inventory"
+    assert read_sriov_capable(str(nic)) is True, (
+        "the descriptor is still there for the next inventory"
+    )
 
 
 def test_a_nic_that_was_added_later_is_not_known(tmp_path: Path, nic: Path) -> None:

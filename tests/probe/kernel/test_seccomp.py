@@ -1,4 +1,5 @@
-"""The filter of system calls, run here by an interpreter of its instructions, for every architecture."""
+"""The filter of system calls, run here by an interpreter of its instructions, for every
+architecture."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ HEADERS = {
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),
 }
 FORBIDDEN = re.compile(
-    r"execve(at)?|f?l?chown(at)?|f?chmod(at2?)?|utime(s|nsat)?|futimesat|[lf]?(set|remove)xattr(at)?|io_uring_setup"
+    r"execve(at)?|f?l?chown(at)?|f?chmod(at2?)?|utime(s|nsat)?|futimesat|[lf]?(set|remove)"
+    r"xattr(at)?|io_uring_setup"
     r"|file_setattr"
 )
 REFUSED = seccomp.SECCOMP_RET_ERRNO | errno.EPERM
@@ -26,7 +28,9 @@ def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> 
     """What the filter returns."""
     instructions = [seccomp.INSTRUCTION.unpack(one) for one in re.findall(rb"(?s).{8}", program)]
     loaded = {seccomp.NUMBER_OFFSET: number, seccomp.ARCHITECTURE_OFFSET: architecture}
-    loaded.update({seccomp.ARGUMENTS_OFFSET + 8 * place: value for place, value in enumerate(arguments)})
+    loaded.update(
+        {seccomp.ARGUMENTS_OFFSET + 8 * place: value for place, value in enumerate(arguments)}
+    )
     position = value = 0
     while True:
         code, if_true, if_false, operand = instructions[position]
@@ -60,7 +64,10 @@ def test_only_the_listed_calls_are_refused(machine: str, monkeypatch: pytest.Mon
     architecture, numbers, _ = seccomp.MACHINES[machine]
     program = installed(machine, monkeypatch)
     found = {number: verdict(program, architecture, number, 0, 0) for number in range(600)}
-    assert {number for number, result in found.items() if result == REFUSED} == {*numbers, *seccomp.COMMON}
+    assert {number for number, result in found.items() if result == REFUSED} == {
+        *numbers,
+        *seccomp.COMMON,
+    }
     assert set(found.values()) == {REFUSED, seccomp.SECCOMP_RET_ALLOW}
 
 
@@ -73,12 +80,16 @@ def test_what_is_refused_by_its_arguments(machine: str, monkeypatch: pytest.Monk
         return verdict(program, architecture, number, *arguments) == REFUSED
 
     assert is_refused(prlimit, 4711, 0) and not is_refused(prlimit, 0, 7)
-    assert is_refused(ioctl, 3, seccomp.FS_IOC_SETFLAGS) and is_refused(ioctl, 3, seccomp.FS_IOC_FSSETXATTR)
+    assert is_refused(ioctl, 3, seccomp.FS_IOC_SETFLAGS) and is_refused(
+        ioctl, 3, seccomp.FS_IOC_FSSETXATTR
+    )
     assert not is_refused(ioctl, 3, 0x8946), "SIOCETHTOOL"
 
 
 @pytest.mark.parametrize("machine", sorted(seccomp.MACHINES))
-def test_calls_of_another_architecture_are_refused(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_another_architecture_are_refused(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their numbers mean other calls: of 32-bit programs, and x32."""
     architecture, _, _ = seccomp.MACHINES[machine]
     program = installed(machine, monkeypatch)
@@ -90,7 +101,9 @@ def test_calls_of_another_architecture_are_refused(machine: str, monkeypatch: py
 def test_the_numbers_are_those_of_the_headers(machine: str) -> None:
     if not HEADERS[machine].exists():
         pytest.skip(f"{HEADERS[machine]} is not installed")
-    found = re.findall(r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", HEADERS[machine].read_text(), re.MULTILINE)
+    found = re.findall(
+        r"^#define __NR(?:3264)?_(\w+)\s+(\d+)$", HEADERS[machine].read_text(), re.MULTILINE
+    )
     named = {int(number) for name, number in found if FORBIDDEN.fullmatch(name)}
     by_name = {name: int(number) for name, number in found}
     assert seccomp.MACHINES[machine][2] == (by_name["prlimit64"], by_name["ioctl"])
@@ -103,9 +116,12 @@ def test_the_numbers_are_those_of_the_headers(machine: str) -> None:
 def test_an_architecture_that_is_not_known_is_told(
     machine: str, pointer_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also a program of 32 bits on a kernel of 64: a filter for the kernel's would refuse all its calls."""
+    """Also a program of 32 bits on a kernel of 64: a filter for the kernel's would refuse all its
+    calls."""
     pretend(machine, monkeypatch)
-    monkeypatch.setattr(seccomp, "POINTER_BYTES", seccomp.POINTER_BYTES + (0 if pointer_bytes == 8 else 1))
+    monkeypatch.setattr(
+        seccomp, "POINTER_BYTES", seccomp.POINTER_BYTES + (0 if pointer_bytes == 8 else 1)
+    )
     monkeypatch.setattr(seccomp, "_install", lambda program: pytest.fail("installed"))
     with pytest.raises(OSError, match=f"the system calls of {machine} are not known") as raised:
         seccomp.forbid_attributes_and_programs()

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    parse_integer,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import Unreadable
 
 

@@ -42,7 +42,9 @@ def test_a_worker_gets_more_time_on_an_idle_host(tmp_path: Path) -> None:
     assert wait.remaining() > 0
 
 
-@pytest.mark.parametrize(("idle", "text"), [(0, "no CPU of this host is free"), (50, "busy for too long")])
+@pytest.mark.parametrize(
+    ("idle", "text"), [(0, "no CPU of this host is free"), (50, "busy for too long")]
+)
 def test_no_wait_is_endless(tmp_path: Path, idle: int, text: str) -> None:
     wait = ended_wait(tmp_path, 0.0)
     write_times(tmp_path, 1100, 1000 + idle)

@@ -1,4 +1,5 @@
-"""The plan of a change, read by a probe without ``--allow-changes``: the same plan, and no way to a change."""
+"""The plan of a change, read by a probe without ``--allow-changes``: the same plan, and no way to a
+change."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ for actions in json.loads(sys.argv[1]):
         is_reading = False
 print(json.dumps([seen, sorted(kinds), refused]))
 """
-"""Prints what reading plans did beyond reading, the types of its rtnetlink messages, and refusals."""
+"""Prints what reading plans did beyond reading, the types of its rtnetlink messages, and
+refusals."""
 
 
 @pytest.fixture
@@ -113,7 +115,14 @@ def test_it_makes_no_change_whatever_it_is_sent(host: Namespace) -> None:
 
 def test_what_the_plan_says_of_ssh_is_the_same(host: Namespace) -> None:
     """The own connection is known from the environment of the probe."""
-    prefix = ["ip", "netns", "exec", host.name, "env", "SSH_CONNECTION=192.0.2.9 50000 192.0.2.7 22"]
+    prefix = [
+        "ip",
+        "netns",
+        "exec",
+        host.name,
+        "env",
+        "SSH_CONNECTION=192.0.2.9 50000 192.0.2.7 22",
+    ]
     disturbs: list[Any] = []
     for more in ((), ("--allow-changes",)):
         with Probe("--interval", "60", *more, prefix=prefix) as probe:
@@ -149,8 +158,8 @@ def test_a_plan_needs_no_root() -> None:
 
 
 def test_reading_a_plan_writes_nothing_and_starts_no_program(host: Namespace) -> None:
-    """Of every kind of action that a namespace has; what NetworkManager says is asked for with nmcli -g (see
-    `tests/probe/changes/test_changes_managed.py`)."""
+    """Of every kind of action that a namespace has; what NetworkManager says is asked for with
+    nmcli -g (see `tests/probe/changes/test_changes_managed.py`)."""
     more = [
         f"bridge vlan add dev {LINK} vid 7",
         f"ethtool -G {LINK} rx 256",
@@ -160,7 +169,16 @@ def test_reading_a_plan_writes_nothing_and_starts_no_program(host: Namespace) ->
         "write /proc/sys/net/core/netdev_budget 600",
     ]
     actions = [*KINDS.values(), *([line.split()] for line in more)]
-    command = ["ip", "netns", "exec", host.name, sys.executable, "-c", OBSERVED_PLAN, json.dumps(actions)]
+    command = [
+        "ip",
+        "netns",
+        "exec",
+        host.name,
+        sys.executable,
+        "-c",
+        OBSERVED_PLAN,
+        json.dumps(actions),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=ROOT)
     seen, kinds, refused = json.loads(done.stdout)
     assert seen == []

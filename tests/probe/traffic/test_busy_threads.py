@@ -1,4 +1,5 @@
-"""Busy threads of a host: which they are, their CPU time since the last reading, and what could not be read."""
+"""Busy threads of a host: which they are, their CPU time since the last reading, and what could not
+be read."""
 
 from __future__ import annotations
 
@@ -10,10 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.traffic.busy_threads import MAX_CPU_SHARE, MAX_PROCESSES, MIN_READ_SECONDS, BusyThreadReader, Task
+from nictop.probe.traffic.busy_threads import (
+    MAX_CPU_SHARE,
+    MAX_PROCESSES,
+    MIN_READ_SECONDS,
+    BusyThreadReader,
+    Task,
+)
 
 TICKS = os.sysconf("SC_CLK_TCK")
-BUSY_PROGRAM = 'import os, sys; os.sched_setaffinity(0, {{{cpu}}}); print("+", flush=True)\nwhile True: pass'
+BUSY_PROGRAM = (
+    'import os, sys; os.sched_setaffinity(0, {{{cpu}}}); print("+", flush=True)\nwhile True: pass'
+)
 THREADS_PROGRAM = (
     "import threading\n"
     "def spin():\n"
@@ -26,8 +35,24 @@ THREADS_PROGRAM = (
 
 def stat(pid: int, name: str, user: int, system: int, **other_fields: int) -> str:
     fields = {"parent": 1, "session": 1, "threads": 1, "started": 5, "cpu": 0} | other_fields
-    columns = ["S", str(fields["parent"]), "1", str(fields["session"]), *["0"] * 7, str(user), str(system), *["0"] * 4]
-    columns += [str(fields["threads"]), "0", str(fields["started"]), *["0"] * 16, str(fields["cpu"]), "0"]
+    columns = [
+        "S",
+        str(fields["parent"]),
+        "1",
+        str(fields["session"]),
+        *["0"] * 7,
+        str(user),
+        str(system),
+        *["0"] * 4,
+    ]
+    columns += [
+        str(fields["threads"]),
+        "0",
+        str(fields["started"]),
+        *["0"] * 16,
+        str(fields["cpu"]),
+        "0",
+    ]
     return f"{pid} ({name}) {' '.join(columns)}\n"
 
 
@@ -67,7 +92,12 @@ def test_malformed_line(text: bytes) -> None:
 
 
 def test_cpu_time_since_the_last_reading(tmp_path: Path, clock: list[float]) -> None:
-    for text in (stat(1, "init", 9, 9), stat(20, "yes", 5000, 100), stat(30, "quiet", 700, 1), stat(40, "old", 50, 0)):
+    for text in (
+        stat(1, "init", 9, 9),
+        stat(20, "yes", 5000, 100),
+        stat(30, "quiet", 700, 1),
+        stat(40, "old", 50, 0),
+    ):
         write(tmp_path, text)
     reader = BusyThreadReader(40, str(tmp_path))
     reader.begin()
@@ -77,14 +107,17 @@ def test_cpu_time_since_the_last_reading(tmp_path: Path, clock: list[float]) -> 
     write(tmp_path, stat(41, "iperf3", 1, 39, session=40, started=99))
     seconds, threads, unreadable = reader.read()
     assert (seconds, unreadable) == (1.0, None)
-    assert [(one["name"], one["pid"], one["user"], one["system"], one["cpu"]) for one in threads] == [
-        ("yes", 20, 60, 5, 3), ("iperf3", 41, 1, 39, 0), ("iperf3", 40, 10, 20, 0),
+    assert [(one["name"], one["pid"], one["user"], one["system"],
+        one["cpu"]) for one in threads] == [ ("yes", 20, 60, 5, 3), ("iperf3", 41, 1, 39, 0),
+    ("iperf3", 40, 10, 20, 0),
     ]  # fmt: skip
     assert [one["generator"] for one in threads] == [False, True, True]
     assert reader.read()[1] == []
 
 
-def test_the_probe_and_its_children_are_marked_and_the_generator_is_not(tmp_path: Path, clock: list[float]) -> None:
+def test_the_probe_and_its_children_are_marked_and_the_generator_is_not(
+    tmp_path: Path, clock: list[float]
+) -> None:
     own = os.getpid()
     reader = BusyThreadReader(own + 2, str(tmp_path))
     reader.begin()
@@ -96,8 +129,25 @@ def test_the_probe_and_its_children_are_marked_and_the_generator_is_not(tmp_path
     assert marks == [(0, True), (1, True), (2, False), (3, False)]
 
 
+def test_the_probe_that_a_helper_works_for_is_marked_too(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With root, tests are run by the helper: the probe that reads and writes is its parent."""
+    own = os.getpid()
+    monkeypatch.setattr("nictop.probe.kernel.own_process._of_probe", own + 1)
+    reader = BusyThreadReader(own + 9, str(tmp_path))
+    reader.begin()
+    write(tmp_path, stat(own, "nictop-helper", 50, 0, parent=own + 1))
+    write(tmp_path, stat(own + 1, "python3", 40, 0, parent=own + 5))
+    write(tmp_path, stat(own + 2, "python3", 30, 0, parent=own + 1))
+    write(tmp_path, stat(own + 5, "sudo", 20, 0))
+    marks = [(one["pid"] - own, one.get("probe", False)) for one in reader.read()[1]]
+    assert marks == [(0, True), (1, True), (2, True), (5, False)]
+
+
 def test_threads_are_known_from_the_second_reading_on(tmp_path: Path, clock: list[float]) -> None:
-    """For a process that had used CPU before: what each of its threads had used is unknown at first."""
+    """For a process that had used CPU before: what each of its threads had used is unknown at
+    first."""
     write(tmp_path, stat(1, "init", 0, 0))
     write(tmp_path, stat(20, "qemu", 500, 0, threads=2))
     reader = BusyThreadReader(99, str(tmp_path))
@@ -118,10 +168,15 @@ def test_threads_of_a_new_process(tmp_path: Path, clock: list[float]) -> None:
     write(tmp_path, stat(20, "iperf3", 90, 0, threads=2, session=99))
     write(tmp_path, stat(20, "iperf3", 20, 0, cpu=1), 20)
     write(tmp_path, stat(20, "iperf3", 70, 0, cpu=2, session=99), 21)
-    assert [(one["tid"], one["user"], one["cpu"]) for one in reader.read()[1]] == [(21, 70, 2), (20, 20, 1)]
+    assert [(one["tid"], one["user"], one["cpu"]) for one in reader.read()[1]] == [
+        (21, 70, 2),
+        (20, 20, 1),
+    ]
 
 
-def test_unreadable_processes_are_reported(tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_processes_are_reported(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, stat(7, "mine", 0, 0))  # with hidepid there is no process 1
     reader = BusyThreadReader(7, str(tmp_path))
     assert reader.read()[2] == {"reason": "needs_root", "detail": f"{tmp_path}: hidepid"}
@@ -140,13 +195,19 @@ def test_unreadable_processes_are_reported(tmp_path: Path, clock: list[float], m
     assert missing.read()[1] == [] and unreadable is not None and unreadable["reason"] == "failed"
 
 
-def test_interval_grows_with_the_cost_of_a_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_PROCESSES * 200e-6 / MAX_CPU_SHARE < 120, "repeated even with the most processes on a slow host"
+def test_interval_grows_with_the_cost_of_a_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_PROCESSES * 200e-6 / MAX_CPU_SHARE < 120, (
+        "repeated even with the most processes on a slow host"
+    )
     write(tmp_path, stat(1, "init", 0, 0))
     reader = BusyThreadReader(1, str(tmp_path))
     assert reader.interval == MIN_READ_SECONDS
     cpu_times = iter([10.0, 10.1])
-    monkeypatch.setattr("nictop.probe.traffic.busy_threads.time.process_time", lambda: next(cpu_times))
+    monkeypatch.setattr(
+        "nictop.probe.traffic.busy_threads.time.process_time", lambda: next(cpu_times)
+    )
     reader.read()
     assert reader.interval == pytest.approx(0.1 / MAX_CPU_SHARE)
 
@@ -155,7 +216,9 @@ def test_files_of_ended_processes_are_closed(tmp_path: Path, clock: list[float])
     def open_files() -> list[str]:
         links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
         return sorted(
-            str(link.readlink()) for link in links if link.is_symlink() and str(tmp_path) in str(link.readlink())
+            str(link.readlink())
+            for link in links
+            if link.is_symlink() and str(tmp_path) in str(link.readlink())
         )
 
     for pid in (1, 20):
@@ -175,7 +238,9 @@ def busy_process() -> Iterator[subprocess.Popen[str]]:
     """A real busy loop on one CPU."""
     cpu = min(os.sched_getaffinity(0))
     code = BUSY_PROGRAM.format(cpu=cpu)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == "+\n"
         yield process
         process.kill()
@@ -186,18 +251,24 @@ def ticks_used(pid: int) -> int:
     return Task(Path(f"/proc/{pid}/stat").read_bytes()).total
 
 
-def read_busy(reader: BusyThreadReader, pid: int, threads: int = 1) -> dict[object, dict[str, object]]:
+def read_busy(
+    reader: BusyThreadReader, pid: int, threads: int = 1
+) -> dict[object, dict[str, object]]:
     """Thread id → record, once `threads` threads of a process were reported.
 
-    Each reading waits until the process has used 0.2 s of CPU: with shorter intervals, no two threads might use a whole
-    tick each.
+    Each reading waits until the process has used 0.2 s of CPU: with shorter intervals, no two
+    threads might use a whole tick each.
     """
     found: dict[object, dict[str, object]] = {}
     while len(found) < threads:
         ticks_wanted = ticks_used(pid) + TICKS // 5
         while ticks_used(pid) < ticks_wanted:
             os.sched_yield()
-        found |= {one["tid"]: one for one in reader.read()[1] if one["pid"] == pid and one["cpu"] is not None}
+        found |= {
+            one["tid"]: one
+            for one in reader.read()[1]
+            if one["pid"] == pid and one["cpu"] is not None
+        }
     return found
 
 
@@ -206,12 +277,18 @@ def test_real_busy_process(busy_process: subprocess.Popen[str]) -> None:
     reader.begin()
     (record,) = read_busy(reader, busy_process.pid).values()
     assert str(record["name"]).startswith("python") and record["tid"] == busy_process.pid
-    assert record["cpu"] == min(os.sched_getaffinity(0)) and isinstance(record["user"], int) and record["user"] > 0
+    assert (
+        record["cpu"] == min(os.sched_getaffinity(0))
+        and isinstance(record["user"], int)
+        and record["user"] > 0
+    )
 
 
 def test_real_busy_threads() -> None:
     """They share the interpreter's lock, so that each uses a part of a core."""
-    with subprocess.Popen([sys.executable, "-c", THREADS_PROGRAM], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", THREADS_PROGRAM], stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "+\n"
             reader = BusyThreadReader(process.pid)

@@ -1,4 +1,5 @@
-"""The drop monitor: its messages, the counts by reason, start and stop, other users, arbitrary bytes."""
+"""The drop monitor: its messages, the counts by reason, start and stop, other users, arbitrary
+bytes."""
 
 from __future__ import annotations
 
@@ -27,17 +28,42 @@ from nictop.probe.kernel.netlink import (
 from nictop.probe.records import DropFlow, DropGroup, DropReport
 from nictop.probe.traffic.drops import monitor
 from nictop.probe.traffic.drops.groups import MAX_FLOWS, MAX_GROUPS, MAX_REPORTED_FLOWS, DropCounter
-from nictop.probe.traffic.drops.messages import Drop, parse_drop, parse_flow, parse_macs, parse_symbol
-from nictop.probe.traffic.drops.monitor import Monitor, keep_running, other_namespaces, parse_lost, read_drops, receive
+from nictop.probe.traffic.drops.messages import (
+    Drop,
+    parse_drop,
+    parse_flow,
+    parse_macs,
+    parse_symbol,
+)
+from nictop.probe.traffic.drops.monitor import (
+    Monitor,
+    keep_running,
+    other_namespaces,
+    parse_lost,
+    read_drops,
+    receive,
+)
 from nictop.probe.traffic.requests import TrafficCommand
 
 FAMILY_ID = 29
 HERE, THERE = bytes.fromhex("525400000001"), bytes.fromhex("525400000002")
-IP4 = bytes.fromhex("45000054000040004011") + bytes(2) + bytes([192, 0, 2, 9]) + bytes([192, 0, 2, 1])
+IP4 = (
+    bytes.fromhex("45000054000040004011") + bytes(2) + bytes([192, 0, 2, 9]) + bytes([192, 0, 2, 1])
+)
 UDP = struct.pack(">HHHH", 40000, 5201, 64, 0)
-IP6 = bytes.fromhex("60000000 0014 06 40") + socket.inet_pton(10, "fd00::9") + socket.inet_pton(10, "fd00::1")
+IP6 = (
+    bytes.fromhex("60000000 0014 06 40")
+    + socket.inet_pton(10, "fd00::9")
+    + socket.inet_pton(10, "fd00::1")
+)
 TCP = struct.pack(">HHIIBB", 40000, 22, 0, 0, 0x50, 2)
-ARP = bytes.fromhex("0001080006040001") + THERE + bytes([192, 0, 2, 9]) + bytes(6) + bytes([192, 0, 2, 1])
+ARP = (
+    bytes.fromhex("0001080006040001")
+    + THERE
+    + bytes([192, 0, 2, 9])
+    + bytes(6)
+    + bytes([192, 0, 2, 1])
+)
 
 
 def ethernet(ethertype: int, body: bytes, *, tags: bytes = b"") -> bytes:
@@ -45,7 +71,10 @@ def ethernet(ethertype: int, body: bytes, *, tags: bytes = b"") -> bytes:
 
 
 def alert(
-    reason: str = "NO_SOCKET", symbol: str = "udp_rcv+0x1a/0x2b0", ifindex: int = 2, packet: bytes | None = None
+    reason: str = "NO_SOCKET",
+    symbol: str = "udp_rcv+0x1a/0x2b0",
+    ifindex: int = 2,
+    packet: bytes | None = None,
 ) -> bytes:
     """Attributes of a message about a packet that was dropped by software."""
     packet = ethernet(0x800, IP4 + UDP) if packet is None else packet
@@ -64,24 +93,33 @@ def alert(
     )
 
 
-# from Linux 6.12: UDP that a rule of nftables drops, and a multicast listener report that nobody has joined
+# from Linux 6.12: UDP that a rule of nftables drops, and a multicast listener report that nobody
+# has joined
 NETFILTER_DROP = (
-    "06000e00000000000c000200fe04d7c0ffffffff130017004e455446494c5445525f44524f500000290003006e66745f646f5f63"
-    "6861696e2b30783430652f3078363330205b6e665f7461626c65735d000000000c00048008000000020000000c00050011e58f8d"
-    "54c4ea1808000a008e0000000600060000080000640007001e8f7e4e33158a5c1f659f510800450000804b6540004011d8f30a09"
-    "01010a090102a6a41b58006c16927878787878787878787878787878787878787878787878787878787878787878787878787878"
+    "06000e00000000000c000200fe04d7c0ffffffff130017004e455446494c5445525f44524f500000290003006e667"
+    "45f646f5f63"
+    "6861696e2b30783430652f3078363330205b6e665f7461626c65735d000000000c00048008000000020000000c000"
+    "50011e58f8d"
+    "54c4ea1808000a008e0000000600060000080000640007001e8f7e4e33158a5c1f659f510800450000804b6540004"
+    "011d8f30a09"
+    "01010a090102a6a41b58006c169278787878787878787878787878787878787878787878787878787878787878787"
+    "87878787878"
     "78787878787878787878787878787878"
 )
 NOT_JOINED = (
-    "06000e00000000000c0002004831dba9ffffffff120017004e4f545f5350454349464945440000001d0003006970365f6d635f69"
-    "6e7075742b30783161382f3078326530000000000c00048008000000020000000c0005008210d7aa54c4ea1808000a005a000000"
-    "06000600dd8600005e0007003333000000161e8f7e4e331586dd600000000024000100000000000000000000000000000000ff02"
-    "00000000000000000000000000163a000502000001008f003c270000000104000000ff0200000000000000000001ff4e33150000"
+    "06000e00000000000c0002004831dba9ffffffff120017004e4f545f5350454349464945440000001d00030069703"
+    "65f6d635f69"
+    "6e7075742b30783161382f3078326530000000000c00048008000000020000000c0005008210d7aa54c4ea1808000"
+    "a005a000000"
+    "06000600dd8600005e0007003333000000161e8f7e4e331586dd60000000002400010000000000000000000000000"
+    "0000000ff02"
+    "00000000000000000000000000163a000502000001008f003c270000000104000000ff0200000000000000000001f"
+    "f4e33150000"
 )
 STATS = "10000c800c0000009a0700000000000010000d800c0000000000000000000000"
 
 
-# --------------------------------------------------------------------------------------------------------- messages
+# ----------------------------------------------------------------------------------------- messages
 
 
 def test_messages_of_a_kernel() -> None:
@@ -113,7 +151,9 @@ def test_a_packet_dropped_by_a_device() -> None:
             pack_u32(10, 98),
         )
     )
-    assert parse_drop(attributes) == Drop(True, "", "ingress_vlan_filter", "l2_drops", 7, 98, 0, b"")
+    assert parse_drop(attributes) == Drop(
+        True, "", "ingress_vlan_filter", "l2_drops", 7, 98, 0, b""
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,14 +176,38 @@ def test_symbols(symbol: str, expected: str) -> None:
         (ethernet(0x800, IP4), 0x800, ("udp", "192.0.2.9", "192.0.2.1", None)),
         (ethernet(0x86DD, IP6 + TCP), 0x86DD, ("tcp", "fd00::9", "fd00::1", 22)),
         (ethernet(0x806, ARP), 0x806, ("arp", "192.0.2.9", "192.0.2.1", None)),
-        (ethernet(0x800, IP4 + UDP, tags=bytes.fromhex("81000064")), 0x800, ("udp", "192.0.2.9", "192.0.2.1", 5201)),
-        (ethernet(0x800, IP4 + UDP, tags=bytes.fromhex("81000064")), 0x8100, ("udp", "192.0.2.9", "192.0.2.1", 5201)),
+        (
+            ethernet(0x800, IP4 + UDP, tags=bytes.fromhex("81000064")),
+            0x800,
+            ("udp", "192.0.2.9", "192.0.2.1", 5201),
+        ),
+        (
+            ethernet(0x800, IP4 + UDP, tags=bytes.fromhex("81000064")),
+            0x8100,
+            ("udp", "192.0.2.9", "192.0.2.1", 5201),
+        ),
         (IP4 + UDP, 0x800, ("udp", "192.0.2.9", "192.0.2.1", 5201)),
         (IP6 + TCP, 0x86DD, ("tcp", "fd00::9", "fd00::1", 22)),
-        (ethernet(0x800, IP4[:6] + b"\x20\x10" + IP4[8:] + UDP), 0x800, ("udp", "192.0.2.9", "192.0.2.1", None)),
-        (ethernet(0x800, IP4[:9] + b"\x2f" + IP4[10:]), 0x800, ("47", "192.0.2.9", "192.0.2.1", None)),
-        (ethernet(0x88CC, b"\2\7"), 0x88CC, ("0x88cc", "52:54:00:00:00:02", "52:54:00:00:00:01", None)),
-        (ethernet(0x800, IP4[:12]), 0x800, ("0x0800", "52:54:00:00:00:02", "52:54:00:00:00:01", None)),
+        (
+            ethernet(0x800, IP4[:6] + b"\x20\x10" + IP4[8:] + UDP),
+            0x800,
+            ("udp", "192.0.2.9", "192.0.2.1", None),
+        ),
+        (
+            ethernet(0x800, IP4[:9] + b"\x2f" + IP4[10:]),
+            0x800,
+            ("47", "192.0.2.9", "192.0.2.1", None),
+        ),
+        (
+            ethernet(0x88CC, b"\2\7"),
+            0x88CC,
+            ("0x88cc", "52:54:00:00:00:02", "52:54:00:00:00:01", None),
+        ),
+        (
+            ethernet(0x800, IP4[:12]),
+            0x800,
+            ("0x0800", "52:54:00:00:00:02", "52:54:00:00:00:01", None),
+        ),
         (b"", 0x800, ("0x0800", "", "", None)),
     ],
 )
@@ -162,19 +226,29 @@ def test_any_bytes(data: bytes, protocol: int) -> None:
     assert sum(group.packets for group in counter.groups()) == 2
 
 
-# ----------------------------------------------------------------------------------------------------------- groups
+# ------------------------------------------------------------------------------------------- groups
 
 
 def test_groups() -> None:
     counter = DropCounter()
-    for reason, ifindex, number in (("NO_SOCKET", 2, 3), ("IP_RPFILTER", 2, 5), ("NO_SOCKET", 0, 1)):
+    for reason, ifindex, number in (
+        ("NO_SOCKET", 2, 3),
+        ("IP_RPFILTER", 2, 5),
+        ("NO_SOCKET", 0, 1),
+    ):
         for _ in range(number):
             counter.add(parse_drop(alert(reason, ifindex=ifindex)))
     flow = ("udp", "192.0.2.9", "192.0.2.1", 5201)
     assert counter.groups() == (
-        DropGroup("IP_RPFILTER", "udp_rcv", 2, 5, 490, "52:54:00:00:00:01", flows=(DropFlow(*flow, 5),)),
-        DropGroup("NO_SOCKET", "udp_rcv", 2, 3, 294, "52:54:00:00:00:01", flows=(DropFlow(*flow, 3),)),
-        DropGroup("NO_SOCKET", "udp_rcv", None, 1, 98, "52:54:00:00:00:02", flows=(DropFlow(*flow, 1),)),
+        DropGroup(
+            "IP_RPFILTER", "udp_rcv", 2, 5, 490, "52:54:00:00:00:01", flows=(DropFlow(*flow, 5),)
+        ),
+        DropGroup(
+            "NO_SOCKET", "udp_rcv", 2, 3, 294, "52:54:00:00:00:01", flows=(DropFlow(*flow, 3),)
+        ),
+        DropGroup(
+            "NO_SOCKET", "udp_rcv", None, 1, 98, "52:54:00:00:00:02", flows=(DropFlow(*flow, 1),)
+        ),
     )
 
 
@@ -191,20 +265,30 @@ def test_counts_are_limited() -> None:
     for number in range(MAX_GROUPS + 9):
         counter.add(parse_drop(alert(f"REASON_{number}")))
     for number in range(MAX_FLOWS + 9):
-        counter.add(parse_drop(alert("REASON_0", packet=ethernet(0x800, IP4 + struct.pack(">HHHH", 1, number, 8, 0)))))
+        counter.add(
+            parse_drop(
+                alert(
+                    "REASON_0", packet=ethernet(0x800, IP4 + struct.pack(">HHHH", 1, number, 8, 0))
+                )
+            )
+        )
     groups = counter.groups()
     assert counter.packets == MAX_GROUPS + MAX_FLOWS + 18 and len(groups) == MAX_GROUPS
     assert groups[0].packets == MAX_FLOWS + 10 and len(groups[0].flows) == MAX_REPORTED_FLOWS
 
 
-# ---------------------------------------------------------------------------------------------------------- monitor
+# ------------------------------------------------------------------------------------------ monitor
 
 
 class Kernel:
     """The family NET_DM of a kernel, which has one state for all sockets."""
 
     def __init__(self) -> None:
-        self.settings: dict[int, bytes] = {1: b"\0", 9: struct.pack("=I", 0), 11: struct.pack("=I", 1000)}
+        self.settings: dict[int, bytes] = {
+            1: b"\0",
+            9: struct.pack("=I", 0),
+            11: struct.pack("=I", 1000),
+        }
         self.flags: set[int] = set()
         """20: software, 21: hardware drops are monitored."""
         self.lost = 7
@@ -212,7 +296,9 @@ class Kernel:
         self.fails: dict[int, int] = {}
         """Command → errno."""
 
-    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+    def generic(
+        self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False
+    ) -> list[bytes]:
         assert family == "NET_DM" and not dump
         given = dict(iter_attributes(attributes))
         if command in self.fails:
@@ -225,7 +311,9 @@ class Kernel:
             if self.flags:
                 raise NetlinkError(errno.EAGAIN, "Trace state already set to requested state")
             if 21 in given and not self.has_devlink:
-                raise NetlinkError(errno.EOPNOTSUPP, "Failed to connect probe to devlink_trap_probe() tracepoint")
+                raise NetlinkError(
+                    errno.EOPNOTSUPP, "Failed to connect probe to devlink_trap_probe() tracepoint"
+                )
             self.flags = set(given)
         elif command == monitor.NET_DM_CMD_STOP:
             self.flags -= set(given)
@@ -296,7 +384,9 @@ def pipes() -> Iterator[tuple[int, int, int, int]]:
             continue
 
 
-def test_the_monitor_runs_until_the_other_end_is_closed(kernel: Kernel, pipes: tuple[int, int, int, int]) -> None:
+def test_the_monitor_runs_until_the_other_end_is_closed(
+    kernel: Kernel, pipes: tuple[int, int, int, int]
+) -> None:
     readable, writable, commands, closed = pipes
     thread = threading.Thread(target=keep_running, args=(60.0, writable, commands))
     thread.start()
@@ -307,7 +397,9 @@ def test_the_monitor_runs_until_the_other_end_is_closed(kernel: Kernel, pipes: t
     assert os.read(readable, 99) == b"3\n" and kernel.flags == set()
 
 
-def test_the_monitor_is_stopped_when_nobody_does(kernel: Kernel, pipes: tuple[int, int, int, int]) -> None:
+def test_the_monitor_is_stopped_when_nobody_does(
+    kernel: Kernel, pipes: tuple[int, int, int, int]
+) -> None:
     readable, writable, commands, _ = pipes
     keep_running(0.01, writable, commands)
     assert os.read(readable, 99) == b"+\n0\n" and kernel.flags == set()
@@ -376,7 +468,13 @@ def test_a_network_namespace_without_the_family(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_this_kernel() -> None:
-    assert read_drops(0.1).state in ("complete", "needs_root", "not_offered", "other_namespace", "busy")
+    assert read_drops(0.1).state in (
+        "complete",
+        "needs_root",
+        "not_offered",
+        "other_namespace",
+        "busy",
+    )
     assert isinstance(other_namespaces(), set)
 
 
@@ -384,5 +482,7 @@ def test_requests() -> None:
     fields = {"id": "d", "action": "drops", "deadline": 60.0}
     assert TrafficCommand(fields).deadline == 60.0
     for wrong in (0, 60.1, None, True, "9"):
-        with pytest.raises(ValueError, match="deadline is not a number of seconds above 0 and up to 60"):
+        with pytest.raises(
+            ValueError, match="deadline is not a number of seconds above 0 and up to 60"
+        ):
             TrafficCommand({**fields, "deadline": wrong})

@@ -58,7 +58,9 @@ def test_chains_of_local_packets(namespace: Namespace) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becoming an ordinary user needs root")
 def test_chains_need_root(namespace: Namespace) -> None:
-    read = json.loads(namespace.python(READ_PROGRAM.replace("; print", "; import os; os.setuid(65534); print")))
+    read = json.loads(
+        namespace.python(READ_PROGRAM.replace("; print", "; import os; os.setuid(65534); print"))
+    )
     assert read["chains"] == [] and read["unreadable"]["chains"]["reason"] == "needs_root"
 
 
@@ -73,7 +75,9 @@ def test_daemons_and_files(tmp_path: Path) -> None:
     modules = tmp_path / "modules" / os.uname().release
     for folder in (etc / "ufw", sys, modules):
         folder.mkdir(parents=True)
-    (modules / "modules.dep").write_text("kernel/net/netfilter/nf_tables.ko.xz: kernel/net/netfilter/nfnetlink.ko.xz\n")
+    (modules / "modules.dep").write_text(
+        "kernel/net/netfilter/nf_tables.ko.xz: kernel/net/netfilter/nfnetlink.ko.xz\n"
+    )
     process(proc, 1, "systemd", "net:[1]")
     (proc / "self").symlink_to("1")
     process(proc, 7, "firewalld", "net:[2]")
@@ -92,19 +96,31 @@ def test_daemons_and_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "enabled"),
-    [("ENABLED=yes", True), ('ENABLED="yes"', True), ("ENABLED=no", False), ("#ENABLED=yes", False), ("", False)],
+    [
+        ("ENABLED=yes", True),
+        ('ENABLED="yes"', True),
+        ("ENABLED=no", False),
+        ("#ENABLED=yes", False),
+        ("", False),
+    ],
 )
 def test_ufw_conf(text: str, enabled: bool) -> None:
     assert parse_ufw(text) is enabled
 
 
-def chain(family: int, table: str, name: str, hook: int | None, policy: int = 1, *, kind: str = "filter") -> bytes:
+def chain(
+    family: int, table: str, name: str, hook: int | None, policy: int = 1, *, kind: str = "filter"
+) -> bytes:
     body = nftables.NFGENMSG.pack(family, 0, 0)
-    body += netlink.pack_text(nftables.NFTA_CHAIN_TABLE, table) + netlink.pack_text(nftables.NFTA_CHAIN_NAME, name)
+    body += netlink.pack_text(nftables.NFTA_CHAIN_TABLE, table) + netlink.pack_text(
+        nftables.NFTA_CHAIN_NAME, name
+    )
     if hook is None:
         return body
     number = netlink.pack_attribute(nftables.NFTA_HOOK_HOOKNUM, struct.pack(">I", hook))
-    body += netlink.pack_attribute(nftables.NFTA_CHAIN_HOOK, number) + netlink.pack_text(nftables.NFTA_CHAIN_TYPE, kind)
+    body += netlink.pack_attribute(nftables.NFTA_CHAIN_HOOK, number) + netlink.pack_text(
+        nftables.NFTA_CHAIN_TYPE, kind
+    )
     return body + netlink.pack_attribute(nftables.NFTA_CHAIN_POLICY, struct.pack(">I", policy))
 
 
@@ -120,11 +136,17 @@ def test_chain_messages() -> None:
         FilterChain("ip", "t", "c", "drop"),
         FilterChain("ip", "t", "d", "accept", "output"),
     )
-    assert len(parse_chains(chain(1, "t", f"c{number}", 1) for number in range(1000))) == firewalls.MAX_CHAINS
+    assert (
+        len(parse_chains(chain(1, "t", f"c{number}", 1) for number in range(1000)))
+        == firewalls.MAX_CHAINS
+    )
 
 
 @given(st.lists(st.binary(max_size=200)), st.text())
 def test_arbitrary_messages(bodies: list[bytes], text: str) -> None:
     for found_chain in parse_chains(bodies):
-        assert found_chain.family in ("ip", "ip6", "inet") and found_chain.table and found_chain.name
-    assert parse_ufw(text) in (True, False)
+        assert (
+            found_chain.family in ("ip", "ip6", "inet") and found_chain.table and found_chain.name
+        )
+    assert not parse_ufw(text) or "enabled" in text.casefold()
+    assert parse_ufw(f"{text}\nENABLED=yes\n")

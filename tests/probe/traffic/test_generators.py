@@ -1,7 +1,8 @@
-"""Traffic generators started by a real probe: iperf3 and the built-in one over veth, and that none is left running.
+"""Traffic generators started by a real probe: iperf3 and the built-in one over veth, and that none
+is left running.
 
-Durations and rates are judged by the benchmarks; here, figures are compared with those of the kernel, of the other end
-and of the same clock.
+Durations and rates are judged by the benchmarks; here, figures are compared with those of the
+kernel, of the other end and of the same clock.
 """
 
 from __future__ import annotations
@@ -35,7 +36,15 @@ from nictop.traffic.generators.latency import LatencyHistogram
 from tests.support import namespaces
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
-from tests.support.probe import PYTHONS, TEST_TIMEOUT, Probe, SentProbe, is_alive, python_parameters, wait_until
+from tests.support.probe import (
+    PYTHONS,
+    TEST_TIMEOUT,
+    Probe,
+    SentProbe,
+    is_alive,
+    python_parameters,
+    wait_until,
+)
 from tests.support.traffic import (
     IPV4,
     IPV6,
@@ -54,7 +63,10 @@ from tests.support.traffic import (
 ETH_P_ALL, SO_TIMESTAMPNS, SO_RCVBUFFORCE = 3, 35, 33
 NO_NAMESPACES = namespaces.why_no_namespaces()
 GENERATORS = [
-    pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
+    pytest.param(
+        "iperf3",
+        marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed"),
+    ),
     "builtin",
 ]
 TESTS = [*GENERATORS, "rr", "crr"]
@@ -154,7 +166,11 @@ ROUNDING_SECONDS = 1e-5
 
 
 def run(
-    probe_pair: ProbePair, generator: str, *arguments: str, addresses: tuple[str, str] = IPV4, **fields: Any
+    probe_pair: ProbePair,
+    generator: str,
+    *arguments: str,
+    addresses: tuple[str, str] = IPV4,
+    **fields: Any,
 ) -> Run:
     """A whole run: the lines of the client, and of the server."""
     client, server = probe_pair
@@ -169,7 +185,9 @@ def run(
 def client_request(name: str, *arguments: str, **fields: Any) -> dict[str, Any]:
     """A request to start the client of one of `TESTS`."""
     test = ["--test", name] if name in ("rr", "crr") else []
-    return start_request("client", "builtin" if test else name, *test, *arguments, address=IPV4[1], **fields)
+    return start_request(
+        "client", "builtin" if test else name, *test, *arguments, address=IPV4[1], **fields
+    )
 
 
 def server_request(name: str, *arguments: str, **fields: Any) -> dict[str, Any]:
@@ -181,7 +199,9 @@ def server_request(name: str, *arguments: str, **fields: Any) -> dict[str, Any]:
 
 
 def output(lines: list[TrafficLine]) -> str:
-    return "\n".join(line.text for line in lines if line.kind == "output" and line.stream == "stdout")
+    return "\n".join(
+        line.text for line in lines if line.kind == "output" and line.stream == "stdout"
+    )
 
 
 def check_order(lines: list[TrafficLine]) -> None:
@@ -202,7 +222,11 @@ def check_order(lines: list[TrafficLine]) -> None:
     [
         ((), IPV4, {"sum_sent": "bytes_acked"}),
         (("-R",), IPV4, {"sum_received": "bytes_received"}),
-        (("--bidir",), IPV4, {"sum_sent": "bytes_acked", "sum_received_bidir_reverse": "bytes_received"}),
+        (
+            ("--bidir",),
+            IPV4,
+            {"sum_sent": "bytes_acked", "sum_received_bidir_reverse": "bytes_received"},
+        ),
         (("-P", "4"), IPV4, {"sum_sent": "bytes_acked"}),
         (("-M", "500"), IPV4, {"sum_sent": "bytes_acked"}),
         ((), IPV6, {"sum_sent": "bytes_acked"}),
@@ -210,16 +234,22 @@ def check_order(lines: list[TrafficLine]) -> None:
     ids=["tcp", "reverse", "bidirectional", "four streams", "mss", "ipv6"],
 )
 def test_iperf3(
-    probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str], sums: dict[str, str]
+    probe_pair: ProbePair,
+    arguments: tuple[str, ...],
+    addresses: tuple[str, str],
+    sums: dict[str, str],
 ) -> None:
-    """The socket statistics equal those of the other end and those of iperf3 for the same run: both ends are stopped
-    during the run until its time is over, so that hardly anything follows the last reading."""
+    """The socket statistics equal those of the other end and those of iperf3 for the same run: both
+    ends are stopped during the run until its time is over, so that hardly anything follows the last
+    reading."""
     client, server = probe_pair
     watched: dict[str, Any] = {"address": addresses[1], "sockets": True, "interval": 0.1}
     server.send(start_request("server", "iperf3", **watched))
     server_end = lines_until(server, "server", "listening", "failed", "exit")
     assert server_end[-1].kind == "listening"
-    client.send(start_request("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
+    client.send(
+        start_request("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched)
+    )
     client_end = lines_until(client, "client", "started")
     while not all(moved(client_end[-1], field) > MIN_MOVED_BYTES for field in sums.values()):
         client_end += lines_until(client, "client", "sockets")
@@ -230,8 +260,13 @@ def test_iperf3(
     while True:  # until everything in flight was received
         client_end += lines_until(client, "client", "sockets")
         server_end += lines_until(server, "server", "sockets")
-        finished = client_end[-1].time > client_end[0].time + 2.1 and server_end[-1].time > client_end[0].time + 2.1
-        if finished and all(figures(lines[-1]) == figures(lines[-2]) for lines in (client_end, server_end)):
+        finished = (
+            client_end[-1].time > client_end[0].time + 2.1
+            and server_end[-1].time > client_end[0].time + 2.1
+        )
+        if finished and all(
+            figures(lines[-1]) == figures(lines[-2]) for lines in (client_end, server_end)
+        ):
             break
     last, other = client_end[-1], server_end[-1]
     for pid in filter(None, pids):
@@ -250,9 +285,13 @@ def test_iperf3(
     assert "error" not in report
     for name, field in sums.items():
         total_bytes = report["end"][name]["bytes"]
-        assert 0.5 * total_bytes < moved(last, field) <= 1.25 * total_bytes  # a receiver may leave data unread
+        assert (
+            0.5 * total_bytes < moved(last, field) <= 1.25 * total_bytes
+        )  # a receiver may leave data unread
     if "-M" in arguments:  # timestamps take 12 bytes
-        assert {one.snd_mss for one in last.sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
+        assert {
+            one.snd_mss for one in last.sockets if one.bytes_acked and one.bytes_acked > 100_000
+        } == {488}
     if "-P" in arguments:
         assert len(last.sockets) == 5  # and the control connection
 
@@ -279,11 +318,13 @@ def test_iperf3_udp(wire: VethPair, probe_pair: ProbePair) -> None:
     assert total["packets"] > 0 and 0 < total["bytes"] < carried < 1.1 * total["bytes"] + 100_000
 
 
-# ------------------------------------------------------------------------------------------- built-in generator
+# ------------------------------------------------------------------------------- built-in generator
 
 
 def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
-    parsed = [json.loads(line.text) for line in lines if line.kind == "output" and line.stream == "stdout"]
+    parsed = [
+        json.loads(line.text) for line in lines if line.kind == "output" and line.stream == "stdout"
+    ]
     assert not [event for event in parsed if event["event"] == "error"], parsed
     return [event for event in parsed if event["event"] == kind]
 
@@ -298,9 +339,31 @@ def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
         (("--mss", "500", "--bitrate", "200M"), IPV4),
         (("--bytes", "512", "--bitrate", "50M"), IPV4),
         (("--length", "8M"), IPV6),
-        (("--bitrate", "80M", "--window", "256K", "--congestion", "reno", "--no-delay", "--tos", "8"), IPV4),
+        (
+            (
+                "--bitrate",
+                "80M",
+                "--window",
+                "256K",
+                "--congestion",
+                "reno",
+                "--no-delay",
+                "--tos",
+                "8",
+            ),
+            IPV4,
+        ),
     ],
-    ids=["plain", "reverse", "four streams", "three reverse ipv6", "mss", "short", "long ipv6", "paced"],
+    ids=[
+        "plain",
+        "reverse",
+        "four streams",
+        "three reverse ipv6",
+        "mss",
+        "short",
+        "long ipv6",
+        "paced",
+    ],
 )
 def test_built_in_tcp(
     wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
@@ -308,22 +371,31 @@ def test_built_in_tcp(
     """Both ends count the same bytes, and at most what the interface carried."""
     direction = "rx" if "--reverse" in arguments else "tx"
     before = interface_bytes(wire, direction)
-    client, server = run(probe_pair, "builtin", "--time", "0.3", "--interval", "0.1", *arguments, addresses=addresses)
+    client, server = run(
+        probe_pair, "builtin", "--time", "0.3", "--interval", "0.1", *arguments, addresses=addresses
+    )
     carried = interface_bytes(wire, direction) - before
     check_order(client)
     check_order(server)
-    [start_event], [client_end], [server_end] = events(client, "start"), events(client, "end"), events(server, "end")
+    [start_event], [client_end], [server_end] = (
+        events(client, "start"),
+        events(client, "end"),
+        events(server, "end"),
+    )
     intervals = events(client, "interval")
     check_intervals(intervals, client_end)
     assert client_end["bytes"] == server_end["bytes"] == sum(client_end["streams"])
     assert 0 < client_end["bytes"] < carried
-    assert client_end["sender"] is not server_end["sender"] and client_end["sender"] is ("--reverse" not in arguments)
+    assert client_end["sender"] is not server_end["sender"] and client_end["sender"] is (
+        "--reverse" not in arguments
+    )
     sender = client_end if client_end["sender"] else server_end
     assert 0.3 <= sender["seconds"] < client[-1].time - server[0].time
     assert len(client_end["streams"]) == start_event["streams"] == len(start_event["connections"])
     # CPU time is counted in scheduler ticks, and grows until everything sent is acknowledged
     assert (
-        client_end["cpu_user"] + client_end["cpu_system"] < (client[-1].time - client[0].time) * start_event["streams"]
+        client_end["cpu_user"] + client_end["cpu_system"]
+        < (client[-1].time - client[0].time) * start_event["streams"]
     )
     if "--mss" in arguments:
         assert client_end["snd_mss"] == server_end["snd_mss"] == 488
@@ -356,13 +428,17 @@ def test_built_in_udp(wire: VethPair, probe_pair: ProbePair, arguments: tuple[st
     """Only datagrams that the kernel counts as dropped are lost, and the rate is never exceeded."""
     receives = wire.left if "--reverse" in arguments else wire.right
     dropped = datagrams_dropped(receives)
-    client, server = run(probe_pair, "builtin", "--udp", "--bitrate", "40M", "--time", "0.3", *arguments)
+    client, server = run(
+        probe_pair, "builtin", "--udp", "--bitrate", "40M", "--time", "0.3", *arguments
+    )
     dropped = datagrams_dropped(receives) - dropped
     check_order(client)
     check_order(server)
     [client_end], [server_end] = events(client, "end"), events(server, "end")
     [start_event] = events(client, "start")
-    sender, receiver = (client_end, server_end) if client_end["sender"] else (server_end, client_end)
+    sender, receiver = (
+        (client_end, server_end) if client_end["sender"] else (server_end, client_end)
+    )
     assert receiver["packets"] + receiver["lost"] == sender["packets"] > 0
     assert sender["bytes"] == sender["packets"] * start_event["length"]
     assert receiver["out_of_order"] == 0 <= receiver["jitter"]
@@ -375,7 +451,9 @@ def test_built_in_udp(wire: VethPair, probe_pair: ProbePair, arguments: tuple[st
 def datagrams_dropped(namespace: Namespace) -> int:
     """Dropped because of full sockets, as the kernel counts them."""
     names, values = (
-        line.split() for line in namespace.run(["cat", "/proc/net/snmp"]).splitlines() if line.startswith("Udp:")
+        line.split()
+        for line in namespace.run(["cat", "/proc/net/snmp"]).splitlines()
+        if line.startswith("Udp:")
     )
     return int(values[names.index("RcvbufErrors")])
 
@@ -408,20 +486,29 @@ def datagrams_dropped(namespace: Namespace) -> int:
 def test_transactions(
     wire: VethPair, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
 ) -> None:
-    """Both ends count the same transactions, each within the time of the run; the interface carried them, and no socket
-    is left."""
+    """Both ends count the same transactions, each within the time of the run; the interface carried
+    them, and no socket is left."""
     before = interface_bytes(wire, "tx"), interface_bytes(wire, "rx")
     waiting = [time_wait_sockets(namespace) for namespace in (wire.left, wire.right)]
     begin = time.monotonic()
-    client, server = run(probe_pair, "builtin", "--time", "0.4", "--interval", "0.1", *arguments, addresses=addresses)
+    client, server = run(
+        probe_pair, "builtin", "--time", "0.4", "--interval", "0.1", *arguments, addresses=addresses
+    )
     took = time.monotonic() - begin
     carried = interface_bytes(wire, "tx") - before[0], interface_bytes(wire, "rx") - before[1]
     check_order(client)
     check_order(server)
-    [start_event], [client_end], [server_end] = events(client, "start"), events(client, "end"), events(server, "end")
+    [start_event], [client_end], [server_end] = (
+        events(client, "start"),
+        events(client, "end"),
+        events(server, "end"),
+    )
     number = client_end["transactions"]
     assert number == server_end["transactions"] - start_event["streams"] > 0 == client_end["lost"]
-    assert carried[0] > number * start_event["length"] and carried[1] > number * start_event["response"]
+    assert (
+        carried[0] > number * start_event["length"]
+        and carried[1] > number * start_event["response"]
+    )
     counts = unpacked_counts(client_end["latency"]["buckets"])
     assert sum(counts.values()) == number and client_end["seconds"] == 0.4
     if "--rate" in arguments:  # each that is due is sent, however late
@@ -435,9 +522,15 @@ def test_transactions(
     assert all(added[bucket] <= counts[bucket] for bucket in added)
     if "crr" in arguments:
         connects = unpacked_counts(client_end["connect"]["buckets"])
-        assert sum(connects.values()) == number and client_end["connect"]["sum"] < client_end["latency"]["sum"]
+        assert (
+            sum(connects.values()) == number
+            and client_end["connect"]["sum"] < client_end["latency"]["sum"]
+        )
         # the control connection only: no source port is held
-        assert time_wait_sockets(wire.left) <= waiting[0] + 1 and time_wait_sockets(wire.right) <= waiting[1]
+        assert (
+            time_wait_sockets(wire.left) <= waiting[0] + 1
+            and time_wait_sockets(wire.right) <= waiting[1]
+        )
 
 
 def time_wait_sockets(namespace: Namespace) -> int:
@@ -446,10 +539,21 @@ def time_wait_sockets(namespace: Namespace) -> int:
 
 
 def test_percentiles_beside_a_packet_capture(wire: VethPair, probe_pair: ProbePair) -> None:
-    """Every request and response is in the capture of the interface, and no percentile is below that of the times
-    between them: the generator adds its own time, and leaves nothing out."""
+    """Every request and response is in the capture of the interface, and no percentile is below
+    that of the times between them: the generator adds its own time, and leaves nothing out."""
     with wire.left.call(lambda: capture("wire")) as packets:
-        client, _ = run(probe_pair, "builtin", "--test", "rr", "--time", "0.3", "--length", "50", "--response", "51")
+        client, _ = run(
+            probe_pair,
+            "builtin",
+            "--test",
+            "rr",
+            "--time",
+            "0.3",
+            "--length",
+            "50",
+            "--response",
+            "51",
+        )
         packets.setblocking(False)
         seen = list(payload_times(packets))
     [end] = events(client, "end")
@@ -472,10 +576,21 @@ def capture(name: str) -> socket.socket:
     return made
 
 
-def test_no_more_transactions_than_a_shaper_lets_through(wire: VethPair, probe_pair: ProbePair) -> None:
-    """One datagram every 5 ms after those of its burst; how close it comes depends on the load of the machine."""
+def test_no_more_transactions_than_a_shaper_lets_through(
+    wire: VethPair, probe_pair: ProbePair
+) -> None:
+    """One datagram every 5 ms after those of its burst; how close it comes depends on the load of
+    the machine."""
     frame, burst, period = 64 + 8 + 20 + 14, 130, 0.005
-    shaper = ["tbf", "rate", f"{round(8 * frame / period)}bit", "burst", str(burst), "limit", "100000"]
+    shaper = [
+        "tbf",
+        "rate",
+        f"{round(8 * frame / period)}bit",
+        "burst",
+        str(burst),
+        "limit",
+        "100000",
+    ]
     wire.left.run(["tc", "qdisc", "add", "dev", "wire", "root", *shaper])
     begin = time.monotonic()
     try:
@@ -522,7 +637,8 @@ def test_a_thousand_small_files(probe_pair: ProbePair) -> None:
 
 
 def test_connections_of_others_are_closed(wire: VethPair, probe_pair: ProbePair) -> None:
-    """A port scan during a test with a connection for each transaction neither ends it nor counts."""
+    """A port scan during a test with a connection for each transaction neither ends it nor
+    counts."""
     wire.left.run(["ip", "address", "add", "10.20.30.77/24", "dev", "wire"])
     client, server = probe_pair
     server.send(server_request("crr", "--time", "0.5"))
@@ -542,7 +658,9 @@ def test_connections_of_others_are_closed(wire: VethPair, probe_pair: ProbePair)
     assert end["transactions"] == served["transactions"] - 1 > 0
 
 
-def test_transactions_do_not_start_without_free_ports(wire: VethPair, probe_pair: ProbePair) -> None:
+def test_transactions_do_not_start_without_free_ports(
+    wire: VethPair, probe_pair: ProbePair
+) -> None:
     ports = "/proc/sys/net/ipv4/ip_local_port_range"
     before = wire.left.run(["cat", ports])
     client, server = probe_pair
@@ -592,8 +710,8 @@ def test_built_in_omit(probe_pair: ProbePair) -> None:
 
 
 def test_built_in_server_closes_foreign_connections(wire: VethPair, probe_pair: ProbePair) -> None:
-    """One connection that sends nothing, one that sends something else, and one that is closed before the client
-    connects."""
+    """One connection that sends nothing, one that sends something else, and one that is closed
+    before the client connects."""
     client, server = probe_pair
     server.send(start_request("server", "builtin", "--time", "0.2", address=IPV4[1]))
     next_line(server, "listening")
@@ -625,12 +743,18 @@ def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> N
         assert tools is not None and tools.congestion_controls
         for udp in ([], ["--udp", "--bitrate", "20M"]):
             words = ("-t", "0.2", "-P", "2", *udp)
-            probe.send(start_request("server", "builtin", *words, address="127.0.0.1", peer="127.0.0.1"))
+            probe.send(
+                start_request("server", "builtin", *words, address="127.0.0.1", peer="127.0.0.1")
+            )
             lines = lines_until(probe, "server", "listening", "exit", "failed")
             assert lines[-1].kind == "listening", lines
-            probe.send(start_request("client", "builtin", *words, address="127.0.0.1", sockets=True))
+            probe.send(
+                start_request("client", "builtin", *words, address="127.0.0.1", sockets=True)
+            )
             ended = [next_line(probe, "exit"), next_line(probe, "exit")]
-            assert {line.id for line in ended} == {"client", "server"} and {line.status for line in ended} == {0}
+            assert {line.id for line in ended} == {"client", "server"} and {
+                line.status for line in ended
+            } == {0}
 
 
 # ------------------------------------------------------------------------------------------- errors
@@ -691,7 +815,9 @@ def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*GENERATORS, "rr"])
-def test_stop_and_deadline_with_the_link_down(wire: VethPair, probe_pair: ProbePair, name: str) -> None:
+def test_stop_and_deadline_with_the_link_down(
+    wire: VethPair, probe_pair: ProbePair, name: str
+) -> None:
     """Without them the traffic would never end. The next connection of crr fails at once."""
     client, server = probe_pair
     server.send(server_request(name, "-t", "20", deadline=25))
@@ -710,7 +836,7 @@ def test_stop_and_deadline_with_the_link_down(wire: VethPair, probe_pair: ProbeP
         wire.left.run(["ip", "address", "replace", f"{IPV6[0]}/64", "dev", "wire", "nodad"])
 
 
-# ------------------------------------------------------------------------------------------- no process is left
+# ------------------------------------------------------------------------------- no process is left
 
 
 def close_stdin(probe: Probe) -> None:
@@ -721,7 +847,9 @@ def close_stdin(probe: Probe) -> None:
 STAGES: dict[str, Callable[[Probe], object]] = {
     "requested": lambda probe: None,
     "forked": lambda probe: wait_until(probe.children),
-    "session-created": lambda probe: wait_until(lambda: holds_if_running(has_session_leader, probe)),
+    "session-created": lambda probe: wait_until(
+        lambda: holds_if_running(has_session_leader, probe)
+    ),
     "started": lambda probe: next_line(probe, "started"),
     "listening": lambda probe: next_line(probe, "listening"),
 }
@@ -749,8 +877,8 @@ def test_no_server_outlives_the_probe(
 
 
 def under_load(name: str) -> tuple[str, ...]:
-    """Kinds of lines of a client that show that it sends: the connections of requests belong to children, whose sockets
-    are not read."""
+    """Kinds of lines of a client that show that it sends: the connections of requests belong to
+    children, whose sockets are not read."""
     return ("sockets",) if name in GENERATORS else ("sockets", "output")
 
 
@@ -778,7 +906,9 @@ def test_nothing_outlives_the_probes_during_a_run(
 
 @pytest.mark.parametrize("name", TESTS)
 @kill_matrix(("running",))
-def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill: int, name: str) -> None:
+def test_killed_child_leaves_no_process(
+    probe_pair: ProbePair, stage: str, kill: int, name: str
+) -> None:
     client, server = probe_pair
     server.send(server_request(name, "-P", "2", "-t", "20"))
     next_line(server, "listening")
@@ -794,7 +924,7 @@ def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill:
     wait_until(lambda: not client.children() and not server.children())
 
 
-# ------------------------------------------------------------------------------------------- misbehaving iperf3
+# ------------------------------------------------------------------------------- misbehaving iperf3
 
 
 FAKE_PROGRAMS = {
@@ -808,7 +938,9 @@ FAKE_PROGRAMS = {
 
 
 @pytest.fixture
-def fake_iperf3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Callable[[str], None]:
+def fake_iperf3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> Callable[[str], None]:
     """Installs a program named iperf3 before the real one in PATH."""
 
     def install(script: str) -> None:
@@ -846,7 +978,8 @@ def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark
     with Probe("--interval", "60") as probe:
         probe.send(start_request("server", "iperf3", address="127.0.0.1"))
         assert next_line(probe, "started", "failed").text == (
-            "cannot start: No such file or directory: the program, its interpreter or its loader is missing"
+            "cannot start: No such file or directory: the program, its interpreter or its loader "
+            "is missing"
         )
         wait_until(lambda: not stray_generators(mark, probe))
 
@@ -860,8 +993,12 @@ def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         lines.append(fields)
 
     generators = Generators(report, select.poll())
-    generators.handle_request(start_request("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
-    assert [(line["kind"], line["text"]) for line in lines] == [("failed", "iperf3 is not installed")]
+    generators.handle_request(
+        start_request("client", "iperf3", address="127.0.0.1")["traffic"], 0.0
+    )
+    assert [(line["kind"], line["text"]) for line in lines] == [
+        ("failed", "iperf3 is not installed")
+    ]
     assert generators.next_deadline(0.0) is None
 
 
@@ -876,7 +1013,9 @@ def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
 
     poll = select.poll()
     generators = Generators(report, poll)
-    generators.handle_request(start_request("server", "iperf3", address="127.0.0.1", deadline=1.0)["traffic"], 0.0)
+    generators.handle_request(
+        start_request("server", "iperf3", address="127.0.0.1", deadline=1.0)["traffic"], 0.0
+    )
     now = 0.0
     while not lines or lines[-1]["kind"] != "exit":
         for descriptor, _ in poll.poll(10):
@@ -886,7 +1025,9 @@ def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
             now = 1.0
             generators.advance(now)
             assert lines[-1]["text"] == "time limit of 1 s exceeded"
-            generators._running["server"]._line_budget = -1e6  # the child runs until it has handled SIGTERM
+            generators._running[
+                "server"
+            ]._line_budget = -1e6  # the child runs until it has handled SIGTERM
         generators.advance(now)
     assert [line["kind"] for line in lines].count("failed") == 1
     wait_until(lambda: not marked_processes(mark))
@@ -909,7 +1050,9 @@ def test_a_lookup_without_an_answer_says_how_it_ended(end: str, text: str) -> No
     poll = select.poll()
     generators = Generators(report, poll)
     arguments = ["--test", "rr", "--interval", "1", "--time", "60"]
-    generators.handle_request({"id": "f", "action": "floor", "deadline": 5.0, "arguments": arguments}, 0.0)
+    generators.handle_request(
+        {"id": "f", "action": "floor", "deadline": 5.0, "arguments": arguments}, 0.0
+    )
     lookup, now = generators._lookups["f"], 0.0
 
     def advance() -> None:
@@ -941,7 +1084,9 @@ def test_tools(mark: str) -> None:
         tools = next_line(probe, "tools", "failed").tools
         wait_until(lambda: not stray_generators(mark, probe))
     assert tools is not None and tools.path == shutil.which("iperf3")
-    assert tools.version.startswith("iperf 3.") and {"--reverse", "--forceflush"} <= set(tools.options)
+    assert tools.version.startswith("iperf 3.") and {"--reverse", "--forceflush"} <= set(
+        tools.options
+    )
     assert tools.congestion_control in tools.congestion_controls
     assert set(tools.allowed_congestion_controls) <= set(tools.congestion_controls)
     assert tools.cpus == tuple(sorted(os.sched_getaffinity(0))) and not tools.unreadable
@@ -965,7 +1110,10 @@ def test_invalid_iperf3_is_unreadable(
         probe.send({"traffic": {"id": "c", "action": "check"}})
         tools = next_line(probe, "tools", "failed").tools
         assert tools is not None and tools.version == "" and tools.options == ()
-        assert tools.unreadable["version"].reason == reason and word in tools.unreadable["version"].detail
+        assert (
+            tools.unreadable["version"].reason == reason
+            and word in tools.unreadable["version"].detail
+        )
         assert tools.congestion_controls
     wait_until(lambda: not marked_processes(mark))
 
@@ -995,7 +1143,10 @@ def test_invalid_requests_are_reported() -> None:
             ({"arguments": ["-t", "-F"]}, "invalid value of -t: '-F'"),
             ({"arguments": ["-t"]}, "invalid value of -t: ''"),
             ({"generator": "builtin", "arguments": ["--file", "x"]}, "no option '--file'"),
-            ({"generator": "builtin", "arguments": ["--length", "9M"]}, "invalid value of --length: '9M'"),
+            (
+                {"generator": "builtin", "arguments": ["--length", "9M"]},
+                "invalid value of --length: '9M'",
+            ),
         ):
             request = start_request("server", "iperf3", address="127.0.0.1")
             request["traffic"].update(change)
@@ -1029,7 +1180,11 @@ def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str
 def test_limit_of_generators() -> None:
     with Probe("--interval", "60") as probe:
         for number in range(generator.MAX_GENERATORS + 1):
-            probe.send(start_request("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
+            probe.send(
+                start_request(
+                    "server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number
+                )
+            )
         probe.send(start_request("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
         text = next_line(probe, "failed").text
         assert text == f"{generator.MAX_GENERATORS} generators are already running"
@@ -1037,7 +1192,9 @@ def test_limit_of_generators() -> None:
     assert probe.process.returncode == 0
 
 
-def test_output_blocks_while_the_probe_is_not_read(fake_iperf3: Callable[[str], None], mark: str) -> None:
+def test_output_blocks_while_the_probe_is_not_read(
+    fake_iperf3: Callable[[str], None], mark: str
+) -> None:
     """A child's writes block while the probe's output is not read, and nothing is lost."""
     fake_iperf3('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
     with Probe("--interval", "60") as probe:
@@ -1056,13 +1213,22 @@ def test_modules_that_generators_do_not_import() -> None:
         "import select, sys, nictop.probe.traffic.generators as g\n"
         "lines = []\n"
         "made = g.Generators(lambda fields, droppable=False: lines.append(fields), select.poll())\n"
-        "made.handle_request({'id': 'a', 'action': 'start', 'role': 'server', 'generator': 'builtin', 'port': 1,\n"
-        "           'address': '127.0.0.1', 'deadline': 1, 'arguments': ['--mss', '500'], 'cookie': '0' * 32}, 0.0)\n"
+        "made.handle_request({'id': 'a', 'action': 'start', 'role': 'server', 'generator': "
+        "'builtin', 'port': 1,\n"
+        "           'address': '127.0.0.1', 'deadline': 1, 'arguments': ['--mss', '500'], "
+        "'cookie': '0' * 32}, 0.0)\n"
         "made.end_all()\n"
-        "print(sorted({'dataclasses', 'typing', 'subprocess', 'ctypes', 'asyncio'} & set(sys.modules)), lines)\n"
+        "print(sorted({'dataclasses', 'typing', 'subprocess', 'ctypes', 'asyncio'} & "
+        "set(sys.modules)), lines)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(namespaces.ROOT)!r})\n{code}"],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.append({str(namespaces.ROOT)!r})\n{code}",
+        ],
         capture_output=True,
         text=True,
         check=True,

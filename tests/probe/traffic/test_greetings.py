@@ -1,5 +1,5 @@
-"""A listening socket of a test answers nobody but the other end: who has no cookie, or another address, gets no byte,
-and is counted."""
+"""A listening socket of a test answers nobody but the other end: who has no cookie, or another
+address, gets no byte, and is counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ NO_NAMESPACES = namespaces.why_no_namespaces()
 RIGHT, WRONG = bytes.fromhex(COOKIE), bytes(16)
 SERVER, CLIENT, STRANGER, VICTIM = "127.0.0.2", "127.0.0.1", "127.0.0.66", "127.0.0.9"
 SILENCE = 0.3
-"""Seconds for which a stranger waits for an answer: one over loopback takes less than a millisecond."""
+"""Seconds for which a stranger waits for an answer: one over loopback takes less than a
+millisecond."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,9 @@ def probe(namespace: Namespace) -> Iterator[Probe]:
         yield made
 
 
-def start_server(probe: Probe, *arguments: str, address: str | None = SERVER, peer: str = CLIENT) -> None:
+def start_server(
+    probe: Probe, *arguments: str, address: str | None = SERVER, peer: str = CLIENT
+) -> None:
     probe.send(start_request("server", "builtin", *arguments, address=address, peer=peer))
     assert lines_until(probe, "server", "listening", "failed", "exit")[-1].kind == "listening"
 
@@ -76,19 +79,25 @@ def run_client(probe: Probe, *arguments: str, address: str = SERVER, bind: str =
         return all(lines and lines[-1].kind == "exit" for lines in ended.values())
 
     probe.wait_for(is_over)
-    reports = {name: [json.loads(one.text) for one in lines if one.kind == "output"] for name, lines in ended.items()}
+    reports = {
+        name: [json.loads(one.text) for one in lines if one.kind == "output"]
+        for name, lines in ended.items()
+    }
     assert [reports[name][-1]["event"] for name in reports] == ["end", "end"], reports
     return reports["client"][-1], reports["server"][-1], refused(reports["server"])
 
 
 def refused(reports: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
     """(reason, address) → count"""
-    senders = [one for report in reports if report["event"] == "refused" for one in report["senders"]]
+    senders = [
+        one for report in reports if report["event"] == "refused" for one in report["senders"]
+    ]
     return {(one["reason"], one["address"]): one["count"] for one in senders}
 
 
 def greeted(source: str, cookie: bytes, *, address: str = SERVER) -> bytes:
-    """What a client with that cookie gets over TCP until the server closes the connection, or is silent."""
+    """What a client with that cookie gets over TCP until the server closes the connection, or is
+    silent."""
     with socket.create_connection((address, PORT), 5, (source, 0)) as connection:
         connection.sendall(Greeting(cookie, 0).packed())
         return received(connection)
@@ -105,7 +114,9 @@ def received(connection: socket.socket) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("test", [(), ("--reverse",), ("--test", "rr"), ("--test", "crr"), ("--streams", "3")], ids=str)
+@pytest.mark.parametrize(
+    "test", [(), ("--reverse",), ("--test", "rr"), ("--test", "crr"), ("--streams", "3")], ids=str
+)
 @pytest.mark.parametrize("bound", [SERVER, None], ids=["one address", "any address"])
 def test_strangers_get_no_byte_over_tcp(
     namespace: Namespace, probe: Probe, test: tuple[str, ...], bound: str | None
@@ -117,7 +128,12 @@ def test_strangers_get_no_byte_over_tcp(
     def attack() -> list[bytes]:
         with socket.create_connection((SERVER, PORT), 5, (STRANGER, 0)):
             pass  # a port scan
-        return [greeted(CLIENT, WRONG), greeted(STRANGER, RIGHT), greeted(STRANGER, WRONG), greeted(STRANGER, WRONG)]
+        return [
+            greeted(CLIENT, WRONG),
+            greeted(STRANGER, RIGHT),
+            greeted(STRANGER, WRONG),
+            greeted(STRANGER, WRONG),
+        ]
 
     assert namespace.call(attack) == [b""] * 4
     client, server, found = run_client(probe, *arguments)
@@ -139,7 +155,9 @@ def test_strangers_get_no_byte_over_ipv6(namespace: Namespace, probe: Probe) -> 
     assert client["bytes"] > 0 and found == {(WRONG_COOKIE, "::1"): 1}
 
 
-def test_many_silent_connections_leave_room_for_the_client(namespace: Namespace, probe: Probe) -> None:
+def test_many_silent_connections_leave_room_for_the_client(
+    namespace: Namespace, probe: Probe
+) -> None:
     """More than the server keeps at once, of all connections without a greeting."""
     start_server(probe, "--time", "0.2")
 
@@ -166,7 +184,11 @@ def test_the_server_does_what_its_own_options_say(namespace: Namespace, probe: P
             return received(connection)
 
     assert namespace.call(greet) == ANSWER_GO
-    [end] = [json.loads(one.text) for one in lines_until(probe, "server", "exit") if '"event":"end"' in one.text]
+    [end] = [
+        json.loads(one.text)
+        for one in lines_until(probe, "server", "exit")
+        if '"event":"end"' in one.text
+    ]
     assert end["bytes"] == 100
 
 
@@ -179,12 +201,18 @@ def send_forged(source: tuple[str, int], payload: bytes) -> None:
         raw.sendto(header + udp, (SERVER, 0))
 
 
-@pytest.mark.parametrize("test", [(), ("--reverse",), ("--test", "rr"), ("--streams", "3")], ids=str)
-def test_strangers_get_no_byte_over_udp(namespace: Namespace, probe: Probe, test: tuple[str, ...]) -> None:
-    """Nor does anybody in whose name they send: without the cookie nothing is sent, with it no more than was received,
-    until who receives it has answered."""
+@pytest.mark.parametrize(
+    "test", [(), ("--reverse",), ("--test", "rr"), ("--streams", "3")], ids=str
+)
+def test_strangers_get_no_byte_over_udp(
+    namespace: Namespace, probe: Probe, test: tuple[str, ...]
+) -> None:
+    """Nor does anybody in whose name they send: without the cookie nothing is sent, with it no more
+    than was received, until who receives it has answered."""
     arguments = (*test, "--udp", "--bitrate", "20M", "--time", "0.2")
-    arguments = tuple(word for word in arguments if "rr" not in test or word not in ("--bitrate", "20M"))
+    arguments = tuple(
+        word for word in arguments if "rr" not in test or word not in ("--bitrate", "20M")
+    )
     start_server(probe, *arguments)
     greeting = Greeting(RIGHT, 0).packed()
 
@@ -200,21 +228,30 @@ def test_strangers_get_no_byte_over_udp(namespace: Namespace, probe: Probe, test
             send_forged(client.getsockname(), Greeting(WRONG, 0).packed())
             answers.append(received(client))
             for _ in range(3):  # the cookie, the address, but not the token
-                send_forged(client.getsockname(), Greeting(RIGHT, 0, os.urandom(TOKEN_BYTES)).packed())
+                send_forged(
+                    client.getsockname(), Greeting(RIGHT, 0, os.urandom(TOKEN_BYTES)).packed()
+                )
             answers.append(received(client))
         return answers
 
     to_victim, without_cookie, challenges = namespace.call(attack)
     assert to_victim == without_cookie == b""
-    assert len(challenges) == 3 * CHALLENGE.size < 3 * GREETING.size and parse_challenge(challenges[: CHALLENGE.size])
+    assert len(challenges) == 3 * CHALLENGE.size < 3 * GREETING.size and parse_challenge(
+        challenges[: CHALLENGE.size]
+    )
     client, server, found = run_client(probe, *arguments)
     moved = "transactions" if "rr" in test else "bytes"
     assert client[moved] > 0 < server[moved]
-    assert found == {(WRONG_COOKIE, VICTIM): 2, (WRONG_ADDRESS, VICTIM): 1, (WRONG_COOKIE, CLIENT): 1}
+    assert found == {
+        (WRONG_COOKIE, VICTIM): 2,
+        (WRONG_ADDRESS, VICTIM): 1,
+        (WRONG_COOKIE, CLIENT): 1,
+    }
 
 
 def test_no_other_process_shares_the_port(namespace: Namespace, probe: Probe) -> None:
-    """It would get the greetings of the client, and the cookie in them. Neither before nor during a run."""
+    """It would get the greetings of the client, and the cookie in them. Neither before nor during a
+    run."""
     arguments = ("--udp", "--bitrate", "20M", "--streams", "3", "--time", "1")
     start_server(probe, *arguments)
 
@@ -228,11 +265,15 @@ def test_no_other_process_shares_the_port(namespace: Namespace, probe: Probe) ->
     probe.send(start_request("client", "builtin", *arguments, "--bind", CLIENT, address=SERVER))
     probe.wait_for(of_kind("output", name="client"))
     namespace.call(bind)
-    reports = [json.loads(one.text) for one in lines_until(probe, "server", "exit") if one.kind == "output"]
+    reports = [
+        json.loads(one.text) for one in lines_until(probe, "server", "exit") if one.kind == "output"
+    ]
     assert reports[-1]["event"] == "end" and all(reports[-1]["streams"])
 
 
-def test_each_transaction_with_its_own_connection_has_the_cookie(namespace: Namespace, probe: Probe) -> None:
+def test_each_transaction_with_its_own_connection_has_the_cookie(
+    namespace: Namespace, probe: Probe
+) -> None:
     """Another program on the client's host, or elsewhere, gets no response."""
     arguments = ("--test", "crr", "--time", "1", "--response", "1000")
     start_server(probe, *arguments)
@@ -241,25 +282,35 @@ def test_each_transaction_with_its_own_connection_has_the_cookie(namespace: Name
 
     def attack() -> list[bytes]:
         answers = []
-        for source, request in ((CLIENT, bytes(64)), (STRANGER, RIGHT + bytes(48)), (CLIENT, RIGHT + bytes(48))):
+        for source, request in (
+            (CLIENT, bytes(64)),
+            (STRANGER, RIGHT + bytes(48)),
+            (CLIENT, RIGHT + bytes(48)),
+        ):
             with socket.create_connection((SERVER, PORT), 5, (source, 0)) as connection:
                 connection.sendall(request)
                 answers.append(received(connection))
         return answers
 
     assert [len(answer) for answer in namespace.call(attack)] == [0, 0, 1000]
-    reports = [json.loads(one.text) for one in lines_until(probe, "server", "exit") if one.kind == "output"]
+    reports = [
+        json.loads(one.text) for one in lines_until(probe, "server", "exit") if one.kind == "output"
+    ]
     assert reports[-1]["event"] == "end"
     counts = refused(reports)
     assert sum(counts.values()) == 2 and {reason for reason, _ in counts} == {WRONG_COOKIE}
 
 
-def test_who_was_refused_is_told_when_the_server_is_stopped(namespace: Namespace, probe: Probe) -> None:
+def test_who_was_refused_is_told_when_the_server_is_stopped(
+    namespace: Namespace, probe: Probe
+) -> None:
     start_server(probe)
     namespace.call(lambda: greeted(STRANGER, WRONG))
     probe.send({"traffic": {"id": "server", "action": "stop"}})
     lines = lines_until(probe, "server", "exit")
-    assert refused([json.loads(one.text) for one in lines if one.kind == "output"]) == {(WRONG_COOKIE, STRANGER): 1}
+    assert refused([json.loads(one.text) for one in lines if one.kind == "output"]) == {
+        (WRONG_COOKIE, STRANGER): 1
+    }
     assert lines[-1].signal == 15
 
 
@@ -284,18 +335,31 @@ def test_no_generator_starts_without_a_cookie(probe: Probe, cookie: object) -> N
     assert "peer is not" in next_line(probe, "failed").text
 
 
-# ------------------------------------------------------------------------------------------- path test
+# ---------------------------------------------------------------------------------------- path test
 
 
 def test_path_listener_answers_its_other_end_only(namespace: Namespace, probe: Probe) -> None:
-    """A stranger's datagrams and connections neither get a byte nor use up what the listener reads."""
-    fields = {"address": CLIENT, "source": SERVER, "port": 0, "ifindex": 1, "cookie": COOKIE, "deadline": 20.0}
+    """A stranger's datagrams and connections neither get a byte nor use up what the listener
+    reads."""
+    fields = {
+        "address": CLIENT,
+        "source": SERVER,
+        "port": 0,
+        "ifindex": 1,
+        "cookie": COOKIE,
+        "deadline": 20.0,
+    }
     probe.send({"traffic": {"id": "listener", "action": "path_listen", **fields}})
     port = _listener(next_line(probe, "path_listener")).port
 
     def ask() -> list[bytes]:
         answers = []
-        for source, cookie in ((STRANGER, RIGHT), (STRANGER, WRONG), (CLIENT, WRONG), (CLIENT, RIGHT)):
+        for source, cookie in (
+            (STRANGER, RIGHT),
+            (STRANGER, WRONG),
+            (CLIENT, WRONG),
+            (CLIENT, RIGHT),
+        ):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
                 asking.bind((source, 0))
                 asking.sendto(datagram(REQUEST, cookie, 5, 60), (SERVER, port))
@@ -320,9 +384,16 @@ def test_path_listener_answers_its_other_end_only(namespace: Namespace, probe: P
     assert silent == [b"", b"", b""] and connected == b""
     assert parse_datagram(first, ANSWER, RIGHT) == 5 and parse_datagram(second, ANSWER, RIGHT) == 6
     probe.send({"traffic": {"id": "listener", "action": "stop"}})
-    found = {(one.reason, one.address): one.count for one in _listener(next_line(probe, "path_listener")).refused}
+    found = {
+        (one.reason, one.address): one.count
+        for one in _listener(next_line(probe, "path_listener")).refused
+    }
     assert found.pop((WRONG_COOKIE, CLIENT)) > 100
-    assert found == {(WRONG_ADDRESS, STRANGER): 1, (WRONG_COOKIE, STRANGER): 1, (NO_GREETING, STRANGER): 1}
+    assert found == {
+        (WRONG_ADDRESS, STRANGER): 1,
+        (WRONG_COOKIE, STRANGER): 1,
+        (NO_GREETING, STRANGER): 1,
+    }
 
 
 def _listener(line: TrafficLine) -> Any:
@@ -343,7 +414,11 @@ def test_cookies_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(greetings, "_compare_digest", compare)
     peer = ExpectedPeer(RIGHT, CLIENT)
-    assert peer.accepts(RIGHT, CLIENT) and not peer.accepts(WRONG, CLIENT) and not peer.accepts(RIGHT, STRANGER)
+    assert (
+        peer.accepts(RIGHT, CLIENT)
+        and not peer.accepts(WRONG, CLIENT)
+        and not peer.accepts(RIGHT, STRANGER)
+    )
     assert parse_datagram(datagram(REQUEST, RIGHT, 1), REQUEST, RIGHT) == 1
     assert compared == [(RIGHT, RIGHT), (WRONG, RIGHT), (RIGHT, RIGHT), (RIGHT, RIGHT)]
 
@@ -373,7 +448,9 @@ def test_refused_senders_are_bounded() -> None:
     assert found[0]["address"] == "10.0.0.0" and found[-1]["address"] == ""
 
 
-def test_the_generator_alone_is_not_taken_over_by_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_generator_alone_is_not_taken_over_by_another_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of the same host, which connects to its listener on loopback first."""
     with socket.create_server((CLIENT, 0)) as listener:
         other = socket.create_connection(listener.getsockname())

@@ -1,4 +1,5 @@
-"""Histograms of latencies: percentiles against the sorted raw samples, exact merging, compact form."""
+"""Histograms of latencies: percentiles against the sorted raw samples, exact merging, compact
+form."""
 
 from __future__ import annotations
 
@@ -54,7 +55,9 @@ def test_buckets_are_contiguous() -> None:
 
 
 @given(SAMPLES, st.lists(st.floats(0.001, 0.9999), min_size=1, max_size=5).map(sorted))
-def test_percentiles_are_those_of_the_sorted_samples(samples: list[int], shares: list[float]) -> None:
+def test_percentiles_are_those_of_the_sorted_samples(
+    samples: list[int], shares: list[float]
+) -> None:
     ordered = sorted(samples)
     found = histogram(samples).quantiles(shares)
     assert len(found) == len(shares)
@@ -68,18 +71,31 @@ def test_summary(samples: list[int]) -> None:
     found = histogram(samples).summary()
     assert found.count == len(samples)
     assert found.mean == pytest.approx(sum(samples) / len(samples) / 1e9)
-    assert found.minimum is not None and abs(found.minimum * 1e9 - min(samples)) <= max(1, ERROR * min(samples))
-    assert found.maximum is not None and abs(found.maximum * 1e9 - max(samples)) <= max(1, ERROR * max(samples))
-    assert (found.p50 is None) == (len(samples) < 20) and (found.p90 is None) == (len(samples) < 100)
+    assert found.minimum is not None and abs(found.minimum * 1e9 - min(samples)) <= max(
+        1, ERROR * min(samples)
+    )
+    assert found.maximum is not None and abs(found.maximum * 1e9 - max(samples)) <= max(
+        1, ERROR * max(samples)
+    )
+    assert (found.p50 is None) == (len(samples) < 20) and (found.p90 is None) == (
+        len(samples) < 100
+    )
     assert found.p99 is None and found.p999 is None, "too few samples"
     known = [one for one in (found.minimum, found.p50, found.p90, found.maximum) if one is not None]
     assert known == sorted(known)
 
 
 def test_percentiles_need_samples_beyond_them() -> None:
-    assert [samples_needed(name) for name in ("p50", "p90", "p99", "p99.9")] == [20, 100, 1000, 10000]
+    assert [samples_needed(name) for name in ("p50", "p90", "p99", "p99.9")] == [
+        20,
+        100,
+        1000,
+        10000,
+    ]
     assert LatencyHistogram({bucket_of(1000): 999}, 999_000).summary().p99 is None
-    assert LatencyHistogram({bucket_of(1000): 1000}, 1_000_000).summary().p99 == pytest.approx(1e-6, rel=ERROR)
+    assert LatencyHistogram({bucket_of(1000): 1000}, 1_000_000).summary().p99 == pytest.approx(
+        1e-6, rel=ERROR
+    )
     assert LatencyHistogram({bucket_of(1000): 10_000}, 1).summary().p999 is not None
     assert LatencyHistogram({}, 0).summary() == LatencySummary(0)
 
@@ -97,10 +113,16 @@ def test_compact_form(counts: dict[int, int]) -> None:
     assert parse_histogram({"sum": 7, "buckets": packed}) == LatencyHistogram(counts, 7)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=6)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=6)
+    )
+)
 def test_arbitrary_counts_are_refused_or_valid(value: object) -> None:
     found = parse_histogram({"sum": 1, "buckets": value})
-    assert found is None or all(0 <= bucket < BUCKETS and count > 0 for bucket, count in found.counts.items())
+    assert found is None or all(
+        0 <= bucket < BUCKETS and count > 0 for bucket, count in found.counts.items()
+    )
     assert parse_histogram(value) is None
 
 
@@ -109,11 +131,21 @@ def test_bins_have_all_samples_in_contiguous_ranges(samples: list[int], most: in
     found = histogram(samples)
     bins = found.bins(most)
     assert 1 <= len(bins) <= most and sum(one.count for one in bins) == len(samples)
-    assert [one.high for one in bins[:-1]] == [one.low for one in bins[1:]] and all(one.low < one.high for one in bins)
+    assert [one.high for one in bins[:-1]] == [one.low for one in bins[1:]] and all(
+        one.low < one.high for one in bins
+    )
     for one in bins:
-        exact = [sample for sample in samples if one.low * (1 + ERROR) <= sample / 1e9 < one.high * (1 - ERROR)]
+        exact = [
+            sample
+            for sample in samples
+            if one.low * (1 + ERROR) <= sample / 1e9 < one.high * (1 - ERROR)
+        ]
         assert one.count >= len(exact)
-    assert bins[0].count and bins[-1].count and LatencyHistogram({}, 0).bins(most) == () == found.bins(0)
+    assert (
+        bins[0].count
+        and bins[-1].count
+        and LatencyHistogram({}, 0).bins(most) == () == found.bins(0)
+    )
 
 
 def test_bins_are_fine_around_the_median_and_coarse_in_the_tail() -> None:

@@ -1,4 +1,5 @@
-"""Listening for LLDP on request: on real veths, its end in every case, and requests that are not valid."""
+"""Listening for LLDP on request: on real veths, its end in every case, and requests that are not
+valid."""
 
 from __future__ import annotations
 
@@ -13,7 +14,15 @@ import pytest
 from nictop.probe.records import LldpListening, Unreadable
 from nictop.probe.traffic import lldp
 from nictop.probe.traffic.requests import TrafficCommand
-from tests.support.lldp_frames import aggregation, cdp_frame, lldp_frame, lldpdu, max_frame, pvid, send_frame
+from tests.support.lldp_frames import (
+    aggregation,
+    cdp_frame,
+    lldp_frame,
+    lldpdu,
+    max_frame,
+    pvid,
+    send_frame,
+)
 from tests.support.namespaces import Namespace
 from tests.support.probe import Probe, is_alive, wait_until
 
@@ -27,7 +36,9 @@ def veths(namespace: Namespace) -> Namespace:
     """v1 and v2, whose other ends are far1 and far2."""
     namespace.disable_ipv6()
     for number in (1, 2):
-        namespace.run(["ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", f"far{number}"])
+        namespace.run(
+            ["ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", f"far{number}"]
+        )
         for name in (f"v{number}", f"far{number}"):
             namespace.run(["ip", "link", "set", "dev", name, "up"])
     return namespace
@@ -56,13 +67,19 @@ def listening(veths: Namespace) -> Iterator[tuple[Namespace, Probe, dict[str, in
         yield veths, probe, indexes
 
 
-def test_it_ends_with_the_first_frame_of_the_last_nic(listening: tuple[Namespace, Probe, dict[str, int]]) -> None:
+def test_it_ends_with_the_first_frame_of_the_last_nic(
+    listening: tuple[Namespace, Probe, dict[str, int]],
+) -> None:
     namespace, probe, indexes = listening
     assert "PROMISC" not in namespace.run(["ip", "link", "show", "dev", "v1"])
-    send_frame(namespace, "far1", bytes.fromhex("0180c200000e") + bytes(6) + b"\x88\xcc" + bytes(46))
+    send_frame(
+        namespace, "far1", bytes.fromhex("0180c200000e") + bytes(6) + b"\x88\xcc" + bytes(46)
+    )
     send_frame(namespace, "far1", SWITCH)
     first = probe.wait_for(lambda line: line.traffic and line.traffic.kind == "lldp").traffic
-    assert first is not None and first.lldp is not None and list(first.lldp.heard) == [indexes["v1"]]
+    assert (
+        first is not None and first.lldp is not None and list(first.lldp.heard) == [indexes["v1"]]
+    )
     (neighbour,) = first.lldp.heard.values()
     assert (neighbour.system_name, neighbour.pvid, neighbour.aggregation) == ("sw1", 10, "enabled")
     send_frame(namespace, "far2", CISCO)
@@ -84,7 +101,9 @@ def test_a_stop_ends_it(listening: tuple[Namespace, Probe, dict[str, int]]) -> N
     assert GROUP not in groups(namespace, "v1")
 
 
-def test_nothing_is_left_of_a_killed_probe(listening: tuple[Namespace, Probe, dict[str, int]]) -> None:
+def test_nothing_is_left_of_a_killed_probe(
+    listening: tuple[Namespace, Probe, dict[str, int]],
+) -> None:
     namespace, probe, _ = listening
     child = next(pid for pid in probe.children() if is_alive(pid))
     os.kill(probe.process.pid, signal.SIGKILL)
@@ -98,7 +117,12 @@ def test_it_ends_at_the_deadline(veths: Namespace) -> None:
         probe.send(request([ifindex], 0.2))
         line = probe.wait_for(lambda line: line.traffic and line.traffic.kind == "lldp").traffic
         assert line is not None
-        assert line.lldp is not None and line.lldp.ended and not line.lldp.heard and line.lldp.seconds >= 0.2
+        assert (
+            line.lldp is not None
+            and line.lldp.ended
+            and not line.lldp.heard
+            and line.lldp.seconds >= 0.2
+        )
         probe.wait_for(lambda line: line.traffic and line.traffic.kind == "exit")
 
 
@@ -146,7 +170,10 @@ def test_a_nic_that_it_may_not_listen_on(monkeypatch: pytest.MonkeyPatch) -> Non
     lldp.listen_for_lldp([3, 4], 30.0, reports.append)
     (report,) = reports
     assert isinstance(report, LldpListening) and report.ended and report.links == (3, 4)
-    assert {one: why.reason for one, why in report.unreadable.items()} == {"3": "needs_root", "4": "needs_root"}
+    assert {one: why.reason for one, why in report.unreadable.items()} == {
+        "3": "needs_root",
+        "4": "needs_root",
+    }
 
 
 def test_a_nic_that_is_gone() -> None:
@@ -157,7 +184,9 @@ def test_a_nic_that_is_gone() -> None:
     assert isinstance(why, Unreadable) and report.ended
 
 
-def test_a_nic_that_is_deleted_meanwhile(listening: tuple[Namespace, Probe, dict[str, int]]) -> None:
+def test_a_nic_that_is_deleted_meanwhile(
+    listening: tuple[Namespace, Probe, dict[str, int]],
+) -> None:
     namespace, probe, indexes = listening
     namespace.run(["ip", "link", "del", "v1"])
     send_frame(namespace, "far2", SWITCH)
@@ -183,4 +212,6 @@ def test_requests_that_are_not_valid(fields: dict[str, object]) -> None:
 
 
 def test_every_nic_is_listened_on_once() -> None:
-    assert TrafficCommand({"id": "x", "action": "lldp", "links": [3, 3, 4], "deadline": 35.0}).links == (3, 4)
+    assert TrafficCommand(
+        {"id": "x", "action": "lldp", "links": [3, 3, 4], "deadline": 35.0}
+    ).links == (3, 4)

@@ -35,13 +35,17 @@ def fake_root(folder: Path) -> tuple[str, str]:
     (net / "snmp").write_text(SNMP)
     (net / "snmp6").write_text("Udp6InCsumErrors   \t4\nUdp6InDatagrams 900\nIp6InDiscards x\n")
     (net / "netstat").write_text("TcpExt: SyncookiesSent ListenDrops\nTcpExt: 0 6\n")
-    (net / "softnet_stat").write_text("00000010 00000002 00000000\n00000010 0000000b 00000000\nzz\n")
+    (net / "softnet_stat").write_text(
+        "00000010 00000002 00000000\n00000010 0000000b 00000000\nzz\n"
+    )
     (net / "stat/nf_conntrack").write_text(CONNTRACK)
     (folder / "proc/self").mkdir()
     (folder / "proc/self/cgroup").write_text("0::/system.slice/x.service\n")
     limited = folder / "cgroup/system.slice"
     (limited / "x.service").mkdir(parents=True)
-    (limited / "cpu.stat").write_text("usage_usec 9\nnr_periods 10\nnr_throttled 4\nthrottled_usec 3000\n")
+    (limited / "cpu.stat").write_text(
+        "usage_usec 9\nnr_periods 10\nnr_throttled 4\nthrottled_usec 3000\n"
+    )
     (limited / "x.service/cpu.stat").write_text("usage_usec 9\nnr_throttled 0\nthrottled_usec 0\n")
     return str(folder / "proc"), str(folder / "cgroup")
 
@@ -49,7 +53,11 @@ def fake_root(folder: Path) -> tuple[str, str]:
 def test_reading(tmp_path: Path) -> None:
     """Totals above 0, the largest first; unrelated counters and malformed lines are left out."""
     proc, cgroups = fake_root(tmp_path)
-    found = [one for one in loss_counters.read_loss_counts(0, proc, cgroups) if one.source not in OF_THIS_MACHINE]
+    found = [
+        one
+        for one in loss_counters.read_loss_counts(0, proc, cgroups)
+        if one.source not in OF_THIS_MACHINE
+    ]
     assert {(one.source, one.name, one.count, one.where) for one in found} == {
         ("protocol", "Ip InDiscards", 5, ""),
         ("protocol", "Ip ReasmFails", 2, ""),
@@ -83,14 +91,20 @@ def test_differences() -> None:
         LossCount("softnet", "dropped", 9),
         LossCount("link", "rx_errors", 1, 2),
     )
-    assert increases(before, after) == (LossCount("qdisc", "tbf", 7, 2, "2:"), LossCount("qdisc", "tbf", 3, 2, "1:"))
+    assert increases(before, after) == (
+        LossCount("qdisc", "tbf", 7, 2, "2:"),
+        LossCount("qdisc", "tbf", 3, 2, "1:"),
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
         ("0::/a/b\n", [(("", "unified"), "/a/b")]),
-        ("3:cpuacct,cpu:/docker/x\n0::/\n", [(("cpu,cpuacct", "cpu"), "/docker/x"), (("", "unified"), "/")]),
+        (
+            "3:cpuacct,cpu:/docker/x\n0::/\n",
+            [(("cpu,cpuacct", "cpu"), "/docker/x"), (("", "unified"), "/")],
+        ),
         ("9:name=systemd:/\n8:memory:/m\nmalformed\n", []),
         ("0::/a/../../etc\n", []),
     ],
@@ -100,8 +114,15 @@ def test_cgroup_paths(content: str, expected: list[tuple[tuple[str, ...], str]])
 
 
 def test_time_of_version_1_is_in_nanoseconds() -> None:
-    found = list(loss_counters.parse_throttling("nr_periods 5\nnr_throttled 2\nthrottled_time 5000000\n", "/x"))
-    assert [(one.name, one.count) for one in found] == [("nr_throttled", 2), ("throttled_usec", 5000)]
+    found = list(
+        loss_counters.parse_throttling(
+            "nr_periods 5\nnr_throttled 2\nthrottled_time 5000000\n", "/x"
+        )
+    )
+    assert [(one.name, one.count) for one in found] == [
+        ("nr_throttled", 2),
+        ("throttled_usec", 5000),
+    ]
 
 
 def test_malformed() -> None:
@@ -134,7 +155,9 @@ def test_drops_of_a_real_qdisc() -> None:
         for name in ("v1", "v0"):
             namespace.run(["ip", "link", "set", name, "up"])
         namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "v0"])
-        namespace.run(["ip", "neighbour", "add", "192.0.2.2", "lladdr", "02:00:00:00:00:01", "dev", "v0"])
+        namespace.run(
+            ["ip", "neighbour", "add", "192.0.2.2", "lladdr", "02:00:00:00:00:01", "dev", "v0"]
+        )
         namespace.run(["tc", "qdisc", "add", "dev", "v0", "root", "blackhole"])
 
         def lose() -> tuple[LossCount, ...]:
@@ -154,7 +177,11 @@ def test_drops_of_a_real_qdisc() -> None:
     ("rules", "policy", "undecided", "dropped"),
     [
         (
-            (FilterRule("drop", packets=4), FilterRule("reject", packets=3), FilterRule("accept", packets=9)),
+            (
+                FilterRule("drop", packets=4),
+                FilterRule("reject", packets=3),
+                FilterRule("accept", packets=9),
+            ),
             "",
             None,
             7,
@@ -164,9 +191,13 @@ def test_drops_of_a_real_qdisc() -> None:
         ((FilterRule(packets=6), FilterRule("jump", "x", packets=6)), "drop", None, 0),
     ],
 )
-def test_drops_of_a_chain(rules: tuple[FilterRule, ...], policy: str, undecided: int | None, dropped: int) -> None:
+def test_drops_of_a_chain(
+    rules: tuple[FilterRule, ...], policy: str, undecided: int | None, dropped: int
+) -> None:
     chain = PacketChain("nft", "inet", "f", "raw", "prerouting", 0, policy, undecided, rules=rules)
-    assert loss_counters.filter_drops(chain) == LossCount("filter", "nft", dropped, None, "inet f raw")
+    assert loss_counters.filter_drops(chain) == LossCount(
+        "filter", "nft", dropped, None, "inet f raw"
+    )
 
 
 @pytest.mark.skipif(REASON is not None, reason=REASON or "")

@@ -24,14 +24,20 @@ STEP = 1_000_000_000 // RATE
 @pytest.fixture(autouse=True)
 def collector(monkeypatch: pytest.MonkeyPatch) -> None:
     """The garbage collector of this process stays on."""
-    monkeypatch.setattr(transactions, "gc", SimpleNamespace(disable=lambda: None, freeze=lambda: None))
+    monkeypatch.setattr(
+        transactions, "gc", SimpleNamespace(disable=lambda: None, freeze=lambda: None)
+    )
 
 
-def run(kind: str, serve: Callable[[socket.socket], None], *, size: int = 64, rate: int = RATE) -> Counts:
+def run(
+    kind: str, serve: Callable[[socket.socket], None], *, size: int = 64, rate: int = RATE
+) -> Counts:
     """What the client counts while `serve` runs at the other end, in a thread."""
     client, server = connected_pair(kind)
     counts = Counts()
-    options = parse_options(["--test", "rr", "--rate", str(rate), *(["--udp"] if kind == "udp" else [])])
+    options = parse_options(
+        ["--test", "rr", "--rate", str(rate), *(["--udp"] if kind == "udp" else [])]
+    )
     with client, server:
         thread = threading.Thread(target=serve, args=(server,))
         thread.start()
@@ -74,8 +80,8 @@ def test_more_responses_than_requests_are_not_counted() -> None:
 
 @pytest.mark.parametrize("kind", ["tcp", "udp"])
 def test_a_pause_of_the_server_delays_all_requests_that_are_due_in_it(kind: str) -> None:
-    """No coordinated omission: the server answers nothing before it has all requests, so that each waits at least until
-    the last one is due."""
+    """No coordinated omission: the server answers nothing before it has all requests, so that each
+    waits at least until the last one is due."""
 
     def serve(server: socket.socket) -> None:
         server.send(server.recv(64))  # the transaction that is not counted
@@ -96,7 +102,9 @@ def receive(server: socket.socket) -> bytes:
     return server.recv(64, socket.MSG_WAITALL)
 
 
-def test_unanswered_datagrams_are_lost_and_late_ones_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unanswered_datagrams_are_lost_and_late_ones_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(paced, "UNANSWERED_DATAGRAM_SECONDS", 2 * SECONDS)
     monkeypatch.setattr(transactions, "UNANSWERED_SECONDS", 4 * SECONDS)
 
@@ -114,7 +122,9 @@ def test_unanswered_datagrams_are_lost_and_late_ones_ignored(monkeypatch: pytest
     assert (counts.fields[transactions.DONE], counts.fields[transactions.LOST]) == (1, NUMBER - 1)
 
 
-def test_requests_beyond_the_limit_without_a_response_are_not_sent_but_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_beyond_the_limit_without_a_response_are_not_sent_but_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(paced, "MAX_PENDING", 5)
     monkeypatch.setattr(transactions, "UNANSWERED_SECONDS", 0.01)
     received = []
@@ -125,7 +135,11 @@ def test_requests_beyond_the_limit_without_a_response_are_not_sent_but_count(mon
             received.append(data)
 
     counts = run("tcp", serve)
-    assert (counts.fields[transactions.DONE], counts.fields[transactions.LOST], len(received)) == (0, NUMBER, 5)
+    assert (counts.fields[transactions.DONE], counts.fields[transactions.LOST], len(received)) == (
+        0,
+        NUMBER,
+        5,
+    )
 
 
 def test_a_server_that_closes_the_connection_ends_it() -> None:
@@ -147,4 +161,9 @@ def test_connections_are_due_one_after_the_other() -> None:
     assert [one.due(0) for one in made] == [0, 2_500_000, 5_000_000, 7_500_000]
     assert [one.due(400) for one in made] == [4_000_000_000 + one.due(0) for one in made]
     third = paced_task(task, parse_options(["--test", "rr", "--rate", "3"]), 0)
-    assert [third.due(number) for number in (1, 2, 3, 3_000_000)] == [333333333, 666666666, 10**9, 10**15]
+    assert [third.due(number) for number in (1, 2, 3, 3_000_000)] == [
+        333333333,
+        666666666,
+        10**9,
+        10**15,
+    ]

@@ -1,4 +1,5 @@
-"""Parts of a path test: requests, packets, ICMP errors, neighbour replies, the search for the largest packet."""
+"""Parts of a path test: requests, packets, ICMP errors, neighbour replies, the search for the
+largest packet."""
 
 from __future__ import annotations
 
@@ -14,7 +15,11 @@ from hypothesis import strategies as st
 from nictop.probe.records import IcmpError
 from nictop.probe.traffic.greetings import packed_address
 from nictop.probe.traffic.path_test.echo import UdpEcho
-from nictop.probe.traffic.path_test.icmp_errors import EXTENDED_ERROR, is_too_big, parse_extended_error
+from nictop.probe.traffic.path_test.icmp_errors import (
+    EXTENDED_ERROR,
+    is_too_big,
+    parse_extended_error,
+)
 from nictop.probe.traffic.path_test.listener import (
     attach_filter,
     packet_filter,
@@ -51,12 +56,17 @@ REQUEST_FIELDS: dict[str, Any] = {
 }  # fmt: skip
 
 
-# --------------------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 def test_valid_requests() -> None:
     command = TrafficCommand(REQUEST_FIELDS)
-    assert (command.port, command.cookie, command.deadline, command.ifindex) == (5201, COOKIE.hex(), 60.0, 3)
+    assert (command.port, command.cookie, command.deadline, command.ifindex) == (
+        5201,
+        COOKIE.hex(),
+        60.0,
+        3,
+    )
     assert TrafficCommand(REQUEST_FIELDS | {"action": "path_listen", "port": 0}).port == 0
 
 
@@ -69,7 +79,10 @@ def test_valid_requests() -> None:
         ({"port": True}, "port is not a number from 1 to 65535"),
         ({"deadline": 121}, "deadline is not a number of seconds above 0 and up to 120"),
         ({"address": "vm2"}, "address and source are not two numeric addresses of one IP version"),
-        ({"source": "fd00::1"}, "address and source are not two numeric addresses of one IP version"),
+        (
+            {"source": "fd00::1"},
+            "address and source are not two numeric addresses of one IP version",
+        ),
         ({"action": "path_listen", "port": -1}, "port is not a number from 0 to 65535"),
     ],
 )
@@ -78,7 +91,7 @@ def test_invalid_requests(changed: dict[str, object], expected: str) -> None:
         TrafficCommand(REQUEST_FIELDS | changed)
 
 
-# ---------------------------------------------------------------------------------------------------------- packets
+# ------------------------------------------------------------------------------------------ packets
 
 
 @pytest.mark.parametrize("size", [24, 56, 57, 1472])
@@ -99,7 +112,10 @@ def test_echo_request(size: int) -> None:
 def test_datagram() -> None:
     payload = datagram(REQUEST, COOKIE, 70000, 100)
     assert len(payload) == 100 and parse_datagram(payload, REQUEST, COOKIE) == 70000
-    assert parse_datagram(payload, ANSWER, COOKIE) is None and parse_datagram(payload, REQUEST, bytes(16)) is None
+    assert (
+        parse_datagram(payload, ANSWER, COOKIE) is None
+        and parse_datagram(payload, REQUEST, bytes(16)) is None
+    )
     assert len(datagram(ANSWER, COOKIE, 1)) <= len(datagram(REQUEST, COOKIE, 1))
 
 
@@ -121,14 +137,23 @@ def test_received_packet() -> None:
     assert parse_packet(four, socket.AF_INET) == ("udp", 84, 64)
     six = bytes([0x60, 0, 0, 0, 0, 100, 58, 63]) + bytes(32)
     assert parse_packet(six, socket.AF_INET6) == ("icmp", 140, 63)
-    assert parse_ancillary([(0, 8, struct.pack("=I", 4) + bytes(8)), (0, 2, struct.pack("=i", 63))]) == (4, 63)
-    assert parse_ancillary([(41, 50, bytes(16) + struct.pack("=I", 5)), (41, 52, struct.pack("=i", 62))]) == (5, 62)
+    assert parse_ancillary(
+        [(0, 8, struct.pack("=I", 4) + bytes(8)), (0, 2, struct.pack("=i", 63))]
+    ) == (4, 63)
+    assert parse_ancillary(
+        [(41, 50, bytes(16) + struct.pack("=I", 5)), (41, 52, struct.pack("=i", 62))]
+    ) == (5, 62)
 
 
-# ------------------------------------------------------------------------------------------------------ ICMP errors
+# -------------------------------------------------------------------------------------- ICMP errors
 
 FOUR = struct.pack("=H", socket.AF_INET) + bytes(2) + bytes([198, 18, 1, 1]) + bytes(8)
-SIX = struct.pack("=H", socket.AF_INET6) + bytes(6) + socket.inet_pton(socket.AF_INET6, "fd00::1") + bytes(4)
+SIX = (
+    struct.pack("=H", socket.AF_INET6)
+    + bytes(6)
+    + socket.inet_pton(socket.AF_INET6, "fd00::1")
+    + bytes(4)
+)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +170,16 @@ def test_extended_error(data: bytes, expected: IcmpError | None) -> None:
     assert expected is None or is_too_big(expected) == (expected.mtu is not None)
 
 
-# ------------------------------------------------------------------------------------------------------- neighbours
+# --------------------------------------------------------------------------------------- neighbours
 
 
 def test_arp_reply() -> None:
     request = arp_request(MAC, "192.0.2.1", "192.0.2.2")
     fields = list(ARP.unpack(request))
     assert fields[4:] == [1, MAC, bytes([192, 0, 2, 1]), bytes(6), bytes([192, 0, 2, 2])]
-    reply = ARP.pack(1, 0x0800, 6, 4, 2, MAC, bytes([192, 0, 2, 2]), bytes(6), bytes([192, 0, 2, 1])) + bytes(18)
+    reply = ARP.pack(
+        1, 0x0800, 6, 4, 2, MAC, bytes([192, 0, 2, 2]), bytes(6), bytes([192, 0, 2, 1])
+    ) + bytes(18)
     assert parse_arp_reply(reply, socket.inet_aton("192.0.2.2")) == "52:54:00:aa:bb:cc"
     assert (
         parse_arp_reply(reply, socket.inet_aton("192.0.2.3")) is None
@@ -165,20 +192,30 @@ def test_neighbour_advertisement() -> None:
     assert solicitation[:1] == b"\x87" and solicitation[-8:] == b"\1\1" + MAC
     target = socket.inet_pton(socket.AF_INET6, "fd00::2")
     message = ND.pack(136, 0, 0, 0x60000000, target) + b"\x0e\1" + bytes(6) + b"\2\1" + MAC
-    assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::2")) == "52:54:00:aa:bb:cc"
+    assert (
+        parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::2"))
+        == "52:54:00:aa:bb:cc"
+    )
     assert parse_advertisement(message, socket.inet_pton(socket.AF_INET6, "fd00::3")) is None
-    assert parse_advertisement(message[:24] + b"\2\0" + MAC, target) is None, "an option of no length"
+    assert parse_advertisement(message[:24] + b"\2\0" + MAC, target) is None, (
+        "an option of no length"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------ packet filter
+# ------------------------------------------------------------------------------------ packet filter
 
 
-@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+)
 def test_packet_filter(family: socket.AddressFamily, address: str) -> None:
     """The kernel accepts the program; datagrams of a socket go through it as they are."""
     program = packet_filter(family, packed_address(address), 5201, COOKIE)
     assert len(program) % 8 == 0 and len(program) // 8 < 64
-    with socket.socket(family, socket.SOCK_DGRAM) as receiver, socket.socket(family, socket.SOCK_DGRAM) as sender:
+    with (
+        socket.socket(family, socket.SOCK_DGRAM) as receiver,
+        socket.socket(family, socket.SOCK_DGRAM) as sender,
+    ):
         attach_filter(receiver, program)
         receiver.bind((address, 0))
         sender.sendto(b"not an IP packet", receiver.getsockname())
@@ -192,7 +229,11 @@ def test_filter_runs_on_whole_packets() -> None:
     program = packet_filter(socket.AF_INET, own, 5201, COOKIE)
 
     def header(protocol: int, source: bytes = own) -> bytes:
-        return bytes([0x45, 0, 0, 84, 0, 0, 0x40, 0, 64, protocol, 0, 0]) + source + bytes([192, 0, 2, 1])
+        return (
+            bytes([0x45, 0, 0, 84, 0, 0, 0x40, 0, 64, protocol, 0, 0])
+            + source
+            + bytes([192, 0, 2, 1])
+        )
 
     ports = struct.pack("!HH", 40000, 5201) + bytes(40)
     echo = echo_request(socket.AF_INET, COOKIE, 1, 1, 64)
@@ -227,10 +268,12 @@ def accepted(program: bytes, packet: bytes) -> bool:
         value = int.from_bytes(packet[operand : operand + size], "big")
 
 
-# ----------------------------------------------------------------------------------------------------------- search
+# ------------------------------------------------------------------------------------------- search
 
 
-def path_of(mtu: int, *, reports: bool, asked: list[int]) -> Callable[[int], tuple[bool, int | None]]:
+def path_of(
+    mtu: int, *, reports: bool, asked: list[int]
+) -> Callable[[int], tuple[bool, int | None]]:
     def passes(size: int) -> tuple[bool, int | None]:
         asked.append(size)
         return size <= mtu, mtu if reports and size > mtu else None
@@ -238,7 +281,12 @@ def path_of(mtu: int, *, reports: bool, asked: list[int]) -> Callable[[int], tup
     return passes
 
 
-@given(st.integers(84, 65535), st.integers(84, 65535), st.booleans(), st.lists(st.integers(0, 70000), max_size=3))
+@given(
+    st.integers(84, 65535),
+    st.integers(84, 65535),
+    st.booleans(),
+    st.lists(st.integers(0, 70000), max_size=3),
+)
 def test_search(mtu: int, limit: int, reports: bool, guesses: list[int]) -> None:
     asked: list[int] = []
     found = largest_passing(path_of(mtu, reports=reports, asked=asked), 84, max(84, limit), guesses)
@@ -255,7 +303,7 @@ def test_search_with_hints_is_short() -> None:
     assert asked == [9000, 1400, 1401]
 
 
-# ---------------------------------------------------------------------------------------------------------- sockets
+# ------------------------------------------------------------------------------------------ sockets
 
 
 def test_refused_datagram_has_the_icmp_error() -> None:

@@ -16,17 +16,27 @@ MAIN = Rule(32766, "all", "all", "", 254, False, False)
 HERE, THERE = "192.0.2.1", "198.51.100.7"
 
 
-def rule(priority: int, *, to: str = "all", action: str = "", table: int = 0, narrow: bool = False) -> Rule:
+def rule(
+    priority: int, *, to: str = "all", action: str = "", table: int = 0, narrow: bool = False
+) -> Rule:
     return Rule(priority, "all", to, action, table, narrow, False)
 
 
 @pytest.mark.parametrize(
     ("rules", "routes", "expected"),
     [
-        ((rule(7, to="198.51.100.0/24", action="prohibit"),), (), ("7: from all to 198.51.100.0/24 prohibit", "")),
+        (
+            (rule(7, to="198.51.100.0/24", action="prohibit"),),
+            (),
+            ("7: from all to 198.51.100.0/24 prohibit", ""),
+        ),
         ((rule(7, to="203.0.113.0/24", action="prohibit"),), (), ("", "")),
         ((rule(7, action="prohibit", narrow=True),), (), ("", "")),
-        ((), (DiscardingRoute("prohibit", "default", 254, 4),), ("", "prohibit default table main proto static")),
+        (
+            (),
+            (DiscardingRoute("prohibit", "default", 254, 4),),
+            ("", "prohibit default table main proto static"),
+        ),
         (
             (rule(7, table=100),),
             (
@@ -41,7 +51,9 @@ def rule(priority: int, *, to: str = "all", action: str = "", table: int = 0, na
 def test_order_of_the_kernel(
     rules: tuple[Rule, ...], routes: tuple[DiscardingRoute, ...], expected: tuple[str, str]
 ) -> None:
-    assert refused_routes.refusal((MAIN, *rules, LOCAL), routes, THERE, HERE, "prohibit") == expected
+    assert (
+        refused_routes.refusal((MAIN, *rules, LOCAL), routes, THERE, HERE, "prohibit") == expected
+    )
 
 
 def test_inverted_rule() -> None:
@@ -54,17 +66,28 @@ def test_inverted_rule() -> None:
 
 def test_messages() -> None:
     family = socket.AF_INET
-    body = RTMSG.pack(family, 32, 0, 0, 0, 0, 0, 8, 0) + pack_attribute(1, socket.inet_aton(THERE)) + pack_u32(6, 77)
-    assert refused_routes.parse_rules([body, b"", body[:-3]], family)[0].text == f"77: from all to {THERE}/32 prohibit"
+    body = (
+        RTMSG.pack(family, 32, 0, 0, 0, 0, 0, 8, 0)
+        + pack_attribute(1, socket.inet_aton(THERE))
+        + pack_u32(6, 77)
+    )
+    assert (
+        refused_routes.parse_rules([body, b"", body[:-3]], family)[0].text
+        == f"77: from all to {THERE}/32 prohibit"
+    )
     assert refused_routes.parse_rule(body + pack_text(3, "eth0"), family).narrow  # type: ignore[union-attr]
     assert not refused_routes.parse_rule(body + pack_text(3, "lo"), family).narrow  # type: ignore[union-attr]
     assert refused_routes.parse_rule(body, socket.AF_INET6) is None
-    route = RTMSG.pack(family, 24, 0, 0, 254, 4, 0, 8, 0) + pack_attribute(1, socket.inet_aton("198.51.100.0"))
+    route = RTMSG.pack(family, 24, 0, 0, 254, 4, 0, 8, 0) + pack_attribute(
+        1, socket.inet_aton("198.51.100.0")
+    )
     assert refused_routes.parse_discarding_routes([route, b"x"], family, "prohibit") == [
         DiscardingRoute("prohibit", "198.51.100.0/24", 254, 4)
     ]
     assert refused_routes.parse_discarding_routes([route], family, "blackhole") == []
-    wrong = RTMSG.pack(family, 99, 0, 0, 254, 4, 0, 8, 0) + pack_attribute(1, socket.inet_aton("198.51.100.0"))
+    wrong = RTMSG.pack(family, 99, 0, 0, 254, 4, 0, 8, 0) + pack_attribute(
+        1, socket.inet_aton("198.51.100.0")
+    )
     assert refused_routes.parse_discarding_route(wrong, family, "prohibit") is None
 
 

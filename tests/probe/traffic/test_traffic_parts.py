@@ -1,4 +1,5 @@
-"""Parts of traffic runs: requests, allowed options, handshake, socket statistics, child processes, paths."""
+"""Parts of traffic runs: requests, allowed options, handshake, socket statistics, child processes,
+paths."""
 
 from __future__ import annotations
 
@@ -35,7 +36,13 @@ from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse
 from nictop.probe.traffic.builtin.reports import ReportSchedule
 from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, PASSED_ON, TrafficChild, terminate_all
 from nictop.probe.traffic.generators import Generator
-from nictop.probe.traffic.iperf3 import IPERF3_FLAGS, IPERF3_VALUES, checked_options, find_iperf3, iperf3_arguments
+from nictop.probe.traffic.iperf3 import (
+    IPERF3_FLAGS,
+    IPERF3_VALUES,
+    checked_options,
+    find_iperf3,
+    iperf3_arguments,
+)
 from nictop.probe.traffic.listening import parse_listeners, read_listening
 from nictop.probe.traffic.path import read_path
 from nictop.probe.traffic.requests import TrafficCommand, is_address, request_id
@@ -54,15 +61,18 @@ from tests.support.probe import is_alive, wait_until
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 START: dict[str, Any] = {
-    "id": "a", "action": "start", "role": "server", "generator": "iperf3", "port": 5201, "deadline": 10,
+    "id": "a", "action": "start", "role": "server", "generator": "iperf3", "port": 5201,
+    "deadline": 10,
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------- requests
+# ----------------------------------------------------------------------------------------- requests
 
 
 def test_command_has_the_fields_of_the_record() -> None:
@@ -82,10 +92,14 @@ def test_command_has_the_fields_of_the_record() -> None:
     )
     line = encode_request(records.Request(traffic=request))
     command = TrafficCommand(json.loads(line)["traffic"])
-    assert {name: getattr(command, name) for name in vars(request)} == vars(request) | {"arguments": ["--time", "5"]}
+    assert {name: getattr(command, name) for name in vars(request)} == vars(request) | {
+        "arguments": ["--time", "5"]
+    }
 
 
-@given(st.dictionaries(st.sampled_from([*records.TrafficRequest.__dataclass_fields__]), JSON_VALUES))
+@given(
+    st.dictionaries(st.sampled_from([*records.TrafficRequest.__dataclass_fields__]), JSON_VALUES)
+)
 def test_arbitrary_request_is_refused_or_valid(fields: dict[str, object]) -> None:
     for request in (fields, START | fields):
         try:
@@ -95,16 +109,23 @@ def test_arbitrary_request_is_refused_or_valid(fields: dict[str, object]) -> Non
             continue
         assert 1 <= len(command.id) <= 64 and command.id.isascii() and command.id.isprintable()
         if command.action == "start":
-            assert 0 < command.port < 65536 and 0 < command.deadline <= 86400 and 0.1 <= command.interval <= 60
+            assert (
+                0 < command.port < 65536
+                and 0 < command.deadline <= 86400
+                and 0.1 <= command.interval <= 60
+            )
             assert not command.address or is_address(command.address)
 
 
 @pytest.mark.parametrize(
     ("address", "valid"),
     [
-        ("192.0.2.1", True), ("2001:db8::1", True), ("::ffff:192.0.2.1", True), ("fe80::1%ens3", True),
-        ("fe80::1%", False), ("192.0.2.1%ens3", False), ("fe80::1%a b", False), ("-s", False), ("", False),
-        ("192.0.2", False), ("localhost", False), ("192.0.2.1\n", False), ("fe80::1%\u202e", False), (4, False),
+        ("192.0.2.1", True), ("2001:db8::1", True), ("::ffff:192.0.2.1", True), ("fe80::1%ens3",
+            True),
+        ("fe80::1%", False), ("192.0.2.1%ens3", False), ("fe80::1%a b", False), ("-s", False), ("",
+            False),
+        ("192.0.2", False), ("localhost", False), ("192.0.2.1\n", False), ("fe80::1%\u202e",
+            False), (4, False),
     ],
 )  # fmt: skip
 def test_addresses(address: object, valid: bool) -> None:
@@ -117,24 +138,43 @@ def test_invalid_ids(name: object) -> None:
         request_id({"id": name})
 
 
-# ------------------------------------------------------------------------------------------- options
+# ------------------------------------------------------------------------------------------ options
 
 
 UNSAFE_OPTIONS = [
     "--logfile", "-F", "--file", "-I", "--pidfile", "-D", "--daemon", "--authorized-users-path", "--username",
-    "--rsa-private-key-path", "--rsa-public-key-path", "-s", "--server", "-c", "--client", "-p", "--port", "-X",
-    "--xbind", "-h", "-v", "-d", "--debug",
+    "--rsa-private-key-path", "--rsa-public-key-path", "-s", "--server", "-c", "--client", "-p",
+    "--port", "-X", "--xbind", "-h", "-v", "-d", "--debug",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("option", UNSAFE_OPTIONS)
 def test_unsafe_iperf3_options_are_refused(option: str) -> None:
-    for words in ([option], [option, "/x"], [f"{option}=/x"], [option[:-1], "/x"] if len(option) > 4 else [option]):
+    for words in (
+        [option],
+        [option, "/x"],
+        [f"{option}=/x"],
+        [option[:-1], "/x"] if len(option) > 4 else [option],
+    ):
         with pytest.raises(ValueError, match=r"iperf3 option .* is not allowed"):
             checked_options(words)
 
 
-STRANGE_VALUES = ["", "-1", "--", " 5", "5 ", "5\n", "5\xa0", "5\0", "-F", "--logfile=/x", "٥", "５", "5;x"]
+STRANGE_VALUES = [
+    "",
+    "-1",
+    "--",
+    " 5",
+    "5 ",
+    "5\n",
+    "5\xa0",
+    "5\0",
+    "-F",
+    "--logfile=/x",
+    "٥",
+    "５",
+    "5;x",
+]
 
 
 @pytest.mark.parametrize("value", STRANGE_VALUES, ids=ascii)
@@ -143,13 +183,17 @@ def test_strange_option_values_are_refused(value: str) -> None:
         if name == "--bind-dev" and value in ("٥", "５", "5;x"):
             continue  # a valid interface name
         for words in ([name, value], [f"{name}={value}"]):
-            with pytest.raises(ValueError, match=r"invalid value of|iperf3 option .* is not allowed"):
+            with pytest.raises(
+                ValueError, match=r"invalid value of|iperf3 option .* is not allowed"
+            ):
                 checked_options(words)
 
 
 @given(
     st.lists(
-        st.sampled_from([*IPERF3_FLAGS, *IPERF3_VALUES, *UNSAFE_OPTIONS, "5", "10G/8", "--time=5", "-t5"])
+        st.sampled_from(
+            [*IPERF3_FLAGS, *IPERF3_VALUES, *UNSAFE_OPTIONS, "5", "10G/8", "--time=5", "-t5"]
+        )
         | st.text(max_size=12)
     )
 )
@@ -168,15 +212,34 @@ def test_passed_options_are_in_the_allow_list(words: list[str]) -> None:
 
 
 def test_iperf3_command_lines() -> None:
-    assert iperf3_arguments("server", 5201, None, ["-i", "1"]) == ["-s", "-1", "-p", "5201", "-i", "1"]
+    assert iperf3_arguments("server", 5201, None, ["-i", "1"]) == [
+        "-s",
+        "-1",
+        "-p",
+        "5201",
+        "-i",
+        "1",
+    ]
     assert iperf3_arguments("server", 5201, "::1", []) == ["-s", "-1", "-p", "5201", "-B", "::1"]
-    assert iperf3_arguments("client", 1, "192.0.2.1", ["-R"]) == ["-c", "192.0.2.1", "-p", "1", "-R"]
-    valid = "-t 5 -O 1 -i 0.5 -b 10G/8 -l 128K -w 1M -M 100 -P 4 -C bbr -A 1,2 --dscp ef -S 0x10 -B 10.0.0.1%ens3"
+    assert iperf3_arguments("client", 1, "192.0.2.1", ["-R"]) == [
+        "-c",
+        "192.0.2.1",
+        "-p",
+        "1",
+        "-R",
+    ]
+    valid = (
+        "-t 5 -O 1 -i 0.5 -b 10G/8 -l 128K -w 1M -M 100 -P 4 -C bbr -A 1,2 --dscp ef -S 0x10 "
+        "-B 10.0.0.1%ens3"
+    )
     assert checked_options(valid.split()) == valid.split()
 
 
 @given(
-    st.lists(st.text(max_size=12) | st.sampled_from(["--length", "8M", "-u", "--time=3", "--mss", "1460", "-P", "4"]))
+    st.lists(
+        st.text(max_size=12)
+        | st.sampled_from(["--length", "8M", "-u", "--time=3", "--mss", "1460", "-P", "4"])
+    )
 )
 def test_arbitrary_built_in_options(words: list[str]) -> None:
     try:
@@ -184,7 +247,11 @@ def test_arbitrary_built_in_options(words: list[str]) -> None:
     except ValueError as error:
         assert str(error)
         return
-    assert 0 < options.length <= MAX_STREAM_MESSAGE_BYTES and 1 <= options.streams <= 128 and options.time > 0
+    assert (
+        0 < options.length <= MAX_STREAM_MESSAGE_BYTES
+        and 1 <= options.streams <= 128
+        and options.time > 0
+    )
 
 
 def test_built_in_options() -> None:
@@ -207,13 +274,19 @@ def test_built_in_options() -> None:
         ]
     )
     assert (options.length, options.streams, options.time, options.omit) == (8 << 20, 2, 1.5, 1.0)
-    assert options.reverse and options.bitrate == 2 * 10**9 and options.mss == 100 and options.bind == "fe80::1%a"
+    assert (
+        options.reverse
+        and options.bitrate == 2 * 10**9
+        and options.mss == 100
+        and options.bind == "fe80::1%a"
+    )
     assert parse_options([]).length == 128 * 1024 and parse_options(["-u"]).length == 1448
 
 
 @pytest.mark.parametrize(
     "line",
-    ["-u -l 64K", "-u -l 8", "-l 8193K", "-P 0", "-P 129", "-t nan", "-t -1", "-M 87", "--reverse=1", "-l", "--len 5",
+    ["-u -l 64K", "-u -l 8", "-l 8193K", "-P 0", "-P 129", "-t nan", "-t -1", "-M 87",
+        "--reverse=1", "-l", "--len 5",
      "-l ١"],
 )  # fmt: skip
 def test_invalid_built_in_options(line: str) -> None:
@@ -227,7 +300,11 @@ def test_arbitrary_greeting(data: bytes) -> None:
     assert parse_challenge(data) == b"" or len(data) == CHALLENGE.size
 
 
-@given(st.binary(min_size=16, max_size=16), st.integers(0, 127), st.binary(min_size=TOKEN_BYTES, max_size=TOKEN_BYTES))
+@given(
+    st.binary(min_size=16, max_size=16),
+    st.integers(0, 127),
+    st.binary(min_size=TOKEN_BYTES, max_size=TOKEN_BYTES),
+)
 def test_greeting_round_trip(cookie: bytes, stream: int, token: bytes) -> None:
     sent = Greeting(cookie, stream, token)
     received = parse_greeting(sent.packed())
@@ -253,7 +330,10 @@ def test_intervals_restart_after_the_omitted_part() -> None:
 
 
 def test_help_text() -> None:
-    text = "  --dscp N or --dscp val\n -1, --one-off  x\n (equivalent to `--bind-dev <dev>`) --timestamps<=format> a--b"
+    text = (
+        "  --dscp N or --dscp val\n -1, --one-off  x\n (equivalent to `--bind-dev <dev>`) "
+        "--timestamps<=format> a--b"
+    )
     assert parse_help(text) == ("--dscp", "--one-off", "--bind-dev", "--timestamps")
 
 
@@ -264,7 +344,9 @@ def test_arbitrary_help_text(text: str) -> None:
 
 def test_iperf3_is_searched_in_path_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "no").mkdir()
-    (tmp_path / "no" / "iperf3").mkdir()  # a directory; tmp_path itself has a file that is not executable
+    (
+        tmp_path / "no" / "iperf3"
+    ).mkdir()  # a directory; tmp_path itself has a file that is not executable
     (tmp_path / "yes").mkdir()
     (tmp_path / "iperf3").write_text("")
     for name in ("yes",):
@@ -277,15 +359,21 @@ def test_iperf3_is_searched_in_path_first(tmp_path: Path, monkeypatch: pytest.Mo
 def test_tools_without_a_procfs(tmp_path: Path) -> None:
     tools = read_tools(str(tmp_path))
     controls = {"congestion_controls", "allowed_congestion_controls", "congestion_control"}
-    assert {name for name, unreadable in tools.unreadable.items() if unreadable.reason == "missing"} == controls
+    assert {
+        name for name, unreadable in tools.unreadable.items() if unreadable.reason == "missing"
+    } == controls
     assert tools.congestion_controls == () and tools.congestion_control == ""
 
 
-# ------------------------------------------------------------------------------------------- sockets
+# ------------------------------------------------------------------------------------------ sockets
 
 
-@pytest.fixture(params=[("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)], ids=["ipv4", "ipv6"])
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket.socket, socket.socket]]:
+@pytest.fixture(
+    params=[("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)], ids=["ipv4", "ipv6"]
+)
+def pair(
+    request: pytest.FixtureRequest,
+) -> Iterator[tuple[socket.socket, socket.socket, socket.socket]]:
     """(listener, client's end, server's end) on loopback."""
     address, family = request.param
     with ExitStack() as stack:
@@ -297,10 +385,15 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket
         yield listener, client, stack.enter_context(listener.accept()[0])
 
 
-def test_statistics_of_real_sockets(pair: tuple[socket.socket, socket.socket, socket.socket]) -> None:
+def test_statistics_of_real_sockets(
+    pair: tuple[socket.socket, socket.socket, socket.socket],
+) -> None:
     """Equal to those of getsockopt, for the sockets of this process on this port only."""
     listener, client, server = pair
-    with socket.create_server(("127.0.0.1", 0)) as other, socket.create_connection(other.getsockname()):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        socket.create_connection(other.getsockname()),
+    ):
         client.sendall(b"x" * 50_000)
         received = 0
         while received < 50_000:
@@ -310,7 +403,9 @@ def test_statistics_of_real_sockets(pair: tuple[socket.socket, socket.socket, so
         diagnosis = SocketDiagnosis()
         found, unreadable = diagnosis.read((os.getpid(),), port)
         diagnosis.close()
-    assert unreadable is None and [one["inode"] for one in found] == sorted(one["inode"] for one in found)
+    assert unreadable is None and [one["inode"] for one in found] == sorted(
+        one["inode"] for one in found
+    )
     by_local = {one["local_port"]: one for one in found}
     assert set(by_local) == {port, client.getsockname()[1]}
     local_end, remote_end = by_local[client.getsockname()[1]], by_local[port]
@@ -318,13 +413,26 @@ def test_statistics_of_real_sockets(pair: tuple[socket.socket, socket.socket, so
         assert (one["local"], one["local_port"]) == end.getsockname()[:2]
         assert (one["remote"], one["remote_port"]) == end.getpeername()[:2]
         assert one["state"] == "established" and one["inode"] == os.fstat(end.fileno()).st_ino
-        control = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
+        control = (
+            end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
+        )
         assert one["congestion_control"] == control
         for name, value in tcp_info(end).items():
-            if name in ("snd_mss", "retransmits", "bytes_acked", "bytes_received", "lost", "bytes_retransmitted"):
+            if name in (
+                "snd_mss",
+                "retransmits",
+                "bytes_acked",
+                "bytes_received",
+                "lost",
+                "bytes_retransmitted",
+            ):
                 assert one[name] == value, name
         assert one["snd_mss"] == end.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-    assert remote_end["bytes_received"] == 50_000 and local_end["rtt"] > 0 and local_end["congestion_window"] > 0
+    assert (
+        remote_end["bytes_received"] == 50_000
+        and local_end["rtt"] > 0
+        and local_end["congestion_window"] > 0
+    )
     records.TrafficSocket(**local_end)
     line = {"traffic": {"time": 1.0, "id": "a", "kind": "sockets", "sockets": found}}
     decoded = decode(json.dumps(line).encode()).traffic
@@ -345,7 +453,11 @@ def test_sockets_of_an_ended_process() -> None:
 
 @given(st.binary(max_size=300))
 def test_arbitrary_sock_diag_message(body: bytes) -> None:
-    for head in (b"", struct.pack("=BB", socket.AF_INET, 1), struct.pack("=BB", socket.AF_INET6, 255)):
+    for head in (
+        b"",
+        struct.pack("=BB", socket.AF_INET, 1),
+        struct.pack("=BB", socket.AF_INET6, 255),
+    ):
         parsed = parse_socket(head + body)
         assert parsed is None or set(parsed) == set(records.TrafficSocket.__dataclass_fields__)
 
@@ -365,7 +477,8 @@ def test_unset_limits_are_none() -> None:
 
 
 @pytest.mark.parametrize(("target", "inode"), [
-    ("socket:[4711]", 4711), ("pipe:[4711]", 0), ("socket:[]", 0), ("socket:[47", 0), ("socket:[-1]", 0),
+    ("socket:[4711]", 4711), ("pipe:[4711]", 0), ("socket:[]", 0), ("socket:[47", 0),
+        ("socket:[-1]", 0),
     ("/dev/null", 0), ("", 0), ("socket:[٣]", 0),
 ])  # fmt: skip
 def test_socket_links(target: str, inode: int) -> None:
@@ -376,7 +489,9 @@ def test_socket_links(target: str, inode: int) -> None:
 def test_arbitrary_address(packed: bytes) -> None:
     assert is_address(parse_address(socket.AF_INET, packed))
     assert is_address(parse_address(socket.AF_INET6, packed))
-    assert parse_address(socket.AF_INET6, bytes(10) + b"\xff\xff" + packed[:4]) == parse_address(socket.AF_INET, packed)
+    assert parse_address(socket.AF_INET6, bytes(10) + b"\xff\xff" + packed[:4]) == parse_address(
+        socket.AF_INET, packed
+    )
 
 
 def test_listening_of_one_process_on_one_port(
@@ -410,7 +525,7 @@ def test_socket_table() -> None:
     assert parse_listeners(table, 0x1451) == {11}
 
 
-# ------------------------------------------------------------------------------------------- children
+# ----------------------------------------------------------------------------------------- children
 
 
 def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
@@ -419,7 +534,11 @@ def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
 
     def inspect_process() -> int:
         open_ones = sorted(os.readlink(f"/proc/self/fd/{name}") for name in ("0", "1", "2"))
-        os.write(1, f"{os.getsid(0) == os.getpid()} {open_ones[0]} {len(os.listdir('/proc/self/fd'))}\n".encode())
+        os.write(
+            1,
+            f"{os.getsid(0) == os.getpid()} {open_ones[0]} "
+            f"{len(os.listdir('/proc/self/fd'))}\n".encode(),
+        )
         return 7
 
     child = TrafficChild.start(inspect_process, time.monotonic() + 3600)
@@ -440,12 +559,14 @@ def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
     os.close(readable)
 
 
-@pytest.mark.parametrize("passed", [(0.0,), (1.0,), (1.0, 10.0)], ids=["never", "after-sigterm", "after-sigkill"])
+@pytest.mark.parametrize(
+    "passed", [(0.0,), (1.0,), (1.0, 10.0)], ids=["never", "after-sigterm", "after-sigkill"]
+)
 def test_child_that_ignores_sigterm_is_killed_and_reaped(
     monkeypatch: pytest.MonkeyPatch, passed: tuple[float, ...]
 ) -> None:
-    """`passed`: seconds by which the clock is ahead at the polls after SIGTERM, the last at all further ones: neither
-    this process nor the child has a CPU meanwhile."""
+    """`passed`: seconds by which the clock is ahead at the polls after SIGTERM, the last at all
+    further ones: neither this process nor the child has a CPU meanwhile."""
     clocks = chain([0.0], passed, repeat(passed[-1]))
     sleeps = chain([0.0] * (len(passed) - 1), repeat(1.0))
 
@@ -465,13 +586,16 @@ def test_child_that_ignores_sigterm_is_killed_and_reaped(
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
     assert is_alive(child.pid)
     monkeypatch.setattr(child_module, "time", SimpleNamespace(monotonic=monotonic, sleep=sleep))
-    # The child is a copy of the test runner: freeing its memory takes CPU time, which a loaded machine gives late.
+    # The child is a copy of the test runner: freeing its memory takes CPU time, which a loaded
+    # machine gives late.
     monkeypatch.setattr(child_module, "KILL_POLLS", 30_000)
     terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
 
 
-def test_a_program_does_not_get_the_secrets_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_does_not_get_the_secrets_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Other processes of the user of a test can read the environment of its program."""
     monkeypatch.setenv("ROOT_TOKEN", "secret")
     monkeypatch.setenv("LC_ALL", "C")
@@ -503,9 +627,13 @@ def test_output_that_is_read_late_is_not_lost() -> None:
 
 
 def test_pipes_that_another_process_keeps_open_are_closed() -> None:
-    child = TrafficChild.start(lambda: os.kill(os.getpid(), signal.SIGSTOP), time.monotonic() + 3600)
+    child = TrafficChild.start(
+        lambda: os.kill(os.getpid(), signal.SIGSTOP), time.monotonic() + 3600
+    )
     wait_until(lambda: child.start_result()[0])
-    wait_until(lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    wait_until(
+        lambda: Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    )
     other = os.open(f"/proc/{child.pid}/fd/1", os.O_WRONLY)
     os.kill(child.pid, signal.SIGCONT)
     wait_until(lambda: not is_alive(child.pid))
@@ -528,7 +656,10 @@ def test_long_lines_are_truncated() -> None:
     assert child.read(readable) == []
     os.close(writable)
     lines += child.read(readable)
-    assert [len(line) for line in lines] == [MAX_OUTPUT_LINE_BYTES, 1, 4] and lines[1:] == ["y", "last"]
+    assert [len(line) for line in lines] == [MAX_OUTPUT_LINE_BYTES, 1, 4] and lines[1:] == [
+        "y",
+        "last",
+    ]
     assert not child.outputs
 
 
@@ -539,14 +670,15 @@ def test_output_limits() -> None:
     assert not all(result.within_limits(["x"] * 2000, 100 + number / 10) for number in range(1000))
 
 
-# ------------------------------------------------------------------------------------------- the path to the other end
+# ------------------------------------------------------------------------ the path to the other end
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {}, {"address": "192.0.2.1"}, {"address": "192.0.2.1", "source": "2001:db8::1"},
-        {"address": "x", "source": "192.0.2.2"}, {"address": "192.0.2.1", "source": "192.0.2.2", "ifindex": -1},
+        {"address": "x", "source": "192.0.2.2"}, {"address": "192.0.2.1", "source": "192.0.2.2",
+            "ifindex": -1},
         {"address": "192.0.2.1", "source": "192.0.2.2", "ifindex": True},
     ],
 )  # fmt: skip
@@ -575,4 +707,6 @@ def test_rp_filter_of_a_nic_and_of_all(tmp_path: Path) -> None:
     (tmp_path / "sys/net/ipv4/conf/all/rp_filter").write_text("strict\n")
     found = read_path("127.0.0.1", "127.0.0.1", 1, str(tmp_path))
     assert found.rp_filter is None and found.unreadable["rp_filter"].reason == "malformed"
-    assert read_path("127.0.0.1", "127.0.0.1", 2**31 - 1).unreadable["rp_filter"].reason == "vanished"
+    assert (
+        read_path("127.0.0.1", "127.0.0.1", 2**31 - 1).unreadable["rp_filter"].reason == "vanished"
+    )

@@ -1,4 +1,5 @@
-"""Tests of a probe that is root's do not run as root: neither generators nor path tests nor listeners."""
+"""Tests of a probe that is root's do not run as root: neither generators nor path tests nor
+listeners."""
 
 from __future__ import annotations
 
@@ -18,13 +19,24 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 READING = {"dac_read_search"}
 """Kept also where Python is in a directory of root's, as it may be here."""
 COOKIE = "0123456789abcdef0123456789abcdef"
-PATH = {"address": "127.0.0.2", "source": "127.0.0.1", "ifindex": 1, "cookie": COOKIE, "deadline": 30.0}
+PATH = {
+    "address": "127.0.0.2",
+    "source": "127.0.0.1",
+    "ifindex": 1,
+    "cookie": COOKIE,
+    "deadline": 30.0,
+}
 START = {"action": "start", "role": "server", "address": "127.0.0.1", "deadline": 30.0}
 REQUESTS = {
     "built-in": {**START, "generator": "builtin", "port": 5300, "cookie": COOKIE},
     "built-in, low port": {**START, "generator": "builtin", "port": 80, "cookie": COOKIE},
     "iperf3": {**START, "generator": "iperf3", "port": 5301},
-    "iperf3, congestion control": {**START, "generator": "iperf3", "port": 5302, "congestion": "nosuch"},
+    "iperf3, congestion control": {
+        **START,
+        "generator": "iperf3",
+        "port": 5302,
+        "congestion": "nosuch",
+    },
     "path listener": {"action": "path_listen", **PATH, "port": 0},
     "LLDP": {"action": "lldp", "links": [1], "deadline": 30.0},
 }
@@ -54,7 +66,8 @@ def status_of(pid: int) -> dict[str, str]:
 
 
 def run_user(probe: Probe, name: str, request: dict[str, Any]) -> tuple[int, set[str]]:
-    """(user, capabilities) of the child that answers a request, once it has left root or is ready."""
+    """(user, capabilities) of the child that answers a request, once it has left root or is
+    ready."""
     probe.send({"traffic": {"id": name.replace(" ", "-").replace(",", ""), **request}})
     found: list[int] = []
 
@@ -82,7 +95,9 @@ def is_test(pid: int) -> bool:
 
 @needs_root
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_test_runs_as_nobody_with_the_capabilities_it_needs(name: str, namespace: Namespace) -> None:
+def test_a_test_runs_as_nobody_with_the_capabilities_it_needs(
+    name: str, namespace: Namespace
+) -> None:
     with Probe("--interval", "60", namespace=namespace) as probe:
         found, capabilities = run_user(probe, name, REQUESTS[name])
     assert found == user.NOBODY
@@ -117,7 +132,9 @@ def test_a_directory_for_temporary_files_that_is_closed_to_the_user_is_not_used(
         (("", ""), (65534, 65534)),
     ],
 )
-def test_the_user_of_a_test(words: tuple[str, str], found: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_of_a_test(
+    words: tuple[str, str], found: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SUDO_UID", words[0])
     monkeypatch.setenv("SUDO_GID", words[1])
     assert user.test_user() == found

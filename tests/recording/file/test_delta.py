@@ -10,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.recording.file.delta import MAX_TEMPLATE_NUMBERS, LineFormat, Template, encode_columns
-from nictop.recording.file.entries import MAX_FORMAT_BYTES, MAX_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
+from nictop.recording.file.entries import (
+    MAX_FORMAT_BYTES,
+    MAX_TEMPLATES,
+    EntryReader,
+    EntryWriter,
+    Kind,
+    RecordEntry,
+)
 from nictop.recording.file.frames import Damaged
 
-TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(str.encode)
+TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(
+    str.encode
+)
 NUMBERS = st.integers(0, 2**64) | st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -33,12 +42,17 @@ def test_a_matching_line_is_restored_exactly(one: bytes, other: bytes) -> None:
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))
 def test_changed_numbers_match_the_template(values: list[tuple[float, float, float]]) -> None:
-    lines = [json.dumps({"time": one, "links": {"2": [two, three]}}).encode() for one, two, three in values]
+    lines = [
+        json.dumps({"time": one, "links": {"2": [two, three]}}).encode()
+        for one, two, three in values
+    ]
     entries = [RecordEntry(float(number), "counters", line) for number, line in enumerate(lines)]
     assert list(round_trip(entries)) == entries
 
 
-@pytest.mark.parametrize("fraction", ["0", "5", "05", "000001", "12345678901234567", "123456789012345678901"])
+@pytest.mark.parametrize(
+    "fraction", ["0", "5", "05", "000001", "12345678901234567", "123456789012345678901"]
+)
 def test_zeros_after_the_decimal_point_are_preserved(fraction: str) -> None:
     template = Template(b'{"time":12.345}')
     line = b'{"time":9.%b}' % fraction.encode()
@@ -128,7 +142,10 @@ def test_any_entries_are_restored_in_order(texts: list[tuple[Kind, bytes]]) -> N
 
 def test_more_templates_than_slots_start_new_frames() -> None:
     texts = [b"abcdefghijklmnop"[: 1 + number % (MAX_TEMPLATES + 3)] for number in range(60)]
-    entries = [RecordEntry(float(n), "counters", b"%b 1 %d" % (text, n)) for n, text in enumerate(texts * 2)]
+    entries = [
+        RecordEntry(float(n), "counters", b"%b 1 %d" % (text, n))
+        for n, text in enumerate(texts * 2)
+    ]
     assert round_trip(entries) == entries
 
 
@@ -138,7 +155,11 @@ def test_skipped_counters_still_update_the_templates() -> None:
         writer.add(RecordEntry(float(number), "counters", b'{"time":%d}' % (number * 7)))
     writer.add(RecordEntry(5.0, "line", b"x"))
     found = list(reader.entries(writer.take_payload(), 0.0, since=3.0))
-    assert [(entry.time, entry.text) for entry in found] == [(3.0, b'{"time":21}'), (4.0, b'{"time":28}'), (5.0, b"x")]
+    assert [(entry.time, entry.text) for entry in found] == [
+        (3.0, b'{"time":21}'),
+        (4.0, b'{"time":28}'),
+        (5.0, b"x"),
+    ]
 
 
 def test_unchanged_counters_take_almost_no_space() -> None:
@@ -163,7 +184,9 @@ def test_any_bytes_give_entries_or_damaged(plain: bytes) -> None:
 def test_a_payload_with_a_wrong_byte_gives_entries_or_damaged(place: int, value: int) -> None:
     writer = EntryWriter()
     for number in range(3):
-        writer.add(RecordEntry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number))
+        writer.add(
+            RecordEntry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number)
+        )
     plain = bytearray(writer.take_payload())
     plain[place % len(plain)] = value
     try:

@@ -36,10 +36,18 @@ def unpacked_frame(frame: bytes) -> bytes:
 
 @given(st.binary(max_size=2000), st.floats(0, 1e9), st.floats(0, 1e6))
 def test_a_frame_is_restored(plain: bytes, time: float, span: float) -> None:
-    frame = pack_frame(ITEMS_FRAME, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1)
+    frame = pack_frame(
+        ITEMS_FRAME, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1
+    )
     header = parse_header(frame[:HEADER_SIZE])
     assert header is not None
-    assert (header.kind, header.host, header.sequence, header.time, header.has_marks) == (ITEMS_FRAME, 7, 3, time, True)
+    assert (header.kind, header.host, header.sequence, header.time, header.has_marks) == (
+        ITEMS_FRAME,
+        7,
+        3,
+        time,
+        True,
+    )
     assert header.span == pytest.approx(span, abs=1e-3)
     assert unpacked_frame(frame) == plain
 
@@ -68,7 +76,17 @@ def test_the_trailer_has_the_offset_of_the_index() -> None:
 def forged_frame(packed_as: int, payload: bytes, plain: int) -> bytes:
     """A frame with valid checksums and false sizes."""
     fields = struct.pack(
-        "<4sBBHIdIIII", SYNC_MARKER, ITEMS_FRAME, packed_as, 1, 1, 1.0, 0, len(payload), plain, zlib.crc32(payload)
+        "<4sBBHIdIIII",
+        SYNC_MARKER,
+        ITEMS_FRAME,
+        packed_as,
+        1,
+        1,
+        1.0,
+        0,
+        len(payload),
+        plain,
+        zlib.crc32(payload),
     )
     return fields + struct.pack("<I", zlib.crc32(fields)) + payload
 

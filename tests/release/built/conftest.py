@@ -25,7 +25,9 @@ def build() -> dict[str, Path]:
 def first_sums(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """SHA256SUMS of a first build, in another directory."""
     copy = tmp_path_factory.mktemp("first") / "checkout"
-    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(copy)], check=True, timeout=BUILD_TIMEOUT)
+    subprocess.run(
+        ["git", "clone", "--quiet", str(ROOT), str(copy)], check=True, timeout=BUILD_TIMEOUT
+    )
     subprocess.run([sys.executable, "-m", "release"], cwd=copy, timeout=BUILD_TIMEOUT, check=True)
     yield (copy / "dist/SHA256SUMS").read_text()
     shutil.rmtree(copy)

@@ -1,4 +1,5 @@
-"""Roots without network, made of files of this machine: a Python and the C library, or a copy of the whole machine.
+"""Roots without network, made of files of this machine: a Python and the C library, or a copy of
+the whole machine.
 
 Each command runs in namespaces of its own, so that mounts and the network end with it. Needs root.
 """
@@ -72,8 +73,9 @@ def pythons() -> list[Python]:
 
 
 def minimal_root_command(python: Python, file: Path, folder: Path, *command: str) -> list[str]:
-    """The command line that runs `command` where there are only this Python, the C library and `file` as /nictop.pyz.
-    `folder`: an empty directory for the mounts; its neighbour is the home's .cache and stays."""
+    """The command line that runs `command` where there are only this Python, the C library and
+    `file` as /nictop.pyz. `folder`: an empty directory for the mounts; its neighbour is the home's
+    .cache and stays."""
     store = folder.with_name(f"{folder.name}-cache")
     for place in (folder, store):
         place.mkdir(exist_ok=True)
@@ -81,7 +83,9 @@ def minimal_root_command(python: Python, file: Path, folder: Path, *command: str
     return [*UNSHARE, "sh", "-c", MINIMAL, "sh", *arguments, *command]
 
 
-def run_in_minimal_root(python: Python, file: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run_in_minimal_root(
+    python: Python, file: Path, folder: Path, *command: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         minimal_root_command(python, file, folder, *command),
         capture_output=True, text=True, timeout=TIMEOUT, check=False,
@@ -103,6 +107,14 @@ def why_no_roots() -> str:
     if shutil.which("unshare") is None:
         return "unshare is not installed"
     done = subprocess.run(
-        [*UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True, timeout=TIMEOUT, check=False
+        [*UNSHARE, "mount", "-t", "tmpfs", "none", "/mnt"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
     )
-    return "" if done.returncode == 0 else f"no namespaces and mounts: {shlex.quote(done.stderr.strip())}"
+    return (
+        ""
+        if done.returncode == 0
+        else f"no namespaces and mounts: {shlex.quote(done.stderr.strip())}"
+    )

@@ -1,4 +1,5 @@
-"""The files of ``make dist``: reproducible, complete, and running without network on every Python of this machine."""
+"""The files of ``make dist``: reproducible, complete, and running without network on every Python
+of this machine."""
 
 from __future__ import annotations
 
@@ -47,7 +48,10 @@ needs_roots = pytest.mark.skipif(bool(why_no_roots()), reason=why_no_roots())
 
 def is_clean() -> bool:
     return not subprocess.run(
-        ["git", "-C", str(ROOT), "status", "--porcelain"], capture_output=True, timeout=60, check=True
+        ["git", "-C", str(ROOT), "status", "--porcelain"],
+        capture_output=True,
+        timeout=60,
+        check=True,
     ).stdout
 
 
@@ -55,13 +59,20 @@ def test_two_builds_are_equal(dist: Dist, first_sums: str) -> None:
     if not is_clean():
         pytest.skip("there are changes that are not committed")
     assert (ROOT / "dist/SHA256SUMS").read_text() == first_sums
-    done = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=ROOT / "dist", timeout=60, check=False)
+    done = subprocess.run(
+        ["sha256sum", "--check", "--quiet", "SHA256SUMS"],
+        cwd=ROOT / "dist",
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0
 
 
 def test_wheel_and_source_distribution(dist: Dist) -> None:
     with zipfile.ZipFile(dist["whl"]) as wheel:
-        shared = {name.partition(".data/data/")[2] for name in wheel.namelist() if ".data/data/" in name}
+        shared = {
+            name.partition(".data/data/")[2] for name in wheel.namelist() if ".data/data/" in name
+        }
         assert not any(name.startswith(("release", "tests")) for name in wheel.namelist())
     assert shared == {
         "share/man/man1/nictop.1",
@@ -71,7 +82,12 @@ def test_wheel_and_source_distribution(dist: Dist) -> None:
     }
     with tarfile.open(dist["gz"]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"Makefile", "release/wheel_hook.py", "nictop/__init__.py", ".ci/constraints.txt"} < names
+    assert {
+        "Makefile",
+        "release/wheel_hook.py",
+        "nictop/__init__.py",
+        ".ci/constraints.txt",
+    } < names
 
 
 def test_each_file_with_libraries_has_its_bill_of_materials(dist: Dist) -> None:
@@ -95,7 +111,7 @@ def test_the_wheel_of_the_source_distribution_is_the_same(dist: Dist, tmp_path: 
                 assert (source / name).read_bytes() == wheel.read(name), name
 
 
-# ---------------------------------------------------------------------------------------------------- offline file
+# ------------------------------------------------------------------------------------- offline file
 
 
 def test_the_offline_file_is_small(dist: Dist) -> None:
@@ -103,7 +119,9 @@ def test_the_offline_file_is_small(dist: Dist) -> None:
 
 
 @pytest.mark.parametrize("version", PYTHONS, ids=lambda version: ".".join(map(str, version)))
-def test_all_requirements_are_in_the_offline_file(dist: Dist, version: tuple[int, int], tmp_path: Path) -> None:
+def test_all_requirements_are_in_the_offline_file(
+    dist: Dist, version: tuple[int, int], tmp_path: Path
+) -> None:
     """Also for a Python that is not on this machine: names, versions and compiled modules."""
     with (
         zipfile.ZipFile(dist["pyz"]) as outer,
@@ -111,7 +129,9 @@ def test_all_requirements_are_in_the_offline_file(dist: Dist, version: tuple[int
         zipfile.ZipFile(inner) as packages,
     ):
         names = packages.namelist()
-        texts = [packages.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")]
+        texts = [
+            packages.read(name).decode() for name in names if name.endswith(".dist-info/METADATA")
+        ]
     metadata = [HeaderParser().parsestr(text) for text in texts]
     versions = {one["Name"].lower().replace("_", "-"): one["Version"] for one in metadata}
     environment = {
@@ -125,7 +145,9 @@ def test_all_requirements_are_in_the_offline_file(dist: Dist, version: tuple[int
             if requirement.marker is None or any(
                 requirement.marker.evaluate({**environment, "extra": extra}) for extra in extras
             ):
-                assert requirement.specifier.contains(versions[requirement.name.lower().replace("_", "-")]), line
+                assert requirement.specifier.contains(
+                    versions[requirement.name.lower().replace("_", "-")]
+                ), line
     compiled = {name for name in names if ".cpython-" in name}
     modules = {name.partition(".cpython-")[0] for name in compiled}
     tag = f".cpython-{version[0]}{version[1]}-x86_64-linux-gnu.so"
@@ -140,7 +162,9 @@ def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_p
 
     version = run("/nictop.pyz", "--version")
     assert (version.returncode, version.stderr) == (0, "")
-    assert version.stdout.startswith(f"nictop {nictop.__version__} (offline file, Python {python.version}.")
+    assert version.stdout.startswith(
+        f"nictop {nictop.__version__} (offline file, Python {python.version}."
+    )
     shown = run("/nictop.pyz", "show", "--format", "json", "--interval", "0.1")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert any(link["name"] == "lo" for link in json.loads(shown.stdout)["inventory"]["links"])
@@ -164,7 +188,7 @@ def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_p
         assert demo.wait_for_end() == 0
 
 
-# -------------------------------------------------------------------------------------------------- Debian package
+# ----------------------------------------------------------------------------------- Debian package
 
 
 @needs_roots

@@ -1,4 +1,5 @@
-"""Charts of runs: shapes match the measured values, and arbitrary values are drawn within the chart."""
+"""Charts of runs: shapes match the measured values, and arbitrary values are drawn within the
+chart."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of
+from nictop.report.document import Bar
 from nictop.report.html.charts import (
     BAR_LABEL_WIDTH,
     BAR_VALUE_WIDTH,
@@ -22,7 +24,6 @@ from nictop.report.html.charts import (
     MARGIN_LEFT,
     MARGIN_RIGHT,
     MARGIN_TOP,
-    Bar,
     axis_end,
     bar_chart,
     run_chart,
@@ -41,7 +42,9 @@ ANY = st.floats(allow_nan=True, allow_infinity=True)
 
 def test_an_axis_that_begins_a_moment_before_what_counts_begins_at_zero() -> None:
     """The clocks of two hosts differ by milliseconds."""
-    points = tuple(IntervalPoint(time + 0.99792, Interval(time, time + 1, 1e9, False)) for time in range(10))
+    points = tuple(
+        IntervalPoint(time + 0.99792, Interval(time, time + 1, 1e9, False)) for time in range(10)
+    )
     chart = run_chart(result(1.0, flows=(flow(1.0, points=points),)))
     assert ">0 s<" in chart and ">10 s<" in chart
     assert "ms" not in chart and "measurement starts" not in chart
@@ -78,7 +81,9 @@ def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
 
 
 def steady(rate: float) -> Result:
-    points = tuple(IntervalPoint(float(end), Interval(end - 1.0, float(end), rate, False)) for end in (1, 2))
+    points = tuple(
+        IntervalPoint(float(end), Interval(end - 1.0, float(end), rate, False)) for end in (1, 2)
+    )
     return result(5.0, flows=(flow(5.0, points=points),))
 
 
@@ -107,7 +112,9 @@ def test_a_much_higher_ceiling_is_only_in_the_legend() -> None:
 
 def test_a_second_direction_is_a_line() -> None:
     one = full_result(5.0)
-    chart = run_chart(replace(one, flows=(one.flows[0], replace(one.flows[0], sender="b", receiver="a"))))
+    chart = run_chart(
+        replace(one, flows=(one.flows[0], replace(one.flows[0], sender="b", receiver="a")))
+    )
     assert len(shapes(chart, "area")) == len(shapes(chart, "back")) == 1
 
 
@@ -116,8 +123,13 @@ def test_a_run_without_intervals_has_no_chart() -> None:
 
 
 @given(st.lists(st.tuples(ANY, ANY, ANY), max_size=6), ANY, ANY)
-def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]], ceiling: float, busy: float) -> None:
-    points = tuple(IntervalPoint(time, Interval(time - length, time, rate, False)) for time, length, rate in rows)
+def test_any_numbers_draw_within_the_chart(
+    rows: list[tuple[float, float, float]], ceiling: float, busy: float
+) -> None:
+    points = tuple(
+        IntervalPoint(time, Interval(time - length, time, rate, False))
+        for time, length, rate in rows
+    )
     base = full_result(1.0)
     series = tuple(replace(one, hottest_busy=busy) for one in base.hosts[0].series)
     made = replace(
@@ -134,16 +146,20 @@ def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]
         assert "nan" not in chart and "inf" not in chart.replace("∞", "")
 
 
-# ------------------------------------------------------------------------------------------------------ latencies
+# ---------------------------------------------------------------------------------------- latencies
 
 
 def percentiles(time: float, highest: float) -> TransactionPoint:
-    return TransactionPoint(time, 1.0, 0, LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, highest))
+    return TransactionPoint(
+        time, 1.0, 0, LatencySummary(9000, 7e-5, 8e-5, 8e-5, 9e-5, 1.6e-4, None, highest)
+    )
 
 
 def latency_run(*highest: float) -> Result:
     """A run whose percentiles are the same in all intervals."""
-    return rr(points=tuple(percentiles(float(number), value) for number, value in enumerate(highest, 1)))
+    return rr(
+        points=tuple(percentiles(float(number), value) for number, value in enumerate(highest, 1))
+    )
 
 
 def svg_of(charts: str) -> list[ElementTree.Element]:
@@ -155,11 +171,17 @@ def test_percentiles_are_areas_and_the_maximum_a_line() -> None:
     over_time, _ = svg_of(charts)
     shares = {}
     for one in over_time.iter("path"):
-        top = min(numbers(one.get("d", ""))[1::2] if one.get("class") == "highest" else heights(one))
-        shares[one.get("class")] = (CHART_HEIGHT - MARGIN_BOTTOM - top) / (CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM)
+        top = min(
+            numbers(one.get("d", ""))[1::2] if one.get("class") == "highest" else heights(one)
+        )
+        shares[one.get("class")] = (CHART_HEIGHT - MARGIN_BOTTOM - top) / (
+            CHART_HEIGHT - MARGIN_TOP - MARGIN_BOTTOM
+        )
     expected = {"p99": 0.8, "p90": 0.45, "p50": 0.4, "highest": 1.0}  # of 200 µs
     assert shares == pytest.approx(expected, abs=0.01)
-    assert ">200 µs<" in charts and ">0 s<" in charts and ">2 s<" in charts and "axis from 0" in charts
+    assert (
+        ">200 µs<" in charts and ">0 s<" in charts and ">2 s<" in charts and "axis from 0" in charts
+    )
 
 
 def heights(path: ElementTree.Element) -> list[float]:
@@ -168,7 +190,11 @@ def heights(path: ElementTree.Element) -> list[float]:
 
 def test_a_high_maximum_makes_the_axis_logarithmic() -> None:
     charts = latency_charts(latency_run(2e-4, 8e-3))
-    assert ">1 ms<" in charts and ">100 µs<" in charts and "logarithmic axis" in charts.split("histogram")[0]
+    assert (
+        ">1 ms<" in charts
+        and ">100 µs<" in charts
+        and "logarithmic axis" in charts.split("histogram")[0]
+    )
     assert "p99 104 µs" in svg_of(charts)[0].get("aria-label", "")
 
 
@@ -186,11 +212,20 @@ def test_histogram_has_a_bar_for_each_range_and_a_table() -> None:
 
 
 def test_a_bulk_run_and_one_without_samples_have_no_latency_charts() -> None:
-    assert latency_charts(full_result(5.0)) == "" == latency_charts(rr(latency=LatencyHistogram({}, 0)))
+    assert (
+        latency_charts(full_result(5.0))
+        == ""
+        == latency_charts(rr(latency=LatencyHistogram({}, 0)))
+    )
 
 
-@example([(9007199254740996.0, 1.0, 0.0, 1.0)], {}).via("a time that has no second before it, as a float")
-@given(st.lists(st.tuples(ANY, ANY, ANY, ANY), max_size=5), st.dictionaries(st.integers(-5, 4000), st.integers()))
+@example([(9007199254740996.0, 1.0, 0.0, 1.0)], {}).via(
+    "a time that has no second before it, as a float"
+)
+@given(
+    st.lists(st.tuples(ANY, ANY, ANY, ANY), max_size=5),
+    st.dictionaries(st.integers(-5, 4000), st.integers()),
+)
 def test_any_latencies_draw_within_the_chart(
     rows: list[tuple[float, float, float, float]], counts: dict[int, int]
 ) -> None:
@@ -209,19 +244,33 @@ def test_any_latencies_draw_within_the_chart(
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    chart = bar_chart([Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None)], "goodput", 8e9)
+    chart = bar_chart(
+        [Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None)], "goodput", 8e9
+    )
     first, second = shapes(chart, "bar")
-    assert float(second.get("width", "")) == pytest.approx(2 * float(first.get("width", "")), abs=0.1)
+    assert float(second.get("width", "")) == pytest.approx(
+        2 * float(first.get("width", "")), abs=0.1
+    )
     assert float(second.get("width", "")) == pytest.approx(
         (CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH) / 2, abs=0.1
     )
-    assert len(shapes(chart, "dot")) == 3 and len(shapes(chart, "spread")) == 1 and len(shapes(chart, "ceiling")) == 1
+    assert (
+        len(shapes(chart, "dot")) == 3
+        and len(shapes(chart, "spread")) == 1
+        and len(shapes(chart, "ceiling")) == 1
+    )
     assert "no run completed" in chart
 
 
 @given(st.lists(st.tuples(st.text(max_size=60), st.none() | ANY, ANY), max_size=5), st.none() | ANY)
-def test_any_bars_draw_within_the_chart(rows: list[tuple[str, float | None, float]], ceiling: float | None) -> None:
-    chart = bar_chart([Bar(label, value, other, value, (other, other)) for label, value, other in rows], "any", ceiling)
+def test_any_bars_draw_within_the_chart(
+    rows: list[tuple[str, float | None, float]], ceiling: float | None
+) -> None:
+    chart = bar_chart(
+        [Bar(label, value, other, value, (other, other)) for label, value, other in rows],
+        "any",
+        ceiling,
+    )
     for one in shapes(chart, "bar") if chart else ():
         assert 0 <= float(one.get("width", "")) <= CHART_WIDTH - BAR_LABEL_WIDTH
 

@@ -24,10 +24,34 @@ from nictop.report.markdown import markdown_page
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis
 from nictop.traffic.results.selection import StoredRun
-from tests.support.reports import HOSTILE, WALL, captured_guest, full_result, hostile_report, rich_report, stored_run
+from tests.support.hostile import HTML_PAGE as HOSTILE
+from tests.support.reports import (
+    WALL,
+    captured_guest,
+    full_result,
+    hostile_report,
+    rich_report,
+    stored_run,
+)
 
 ALLOWED = {
-    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "h4", "p", "nav", "a", "section", "article"),
+    *(
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "p",
+        "nav",
+        "a",
+        "section",
+        "article",
+    ),
     *(
         "div",
         "span",
@@ -45,7 +69,21 @@ ALLOWED = {
         "dl",
         "dt",
     ),
-    *("dd", "ul", "li", "figure", "figcaption", "svg", "path", "line", "polyline", "rect", "circle", "text", "footer"),
+    *(
+        "dd",
+        "ul",
+        "li",
+        "figure",
+        "figcaption",
+        "svg",
+        "path",
+        "line",
+        "polyline",
+        "rect",
+        "circle",
+        "text",
+        "footer",
+    ),
 }
 EMPTY = {"meta", "path", "line", "polyline", "rect", "circle"}
 
@@ -87,7 +125,12 @@ class Outline(HTMLParser):
 
 
 def reports() -> list[Report]:
-    return [rich_report(), hostile_report(), report_of((), (), wall=WALL), report_of((), rich_runs(), wall=WALL)]
+    return [
+        rich_report(),
+        hostile_report(),
+        report_of((), (), wall=WALL),
+        report_of((), rich_runs(), wall=WALL),
+    ]
 
 
 def rich_runs() -> list[StoredRun]:
@@ -102,7 +145,11 @@ def test_a_page_is_well_formed_and_runs_and_loads_nothing(report: Report) -> Non
     assert outline.is_well_formed, outline.faults or outline.open
     assert outline.tags <= ALLOWED
     names = {name for _, name, _ in outline.attributes}
-    assert not [name for name in names if name.startswith("on") or name in ("style", "src", "srcset", "action")]
+    assert not [
+        name
+        for name in names
+        if name.startswith("on") or name in ("style", "src", "srcset", "action")
+    ]
     assert all(value.startswith("#") for _, name, value in outline.attributes if name == "href")
     ElementTree.fromstring(page.partition("\n")[2])  # also well-formed as XML
     assert "url(" not in page and "@import" not in page
@@ -133,9 +180,11 @@ def test_the_page_has_all_data() -> None:
         for row in device_tree(host.snapshot):
             assert row.title in words
     for expected in (
-        "▲ warning", "vm3 · unreachable: 203.0.113.7 port 22: connection timed out", "Wired connection 1",
+        "▲ warning", "vm3 · not read: 203.0.113.7 port 22: connection timed out", "Wired "
+                                                                                     "connection 1",
         "hottest CPU of b",
-        "5.00 Gb/s received by b", "sweep of length", "Better: queues 4 = ", "verified: a: ens4 carried it", "RX pps",
+        "5.00 Gb/s received by b", "sweep of length", "Better: queues 4 = ", "verified: a: ens4 "
+                                                                             "carried it", "RX pps",
         "held back by the receiver",
     ):  # fmt: skip
         assert expected in words, expected
@@ -156,7 +205,10 @@ def test_two_labels_are_compared() -> None:
 
 def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
     page = html_page(rich_report())
-    places = [page.index(f'id="{anchor}"') for anchor in ("findings", "host-1", "host-2", "traffic-1", "traffic-3")]
+    places = [
+        page.index(f'id="{anchor}"')
+        for anchor in ("findings", "host-1", "host-2", "traffic-1", "traffic-3")
+    ]
     assert places == sorted(places)
 
 
@@ -178,9 +230,13 @@ def test_hostile_names_are_shown_as_text() -> None:
 def test_a_very_long_name_is_complete_but_shortened_in_charts() -> None:
     long = "n" * 10_000
     snapshot, window = captured_guest("virtio-4-queues", long)
-    links = {ifindex: replace(link, name=f"{long}{ifindex}") for ifindex, link in snapshot.links.items()}
+    links = {
+        ifindex: replace(link, name=f"{long}{ifindex}") for ifindex, link in snapshot.links.items()
+    }
     runs = [replace(one, value=long) for one in rich_report().experiments[1].runs]
-    report = report_of([(replace(snapshot, links=links), window), Unreachable(long, long)], runs, wall=WALL)
+    report = report_of(
+        [(replace(snapshot, links=links), window), Unreachable(long, long)], runs, wall=WALL
+    )
     page = html_page(report)
     assert Outline(page).is_well_formed
     assert f"{long}2" in page
@@ -207,10 +263,10 @@ def test_a_host_without_an_inventory_is_listed_with_the_reason() -> None:
     snapshot, window = captured_guest("virtio-4-queues", "guest")
     report = report_of([(replace(snapshot, inventory=None), window)], wall=WALL)
     assert report.hosts == ()
-    assert "guest · unreachable: no inventory received yet" in Outline(html_page(report)).words
+    assert "guest · not read: no inventory received yet" in Outline(html_page(report)).words
 
 
-# -------------------------------------------------------------------------------------------------------- Markdown
+# ----------------------------------------------------------------------------------------- Markdown
 
 
 def test_markdown_has_the_same_content() -> None:
@@ -237,12 +293,19 @@ def test_hostile_text_is_escaped_in_markdown() -> None:
     summaries = [line for line in outside if line.startswith("<details><summary>")]
     name = text(HOSTILE).replace("@", "@<!-- -->")
     assert summaries == [
-        f"<details><summary>{subject}</summary>" for subject in (f"Details of {name}", "Set-up of the run")
+        f"<details><summary>{subject}</summary>"
+        for subject in (f"Details of {name}", "Set-up of the run")
     ]
     html = MarkdownIt("gfm-like").render(page)
     assert "evil.example" in html and "<a" not in html, "nothing is a link"
     prose = re.sub(r"\\.", "", "\n".join(outside))
     prose = re.sub(r"(`+).*?\1", "", prose)
     assert not fence
-    assert set(re.findall(r"<[a-z/][^>]*>", prose)) <= {"<details>", "<summary>", "</summary>", "</details>", "<br>"}
+    assert set(re.findall(r"<[a-z/][^>]*>", prose)) <= {
+        "<details>",
+        "<summary>",
+        "</summary>",
+        "</details>",
+        "<br>",
+    }
     assert all(character == "\n" or character.isprintable() for character in page)

@@ -1,4 +1,5 @@
-"""--redact: no hidden value is in the page, an object has the same alias everywhere, and the findings do not change."""
+"""--redact: no hidden value is in the page, an object has the same alias everywhere, and the
+findings do not change."""
 
 from __future__ import annotations
 
@@ -44,7 +45,14 @@ from nictop.traffic.results.result import ExaminedLimit
 from tests.support.arbitrary import mutated
 from tests.support.esxi import esxi_lines
 from tests.support.lines import link
-from tests.support.reports import CAPTURED_GUESTS, WALL, captured_guest, experiments, full_result, stored_run
+from tests.support.reports import (
+    CAPTURED_GUESTS,
+    WALL,
+    captured_guest,
+    experiments,
+    full_result,
+    stored_run,
+)
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
 from tests.traffic.runs import BLACK_HOLE, path_test
 
@@ -61,7 +69,8 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
     inventory = snapshot.inventory
     assert inventory is not None
     texts = (
-        "igb 52:54:00:ab:cd:ef: link of Secret's profile / one at 10.9.8.7 and fe80::5054:ff:feab:cdef: up",
+        "igb 52:54:00:ab:cd:ef: link of Secret's profile / one at 10.9.8.7 and "
+        "fe80::5054:ff:feab:cdef: up",
         "db-server.corp.example.org and DB-SERVER talk to enx5254001a2b3c and qemu-guest",
     )
     threads = (Thread(7, 7, "CPU 0/KVM", "vcpu", machine="customer-vm"), *inventory.threads)
@@ -74,11 +83,17 @@ def private(answer: tuple[Snapshot, Any]) -> Snapshot:
         )
         manager = replace(manager, profiles=profiles)
     rule = FilterRule("accept", conditions=(FilterCondition("source", ("10.9.8.7/32",)),))
-    filters = PacketFilters((PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, "drop", rules=(rule,)),))
-    changed = replace(inventory, threads=threads, messages=messages, networkmanager=manager, filters=filters)
+    filters = PacketFilters(
+        (PacketChain("nft", "ip", "filter", "FORWARD", "forward", 0, "drop", rules=(rule,)),)
+    )
+    changed = replace(
+        inventory, threads=threads, messages=messages, networkmanager=manager, filters=filters
+    )
     hello = snapshot.hello
     assert hello is not None
-    return replace(snapshot, inventory=changed, hello=replace(hello, hostname="db-server.corp.example.org"))
+    return replace(
+        snapshot, inventory=changed, hello=replace(hello, hostname="db-server.corp.example.org")
+    )
 
 
 def private_path_test() -> StoredPathTest:
@@ -89,7 +104,11 @@ def private_path_test() -> StoredPathTest:
         title="duplicate address 10.0.2.16 of office-1",
         evidence=(Evidence("10.0.2.16 answered by", "52:54:00:12:34:57 (office-1 ens5)", "ARP"),),
         why="office-1 is not the only one",
-        fixes=(StoredFix("here", "Ask office-1", ("ip neighbour show to 10.0.2.16",), note="or 10.9.8.1"),),
+        fixes=(
+            StoredFix(
+                "here", "Ask office-1", ("ip neighbour show to 10.0.2.16",), note="or 10.9.8.1"
+            ),
+        ),
     )
     report = path_test(found)
     there, back = report.result.directions
@@ -101,7 +120,9 @@ def private_path_test() -> StoredPathTest:
     )
     there = replace(there, sender=ends[0], receiver=ends[1], test=test)
     back = replace(back, sender=ends[1], receiver=ends[0], failure="office-1: 10.0.2.16 in use")
-    return replace(report, result=replace(report.result, network="10.0.2.0/24", directions=(there, back)))
+    return replace(
+        report, result=replace(report.result, network="10.0.2.0/24", directions=(there, back))
+    )
 
 
 def redacted_report() -> tuple[str, list[str]]:
@@ -110,9 +131,17 @@ def redacted_report() -> tuple[str, list[str]]:
     for number, name in enumerate(CAPTURED_GUESTS):
         answer = captured_guest(name, f"office-{number}")
         answers.append((private(answer), answer[1]))
-    answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22: connection timed out: backup is down?"))
+    answers.append(
+        Unreachable(
+            "backup.corp.example.org", "10.9.8.99 port 22: connection timed out: backup is down?"
+        )
+    )
     run = full_result(5.0)
-    plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
+    plan = replace(
+        run.plan,
+        client=Endpoint("office-0", 4, "10.0.2.15"),
+        server=Endpoint("office-1", 5, "10.0.2.16"),
+    )
     redacted = replace(
         run,
         plan=plan,
@@ -143,13 +172,19 @@ def texts(value: Any) -> Any:
 def test_no_hidden_value_is_in_the_page() -> None:
     page, before = redacted_report()
     page = page.casefold()
-    originals = {one for text in before for form in (MAC, FOUR, UUID) for one in form.findall(text.lower())} - HARMLESS
+    originals = {
+        one for text in before for form in (MAC, FOUR, UUID) for one in form.findall(text.lower())
+    } - HARMLESS
     assert len(originals) > 20
     versions = {one for one in originals if one.startswith(("1.9.", "5.6."))}
-    assert [one for one in originals - versions if re.search(rf"(?<![\w.:]){re.escape(one)}(?![\w:])", page)] == []
+    assert [
+        one
+        for one in originals - versions
+        if re.search(rf"(?<![\w.:]){re.escape(one)}(?![\w:])", page)
+    ] == []
     for name in (
-        "office-", "db-server", "corp.example.org", "secret's", "secret'\\''s", "secret_s_profile", "customer-vm",
-        "maria", "backup", "5054001a2b3c", "5254001a2b3c", "feab:cdef", "10.9.8.",
+        "office-", "db-server", "corp.example.org", "secret's", "secret'\\''s", "secret_s_profile",
+        "customer-vm", "maria", "backup", "5054001a2b3c", "5254001a2b3c", "feab:cdef", "10.9.8.",
     ):  # fmt: skip
         assert name not in page, name
 
@@ -158,7 +193,15 @@ def test_the_page_lists_what_was_hidden_and_what_was_not() -> None:
     page, _ = redacted_report()
     redacted = re.search(r"Redacted: ([^.]*)\.", page)
     assert redacted is not None
-    for kind in ("host names", "1 profile name", "UUIDs", "IPv4 addresses", "MAC addresses", "1 user name", "domain"):
+    for kind in (
+        "host names",
+        "1 profile name",
+        "UUIDs",
+        "IPv4 addresses",
+        "MAC addresses",
+        "1 user name",
+        "domain",
+    ):
         assert kind in redacted[1], redacted[1]
     assert "Not redacted: interface names" in page
 
@@ -175,7 +218,10 @@ def all_cases() -> list[Any]:
     for path in sorted(CASES_DIRECTORY.glob("*/*.json")):
         if path.parent.name != "bases":
             for kind, listed in json.loads(path.read_text()).items():
-                found += [pytest.param(case["hosts"], id=f"{path.stem}-{kind}-{n}") for n, case in enumerate(listed)]
+                found += [
+                    pytest.param(case["hosts"], id=f"{path.stem}-{kind}-{n}")
+                    for n, case in enumerate(listed)
+                ]
     return found
 
 
@@ -186,13 +232,13 @@ def test_the_findings_are_the_same(hosts: list[dict[str, Any]]) -> None:
     after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
     names = {one.name: other.name for one, other in zip(before, after, strict=True)}
     expected, redacted = diagnose(before), diagnose(after)
-    assert sorted((one.rule, names[one.host], one.severity, one.ifindex or 0) for one in expected.findings) == sorted(
-        (one.rule, one.host, one.severity, one.ifindex or 0) for one in redacted.findings
-    )
+    assert sorted(
+        (one.rule, names[one.host], one.severity, one.ifindex or 0) for one in expected.findings
+    ) == sorted((one.rule, one.host, one.severity, one.ifindex or 0) for one in redacted.findings)
     assert len(redacted.skipped) == len(expected.skipped)
 
 
-# ------------------------------------------------------------------------------------------------------- addresses
+# ---------------------------------------------------------------------------------------- addresses
 
 
 def test_addresses_of_a_subnet_remain_in_one() -> None:
@@ -203,7 +249,11 @@ def test_addresses_of_a_subnet_remain_in_one() -> None:
         address, _, length = text.partition("/")
         return IPv4Interface(f"{aliases.ip(ip_address(address))}/{length}")
 
-    assert alias("172.16.0.1/20").network == alias("172.16.15.7/20").network != alias("172.16.16.1/20").network
+    assert (
+        alias("172.16.0.1/20").network
+        == alias("172.16.15.7/20").network
+        != alias("172.16.16.1/20").network
+    )
     assert alias("10.1.0.9/8").network == alias("10.2.0.9/8").network
     assert alias("192.168.7.1/24").network == alias("192.168.7.200/24").network
     assert alias("192.168.7.1/25").network != alias("192.168.7.200/25").network
@@ -212,7 +262,9 @@ def test_addresses_of_a_subnet_remain_in_one() -> None:
     assert alias("192.168.7.0/24").ip == alias("192.168.7.0/24").network.network_address
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1", "0.0.0.0", "255.255.255.0", "224.0.0.251", "::1", "::", "ff02::1"])
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1", "0.0.0.0", "255.255.255.0", "224.0.0.251", "::1", "::", "ff02::1"]
+)
 def test_well_known_addresses_are_not_replaced(text: str) -> None:
     aliases = AddressAliases()
     assert aliases.ip(ip_address(text)) == text
@@ -225,14 +277,26 @@ def test_ipv4_aliases_are_different_and_not_in_the_input(addresses: list[Any]) -
     found = {one: aliases.ip(one) for one in addresses}
     same = [one for one, alias in found.items() if str(one) == alias]
     assert len(set(found.values())) == len(found)
-    assert all(one.is_loopback or one.is_multicast or int(one) >> 24 in (0, 255) or one.is_link_local for one in same)
+    assert all(
+        one.is_loopback or one.is_multicast or int(one) >> 24 in (0, 255) or one.is_link_local
+        for one in same
+    )
 
 
 # Addresses that look like aliases, and arbitrary ones.
-STARTS = ("fe80::53:0", "fe80::5254:ff:fe12:0", "ff02::53:0", "2001:db8:1::53:0", "2001:db8:2::", "fd00:0:1::")
+STARTS = (
+    "fe80::53:0",
+    "fe80::5254:ff:fe12:0",
+    "ff02::53:0",
+    "2001:db8:1::53:0",
+    "2001:db8:2::",
+    "fd00:0:1::",
+)
 SIXES = st.one_of(
     st.ip_addresses(v=6),
-    st.tuples(st.sampled_from(STARTS), st.integers(1, 40)).map(lambda pair: IPv6Address(pair[0]) + pair[1]),
+    st.tuples(st.sampled_from(STARTS), st.integers(1, 40)).map(
+        lambda pair: IPv6Address(pair[0]) + pair[1]
+    ),
 )
 
 
@@ -246,14 +310,22 @@ def test_ipv6_aliases_are_different_and_not_in_the_input(addresses: list[IPv6Add
     assert {one: aliases.ip(one) for one in addresses} == found
 
 
-def all_different(addresses: list[IPv4Address] | list[IPv6Address], networks: tuple[str, ...] = ()) -> bool:
+def all_different(
+    addresses: list[IPv4Address] | list[IPv6Address], networks: tuple[str, ...] = ()
+) -> bool:
     aliases = AddressAliases([str(one) for one in addresses], networks)
     found = {aliases.ip(one) for one in addresses}
-    return len(found) == len(addresses) and not found & {str(one) for one in addresses if aliases.ip(one) != str(one)}
+    return len(found) == len(addresses) and not found & {
+        str(one) for one in addresses if aliases.ip(one) != str(one)
+    }
 
 
-@pytest.mark.parametrize(("start", "shift"), [("fe80::100:0:0:0", 0), ("2600::1", 80)], ids=["hosts", "sites"])
-def test_more_ipv6_addresses_than_16_bits_can_count_have_different_aliases(start: str, shift: int) -> None:
+@pytest.mark.parametrize(
+    ("start", "shift"), [("fe80::100:0:0:0", 0), ("2600::1", 80)], ids=["hosts", "sites"]
+)
+def test_more_ipv6_addresses_than_16_bits_can_count_have_different_aliases(
+    start: str, shift: int
+) -> None:
     first = int(IPv6Address(start))
     assert all_different([IPv6Address(first + (number << shift)) for number in range(66_000)])
 
@@ -271,22 +343,32 @@ def test_all_link_local_ipv4_addresses_have_different_aliases() -> None:
 
 
 @pytest.mark.parametrize(("length", "number"), [(16, 2000), (20, 2000), (12, 100)])
-def test_ipv4_networks_beyond_those_reserved_for_tests_have_different_aliases(length: int, number: int) -> None:
+def test_ipv4_networks_beyond_those_reserved_for_tests_have_different_aliases(
+    length: int, number: int
+) -> None:
     step = 1 << (32 - length)
     firsts = [(11 << 24) + one * step for one in range(number)]
-    addresses = [IPv4Address(first + part + 1) for first in firsts for part in range(0, step, 1 << 16)]
+    addresses = [
+        IPv4Address(first + part + 1) for first in firsts for part in range(0, step, 1 << 16)
+    ]
     assert all_different(addresses, tuple(f"{IPv4Address(first)}/{length}" for first in firsts))
 
 
 def test_a_mac_address_in_the_name_of_an_interface_is_no_alias() -> None:
     first = AddressAliases().mac("00:11:22:33:44:55")
-    redaction = make_redaction([link(2, f"enx{first.replace(':', '')}", address="00:11:22:33:44:55")])
+    redaction = make_redaction(
+        [link(2, f"enx{first.replace(':', '')}", address="00:11:22:33:44:55")]
+    )
     assert redaction.addresses.mac("00:11:22:33:44:55") != first
 
 
 @given(st.lists(st.binary(min_size=6, max_size=6), min_size=1, max_size=40, unique=True))
 def test_mac_addresses(addresses: list[bytes]) -> None:
-    known = [one for one in addresses if any(one) and set(one) != {255} and one[:4] != b"\x00\x00\x5e\x00"]
+    known = [
+        one
+        for one in addresses
+        if any(one) and set(one) != {255} and one[:4] != b"\x00\x00\x5e\x00"
+    ]
     aliases = AddressAliases([one.hex(":") for one in known])
     found = [aliases.mac(one.hex(":")) for one in known]
     assert len(set(found)) == len(found) and not {one.hex(":") for one in known} & set(found)
@@ -296,7 +378,9 @@ def test_mac_addresses(addresses: list[bytes]) -> None:
         assert aliases.mac(one.hex("-")) == alias.replace(":", "-")
 
 
-@pytest.mark.parametrize("text", ["00:00:5e:00:01:33", "00-00-5E-00-02-01", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"])
+@pytest.mark.parametrize(
+    "text", ["00:00:5e:00:01:33", "00-00-5E-00-02-01", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"]
+)
 def test_well_known_mac_addresses_are_not_replaced(text: str) -> None:
     assert AddressAliases().mac(text) == text
 
@@ -306,7 +390,7 @@ def test_a_tap_and_the_nic_of_its_guest_have_matching_aliases() -> None:
     assert aliases.mac("fe:54:00:12:34:56")[2:] == aliases.mac("52:54:00:12:34:56")[2:]
 
 
-# ----------------------------------------------------------------------------------------------------------- names
+# -------------------------------------------------------------------------------------------- names
 
 
 def test_addresses_of_bridges_and_of_nics_in_the_configuration_of_a_vm() -> None:
@@ -334,13 +418,25 @@ def aliases_of_an_example(*hosts: str) -> Redaction:
         ("WEB.", "host-1."),
         ("a: full", "host-3: full"),
         ("a full core", "a full core"),
-        ("mac:00:11:22:33:44:55, peer:fe80::12:3456:1: none", "mac:00:11:22:00:00:01, peer:fe80::53:1: none"),
-        ("PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1", "PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1"),
-        ("10.0.0.1:5201 10.0.0.2/24 1.2.3.4.5 v1.2.3.4", "192.0.2.1:5201 192.0.2.2/24 1.2.3.4.5 v1.2.3.4"),
+        (
+            "mac:00:11:22:33:44:55, peer:fe80::12:3456:1: none",
+            "mac:00:11:22:00:00:01, peer:fe80::53:1: none",
+        ),
+        (
+            "PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1",
+            "PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1",
+        ),
+        (
+            "10.0.0.1:5201 10.0.0.2/24 1.2.3.4.5 v1.2.3.4",
+            "192.0.2.1:5201 192.0.2.2/24 1.2.3.4.5 v1.2.3.4",
+        ),
     ],
 )
 def test_names_and_addresses_in_texts(before: str, after: str) -> None:
-    assert re.sub("5e:53:01", "00:00:01", aliases_of_an_example("web", "web-2", "a").text(before)) == after
+    assert (
+        re.sub("5e:53:01", "00:00:01", aliases_of_an_example("web", "web-2", "a").text(before))
+        == after
+    )
 
 
 def test_no_alias_is_a_name_of_the_input() -> None:
@@ -371,11 +467,15 @@ def test_the_alias_of_a_profile_contains_its_interface() -> None:
 
 
 def test_localhost_is_not_hidden() -> None:
-    assert aliases_of_an_example("localhost", "local").text("localhost: local") == "localhost: local"
+    assert (
+        aliases_of_an_example("localhost", "local").text("localhost: local") == "localhost: local"
+    )
 
 
 @given(st.text(min_size=3, max_size=30), st.text(max_size=20), st.text(max_size=20))
-def test_any_name_is_found_between_characters_other_than_letters(name: str, before: str, after: str) -> None:
+def test_any_name_is_found_between_characters_other_than_letters(
+    name: str, before: str, after: str
+) -> None:
     redaction = aliases_of_an_example(name)
     if redaction.names.is_kept(name):
         return
@@ -402,7 +502,8 @@ def test_hosts_with_arbitrary_text_can_be_redacted_and_shown(seed: int, share: f
 
 
 def test_the_tables_name_existing_records() -> None:
-    """Records that are not in the tables are free text: values of the kernel in them would be replaced as names."""
+    """Records that are not in the tables are free text: values of the kernel in them would be
+    replaced as names."""
     defined = set[str]()
     for path in Path(nictop.__file__).parent.rglob("*.py"):
         defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
@@ -417,4 +518,6 @@ def test_names_of_virtual_machines_in_names_of_ports() -> None:
     threads = hidden.inventory.threads if hidden.inventory is not None else ()
     machines = {thread.machine or "": thread.links for thread in threads}
     names = {link.ifindex: link.name for link in hidden.links.values()}
-    assert [names[links[0]] for _, links in sorted(machines.items())] == [f"{one}.eth0" for one in sorted(machines)]
+    assert [names[links[0]] for _, links in sorted(machines.items())] == [
+        f"{one}.eth0" for one in sorted(machines)
+    ]

@@ -18,7 +18,9 @@ SWITCH = {
 
 
 def test_a_switch_port_is_redacted() -> None:
-    host = host_facts({"base": "vlans-and-wireguard", "lldp": {"eno1": [SWITCH]}, "listened": {"eno2": SWITCH}})
+    host = host_facts(
+        {"base": "vlans-and-wireguard", "lldp": {"eno1": [SWITCH]}, "listened": {"eno2": SWITCH}}
+    )
     hidden = make_redaction([host.snapshot]).hidden(host.snapshot)
     assert hidden.inventory is not None
     ((one,),) = hidden.inventory.lldp.values()

@@ -1,4 +1,5 @@
-"""A figure that is not that of the chosen path has a mark and words beside it, wherever it is shown."""
+"""A figure that is not that of the chosen path has a mark and words beside it, wherever it is
+shown."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ from nictop.report.runs.json import compare_json, stored_runs_json, traffic_json
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import compare_stored_runs
-from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.experiment.events import StepEnded, StepStarted
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
+from nictop.traffic.failures import Failure
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.results.caveats import caveat_of
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
-from nictop.traffic.run.failures import Failure
 from nictop.tui.screens.traffic.status import headline_text
 from nictop.tui.widgets.charts.bar_chart import draw_points
 from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
@@ -38,11 +39,15 @@ from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
 
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
-REQUESTS = replace(loaded().transactions, idle=None, loaded_since=None, latency=latencies(90.0, 2000))  # type: ignore[type-var]
+REQUESTS = replace(
+    loaded().transactions, idle=None, loaded_since=None, latency=latencies(90.0, 2000)
+)  # type: ignore[type-var]
 KINDS: dict[str, tuple[Callable[[], Result], str]] = {
     "bulk": (lambda: result(5.0), r"5\.00 Gb/s"),
     "rr": (
-        lambda: result(plan=replace(PLAN, test="rr", generator="builtin"), flows=(), transactions=REQUESTS),
+        lambda: result(
+            plan=replace(PLAN, test="rr", generator="builtin"), flows=(), transactions=REQUESTS
+        ),
         r"200(?: transactions)?/s",
     ),
     "loaded": (loaded, r"48\.[12] ms"),
@@ -63,7 +68,8 @@ def stored(one: Result, number: int = 1, **more: str) -> StoredRun:
 def texts_of(run: StoredRun, glyphs: Glyphs) -> dict[str, str]:
     """Place → what is shown there; two runs where a place is of several."""
     several = [replace(run, kind="sweep", variable="mss", group="1", value="1"),
-               replace(run, identity="x-2", number=2, kind="sweep", variable="mss", group="2", value="2")]  # fmt: skip
+               replace(run, identity="x-2", number=2, kind="sweep", variable="mss", group="2",
+                   value="2")]  # fmt: skip
     step = ExperimentStep(run.result.plan, "")
     experiment = Experiment("x", (step, step), "repeat")
     progress = ProgressLines(experiment)
@@ -107,7 +113,9 @@ def test_the_figure_has_its_caveat_on_the_same_line(kind: str, caveat: str, glyp
         words = caveat.removeprefix("path ")
         marked = [line for line in lines if glyphs.warning in line]
         assert marked, f"{place}: {text}"
-        assert any(words in line for line in (marked if place != "bars" else text.splitlines())), f"{place}: {text}"
+        assert any(words in line for line in (marked if place != "bars" else text.splitlines())), (
+            f"{place}: {text}"
+        )
 
 
 @pytest.mark.parametrize("caveat", CAVEATS)
@@ -122,7 +130,10 @@ def test_json_has_it_as_a_field(caveat: str) -> None:
     )
     for one in documents:
         assert (one["verified"], one["caveat"]) == (not caveat, caveat)
-    assert json.loads(compare_json(compared, [("A", [run]), ("B", [run])]))["comparison"]["caveats"] == [caveat] * 2
+    assert (
+        json.loads(compare_json(compared, [("A", [run]), ("B", [run])]))["comparison"]["caveats"]
+        == [caveat] * 2
+    )
 
 
 def test_a_failed_run_is_never_a_figure() -> None:

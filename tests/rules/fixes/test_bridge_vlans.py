@@ -11,8 +11,14 @@ import pytest
 
 from nictop.probe.records import BridgeVlan
 from nictop.rules import HostFacts
-from nictop.rules.bridge.attachments import attachments
-from nictop.rules.bridge.commands import configured_vlans, port_fixes, restored, stored_fixes, vlan_element
+from nictop.rules.bridges.attachments import attachments
+from nictop.rules.bridges.commands import (
+    configured_vlans,
+    port_fixes,
+    restored,
+    stored_fixes,
+    vlan_element,
+)
 from nictop.rules.finding import Fix
 from tests.support.rule_cases import host_facts
 
@@ -44,26 +50,41 @@ def test_ifupdown_adds_to_the_line_of_the_bridge(tmp_path: Path) -> None:
     fix = stored(host_facts({"base": "proxmox-vlan-aware"}), "eno1", 30)
     file = tmp_path / "interfaces"
     file.write_text(INTERFACES)
-    for commands, text in zip(lines(fix), (INTERFACES.replace("2-20\n", "2-20 30\n"), INTERFACES), strict=True):
+    for commands, text in zip(
+        lines(fix), (INTERFACES.replace("2-20\n", "2-20 30\n"), INTERFACES), strict=True
+    ):
         for line in commands:
-            subprocess.run(["bash", "-c", line.replace("/etc/network/interfaces", str(file))], check=True)
+            subprocess.run(
+                ["bash", "-c", line.replace("/etc/network/interfaces", str(file))], check=True
+            )
         assert file.read_text() == text
 
 
 def test_networkmanager() -> None:
     host = host_facts({"base": "libvirt-vlan-aware"})
     change = "nmcli con mod uuid A {}bridge-port.vlans {}"
-    assert lines(stored(host, "enp1s0", 30)) == ([change.format("+", "30")], [change.format("-", "30")])
+    assert lines(stored(host, "enp1s0", 30)) == (
+        [change.format("+", "30")],
+        [change.format("-", "30")],
+    )
     access = lines(stored(host, "enp1s0", 30, access=True))
-    assert access == ([change.format("+", "'30 pvid untagged'")], [change.format("-", "'30 pvid untagged'")])
+    assert access == (
+        [change.format("+", "'30 pvid untagged'")],
+        [change.format("-", "'30 pvid untagged'")],
+    )
     assert lines(stored(host, "br0", 30))[0] == ["nmcli con mod uuid C +bridge.vlans 30"]
 
 
 @pytest.mark.parametrize(
-    ("access", "words"), [(False, "VLAN=30"), (True, "PVID=30 EgressUntagged=30")], ids=["tagged", "access"]
+    ("access", "words"),
+    [(False, "VLAN=30"), (True, "PVID=30 EgressUntagged=30")],
+    ids=["tagged", "access"],
 )
 def test_networkd(access: bool, words: str) -> None:
-    networkd = {"setup_state": "configured", "network_file": "/run/systemd/network/10-netplan-eno1.network"}
+    networkd = {
+        "setup_state": "configured",
+        "network_file": "/run/systemd/network/10-netplan-eno1.network",
+    }
     host = host_facts({"base": "proxmox-vlan-aware", "networkd": {"eno1": networkd}})
     folder = "/etc/systemd/network/10-netplan-eno1.network.d"
     assert lines(stored(host, "eno1", 30, access=access)) == (
@@ -76,7 +97,11 @@ def test_nothing_for_ports_of_guests_or_an_unknown_manager() -> None:
     host = host_facts({"base": "proxmox-vlan-aware"})
     assert stored_fixes(host, host.links_by_name["veth101i0"], 30) == ()
     assert (
-        stored_fixes(host_facts({"base": "proxmox-vlan-aware", "configuration": []}), host.links_by_name["eno1"], 30)
+        stored_fixes(
+            host_facts({"base": "proxmox-vlan-aware", "configuration": []}),
+            host.links_by_name["eno1"],
+            30,
+        )
         == ()
     )
 
@@ -130,7 +155,10 @@ def test_a_proxmox_container() -> None:
     (at,) = [one for one in attachments((owner, container)) if one.guest is container]
     fix = next(one for one in port_fixes(at, 30) if one.where == "proxmox")
     line = "pct set 101 -net0 'name=eth0,hwaddr=02:00:00:00:00:aa,bridge=vmbr0,tag=7{}'"
-    assert lines(fix) == ([line.format(",trunks=30").replace("'", "")], [line.format("").replace("'", "")])
+    assert lines(fix) == (
+        [line.format(",trunks=30").replace("'", "")],
+        [line.format("").replace("'", "")],
+    )
 
 
 def test_a_vm_with_trunks_and_another_model() -> None:
@@ -138,15 +166,22 @@ def test_a_vm_with_trunks_and_another_model() -> None:
         {
             "base": "proxmox-vlan-aware",
             "name": "pve",
-            "forwarding": [{"ifindex": 6, "address": "52:54:00:00:00:01", "self_entry": False, "master": 7}],
+            "forwarding": [
+                {"ifindex": 6, "address": "52:54:00:00:00:01", "self_entry": False, "master": 7}
+            ],
             "links": {
                 "fwpr100p0": {
-                    "bridge_vlans": [{"first": 1, "last": 1, "pvid": True, "untagged": True}, {"first": 20, "last": 20}]
+                    "bridge_vlans": [
+                        {"first": 1, "last": 1, "pvid": True, "untagged": True},
+                        {"first": 20, "last": 20},
+                    ]
                 }
             },
         }
     )
-    guest = host_facts({**GUEST, "links": {"enp1s0": {"ethtool": {"driver": {"driver": "e1000e"}}}}})
+    guest = host_facts(
+        {**GUEST, "links": {"enp1s0": {"ethtool": {"driver": {"driver": "e1000e"}}}}}
+    )
     (at,) = [one for one in attachments((owner, guest)) if one.guest is guest]
     fix = next(one for one in port_fixes(at, 30) if one.where == "proxmox")
     line = "qm set 100 --net0 {}e1000e=52:54:00:00:00:01,bridge=vmbr0,firewall=1,trunks=20{}"

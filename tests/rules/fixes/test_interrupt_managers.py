@@ -1,4 +1,5 @@
-"""Ban list of irqbalance and unit for the next boot, carried out by the real sed and shell; order of the fixes."""
+"""Ban list of irqbalance and unit for the next boot, carried out by the real sed and shell; order
+of the fixes."""
 
 from __future__ import annotations
 
@@ -71,13 +72,21 @@ def test_the_unit_writes_the_cpu_of_each_handler(tmp_path: Path) -> None:
         (tmp_path / f"{number}/{name}").mkdir(parents=True)
         (tmp_path / f"{number}/smp_affinity_list").write_text("0-3\n")
     first = fix.commands[0]
-    assert isinstance(first, Command) and first.write_to == "/etc/systemd/system/irq-affinity-enp1s0.service"
+    assert (
+        isinstance(first, Command)
+        and first.write_to == "/etc/systemd/system/irq-affinity-enp1s0.service"
+    )
     scripts = [line.partition(" -c ")[2] for line in first.argv if line.startswith("ExecStart=")]
     assert len(scripts) == 8
     for script in scripts:
         if ".3/" in script:
-            subprocess.run(["sh", "-c", script.strip("'").replace("/proc/irq", str(tmp_path))], check=True)
-    assert [(tmp_path / f"{number}/smp_affinity_list").read_text() for number in (91, 92)] == ["3\n", "3\n"]
+            subprocess.run(
+                ["sh", "-c", script.strip("'").replace("/proc/irq", str(tmp_path))], check=True
+            )
+    assert [(tmp_path / f"{number}/smp_affinity_list").read_text() for number in (91, 92)] == [
+        "3\n",
+        "3\n",
+    ]
 
 
 def test_interrupts_whose_handlers_have_one_name_are_found_by_number() -> None:
@@ -105,7 +114,10 @@ KERNEL = {str(number): {"movable": False} for number in range(24, 32)}
         ({"services": {"google_guest_agent": 640}, "platform": GCP}, "google"),
         ({"services": {"google_guest_agent": 640}}, "nobody"),
         ({"services": {"irqbalance": 812}, "platform": GCP}, "irqbalance"),
-        ({"services": {"google_guest_agent": 640, "irqbalance": 812}, "platform": GCP}, "google and irqbalance"),
+        (
+            {"services": {"google_guest_agent": 640, "irqbalance": 812}, "platform": GCP},
+            "google and irqbalance",
+        ),
         ({"services": {"irqbalance": 812}, "platform": {"environment": "azure"}}, "irqbalance"),
         ({"services": {"irqbalance": 812}, "interrupts": KERNEL}, "kernel"),
         ({"unreadable": {"services": {"reason": "needs_root"}}}, "unknown"),
@@ -131,9 +143,20 @@ FIRST_TITLES = {
 }
 
 
-def assert_nothing_is_written_that_the_kernel_rejects(host: HostFacts, fixes: tuple[Fix, ...]) -> None:
-    fixed = {f"/proc/irq/{one.number}/smp_affinity_list" for one in host.inventory.interrupts if one.movable is False}
-    written = {step.write_to for fix in fixes for step in (*fix.commands, *fix.undo) if isinstance(step, Command)}
+def assert_nothing_is_written_that_the_kernel_rejects(
+    host: HostFacts, fixes: tuple[Fix, ...]
+) -> None:
+    fixed = {
+        f"/proc/irq/{one.number}/smp_affinity_list"
+        for one in host.inventory.interrupts
+        if one.movable is False
+    }
+    written = {
+        step.write_to
+        for fix in fixes
+        for step in (*fix.commands, *fix.undo)
+        if isinstance(step, Command)
+    }
     assert not fixed & written
 
 
@@ -142,14 +165,23 @@ def test_notes_of_the_commands() -> None:
         host = guest(**more)
         return affinity_fixes(host, host.links_by_name["enp1s0"], (0, 1), "Move them")[-1].note
 
-    unknown, known = note(), note(interrupts={str(number): {"movable": True} for number in range(24, 32)})
+    unknown, known = (
+        note(),
+        note(interrupts={str(number): {"movable": True} for number in range(24, 32)}),
+    )
     assert "managed by the kernel" in unknown and "managed by the kernel" not in known
     assert "tuned-adm active" in note(services={"tuned": 700}) and "tuned" not in unknown
 
 
 def test_an_interrupt_that_serves_no_queue_does_not_decide() -> None:
-    """wangxun: the kernel manages the vectors of the queues, that of link changes can be moved (wx_lib.c)."""
-    event = {"actions": ["virtio1-config"], "pci_address": "0000:01:00.0", "allowed_cpus": "0", "effective_cpus": "0"}
+    """wangxun: the kernel manages the vectors of the queues, that of link changes can be moved
+    (wx_lib.c)."""
+    event = {
+        "actions": ["virtio1-config"],
+        "pci_address": "0000:01:00.0",
+        "allowed_cpus": "0",
+        "effective_cpus": "0",
+    }
     managed = guest(interrupts={**KERNEL, "23": {**event, "movable": True}})
     assert interrupt_manager(managed, managed.links_by_name["enp1s0"]) == "kernel"
     fixed = guest(interrupts={"23": {**event, "movable": False}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nictop.rules import RULES, Fix, diagnose
-from nictop.rules.bridge.commands import edit_domain
+from nictop.rules.bridges.commands import edit_domain
 from nictop.rules.fixes.commands import Command, command, joined
 from nictop.rules.fixes.odd_names import is_odd, is_unambiguous, without_odd_names
 from nictop.rules.fixes.profiles import bring_up
@@ -29,7 +29,9 @@ def test_odd_names(name: str) -> None:
     for step in (
         command("ip", "link", "set", "dev", name, "up"),
         command("ethtool", "-K", name, "tso", "on"),
-        command("cat", f"/proc/net/bonding/{name}") if not name.startswith("-") else command("true"),
+        command("cat", f"/proc/net/bonding/{name}")
+        if not name.startswith("-")
+        else command("true"),
         command("nmcli", "con", "add", "type", "ethernet", "ifname", name, "con-name", name),
     ):
         assert is_unambiguous(step, [name])
@@ -39,7 +41,11 @@ def test_odd_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["--help", "-h", "h", "help"])
 def test_options_and_keywords(name: str) -> None:
-    for words in (("nmcli", "device", "reapply", name), ("dhclient", "-v", name), ("ip", "link", "show", name)):
+    for words in (
+        ("nmcli", "device", "reapply", name),
+        ("dhclient", "-v", name),
+        ("ip", "link", "show", name),
+    ):
         assert not is_unambiguous(command(*words), [name])
     assert not is_unambiguous(joined("|", command("dmesg"), command("grep", "-F", name)), [name])
 
@@ -57,23 +63,43 @@ def test_names_in_the_syntax_of_another_program(name: str) -> None:
 
 def test_a_fix_with_such_a_name_has_a_note_instead_of_commands() -> None:
     host = host_facts({"base": "kvm-guest", "links": {"-h": {}}})
-    good = Fix("here", "Good", (command("ip", "link", "set", "dev", "-h", "up"),), undo=(command("true"),))
-    bad = Fix("here", "Bad", (command("ifup", "eth0"),), undo=(command("ifdown", "-h"),), note="Old.")
+    good = Fix(
+        "here", "Good", (command("ip", "link", "set", "dev", "-h", "up"),), undo=(command("true"),)
+    )
+    bad = Fix(
+        "here", "Bad", (command("ifup", "eth0"),), undo=(command("ifdown", "-h"),), note="Old."
+    )
     first, second = without_odd_names(host, (good, bad))
     assert first == good
-    assert (second.commands, second.undo) == ((), ()) and second.note.endswith("another name first. Old.")
+    assert (second.commands, second.undo) == ((), ()) and second.note.endswith(
+        "another name first. Old."
+    )
 
 
 def container_fixes(name: str) -> list[Fix]:
     """What is stored in the hypervisor for a container whose NIC has this name."""
     learned = {"ifindex": 10, "address": "02:00:00:00:00:aa", "self_entry": False, "master": 5}
-    port: dict[str, Any] = {"lower": 2, "lower_namespace": 1, "bridge_vlans": [{"first": 20, "last": 20}]}
+    port: dict[str, Any] = {
+        "lower": 2,
+        "lower_namespace": 1,
+        "bridge_vlans": [{"first": 20, "last": 20}],
+    }
     owner = host_facts(
-        {"base": "proxmox-vlan-aware", "name": "pve", "forwarding": [learned], "links": {"veth101i0": port}}
+        {
+            "base": "proxmox-vlan-aware",
+            "name": "pve",
+            "forwarding": [learned],
+            "links": {"veth101i0": port},
+        }
     )
     inside = {"kind": "veth", "lower": 10, "lower_namespace": 0, "address": "02:00:00:00:00:aa"}
     guest = host_facts({"name": "ct", "hello": {"boot_id": "c"}, "links": {name: inside}})
-    found = [fix for finding in diagnose((owner, guest)).findings for fix in finding.fixes if fix.where == "proxmox"]
+    found = [
+        fix
+        for finding in diagnose((owner, guest)).findings
+        for fix in finding.fixes
+        if fix.where == "proxmox"
+    ]
     assert found
     return found
 
@@ -112,10 +138,18 @@ def test_no_rule_selects_a_profile_by_a_bare_word() -> None:
         for finding in diagnose(map(host_facts, hosts)).findings:
             for fix in finding.fixes:
                 for step in (*fix.commands, *fix.undo):
-                    if isinstance(step, Command) and step.argv[:2] == ("nmcli", "con") and step.argv[2] != "add":
+                    if (
+                        isinstance(step, Command)
+                        and step.argv[:2] == ("nmcli", "con")
+                        and step.argv[2] != "add"
+                    ):
                         assert step.argv[3] in ("id", "uuid"), step
                         seen += 1
-                    if isinstance(step, Command) and step.argv[:2] == ("ip", "link") and step.argv[2] != "add":
+                    if (
+                        isinstance(step, Command)
+                        and step.argv[:2] == ("ip", "link")
+                        and step.argv[2] != "add"
+                    ):
                         assert step.argv[3] == "dev" or step.argv[3].startswith("<"), step
                         seen += 1
     assert seen > len(RULES)

@@ -41,11 +41,15 @@ def test_the_undo_restores_the_old_value() -> None:
     now, _ = ethtool_fixes(host, link, ["-G", "rx", "128", "tx", "64"])
     assert step_texts(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
     assert step_texts(now.undo) == ["ethtool -G enp1s0 rx 256 tx 256"]
-    assert step_texts(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == ["ethtool -X enp1s0 default"]
+    assert step_texts(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == [
+        "ethtool -X enp1s0 default"
+    ]
     assert step_texts(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
         "ethtool -K enp1s0 tso on gro on"
     ]
-    assert ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()  # the old value is unknown
+    assert (
+        ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()
+    )  # the old value is unknown
 
 
 @pytest.mark.parametrize("version", ["1.46.0", "1.52.1"])
@@ -77,7 +81,10 @@ def test_the_line_of_a_stanza_is_added_and_removed(tmp_path: Path) -> None:
     host, link = host_with("enp1s0", networkmanager=None, configuration=[entry])
     fix = persistent(ethtool_fixes(host, link, FOUR))
     run(fix.commands)
-    expected = "iface enp1s0 inet dhcp\n    up ethtool -L enp1s0 combined 4 || true\n    metric 5\niface enp1s0 inet6"
+    expected = (
+        "iface enp1s0 inet dhcp\n    up ethtool -L enp1s0 combined 4 || true\n    metric "
+        "5\niface enp1s0 inet6"
+    )
     assert expected in interfaces.read_text()
     assert interfaces.read_text().count("ethtool") == 1
     run(fix.undo)
@@ -85,18 +92,31 @@ def test_the_line_of_a_stanza_is_added_and_removed(tmp_path: Path) -> None:
 
 
 def test_networkd_reads_a_drop_in(tmp_path: Path) -> None:
-    host, link = host_with("enp1s0", networkmanager=None, networkd={"enp1s0": {"setup_state": "configured"}})
+    host, link = host_with(
+        "enp1s0", networkmanager=None, networkd={"enp1s0": {"setup_state": "configured"}}
+    )
     fix = persistent(ethtool_fixes(host, link, FOUR))
-    moved = [line.replace("/etc/systemd/network", str(tmp_path)) for line in step_texts(fix.commands)]
+    moved = [
+        line.replace("/etc/systemd/network", str(tmp_path)) for line in step_texts(fix.commands)
+    ]
     run(moved)
     run(moved)  # running it again changes nothing
     unit = (tmp_path / "50-enp1s0.link").read_text()
-    assert unit.startswith("[Match]\nMACAddress=52:54:00:00:00:01\nDriver=virtio_net\n[Link]\nNamePolicy=keep ")
-    assert (tmp_path / "50-enp1s0.link.d" / "channels.conf").read_text() == "[Link]\nCombinedChannels=4\n"
+    assert unit.startswith(
+        "[Match]\nMACAddress=52:54:00:00:00:01\nDriver=virtio_net\n[Link]\nNamePolicy=keep "
+    )
+    assert (
+        tmp_path / "50-enp1s0.link.d" / "channels.conf"
+    ).read_text() == "[Link]\nCombinedChannels=4\n"
 
 
 def test_an_existing_link_file_is_extended() -> None:
-    entry = {"owner": "link", "file": "/run/systemd/network/10-netplan-enp1s0.link", "line": 1, "names": ["enp1s0"]}
+    entry = {
+        "owner": "link",
+        "file": "/run/systemd/network/10-netplan-enp1s0.link",
+        "line": 1,
+        "names": ["enp1s0"],
+    }
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=[entry])
     folder = "/etc/systemd/network/10-netplan-enp1s0.link.d"
@@ -121,17 +141,23 @@ def test_a_hostile_name_is_one_argument_and_not_in_file_names() -> None:
 
 def test_the_mtu_is_stored_where_the_address_is_configured() -> None:
     host, link = host_with("enp1s0")
-    assert str(persistent(mtu_fixes(host, link, 9000)).commands[0]).endswith(" 802-3-ethernet.mtu 9000")
+    assert str(persistent(mtu_fixes(host, link, 9000)).commands[0]).endswith(
+        " 802-3-ethernet.mtu 9000"
+    )
     netplan = [{"owner": "netplan", "file": "/etc/netplan/a.yaml", "line": 3, "names": ["enp1s0"]}]
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=netplan)
-    assert step_texts(persistent(mtu_fixes(host, link, 9000)).commands) == ["netplan set ethernets.enp1s0.mtu=9000"]
+    assert step_texts(persistent(mtu_fixes(host, link, 9000)).commands) == [
+        "netplan set ethernets.enp1s0.mtu=9000"
+    ]
     host, link = host_with("enp1s0", networkmanager=None)
     assert 'ATTR{mtu}="9000"' in str(persistent(mtu_fixes(host, link, 9000)).commands[0])
 
 
 def test_the_undo_of_a_sysctl_has_its_old_value() -> None:
-    host = host_facts({"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}})
+    host = host_facts(
+        {"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}}
+    )
     now, later = sysctl_fixes(host, "net.core.netdev_max_backlog", 4000)
     assert step_texts(now.undo) == ["sysctl -w net.core.netdev_max_backlog=1000"]
     assert step_texts(later.commands) == [
@@ -139,7 +165,12 @@ def test_the_undo_of_a_sysctl_has_its_old_value() -> None:
     ]
 
 
-OFF_IN_UDEV = {"owner": "udev", "file": "/etc/udev/rules.d/50-mine.rules", "line": 3, "drivers": ["virtio_net"]}
+OFF_IN_UDEV = {
+    "owner": "udev",
+    "file": "/etc/udev/rules.d/50-mine.rules",
+    "line": 3,
+    "drivers": ["virtio_net"],
+}
 
 
 def notes(configuration: list[dict[str, Any]], *arguments: str) -> str:
@@ -158,11 +189,21 @@ def test_another_value_in_a_file_is_named() -> None:
 
 
 def test_a_file_that_the_fix_replaces_is_not_named() -> None:
-    entry = {**OFF_IN_UDEV, "file": "/etc/udev/rules.d/90-enp1s0-channels.rules", "ethtool": {"channels-combined": 2}}
+    entry = {
+        **OFF_IN_UDEV,
+        "file": "/etc/udev/rules.d/90-enp1s0-channels.rules",
+        "ethtool": {"channels-combined": 2},
+    }
     assert "First" not in notes([entry], *FOUR)
 
 
 def test_a_script_for_any_interface_may_be_for_another() -> None:
-    entry = {"owner": "other", "file": "/etc/rc.local", "line": 2, "names": ["*"], "ethtool": {"feature-tso": 0}}
+    entry = {
+        "owner": "other",
+        "file": "/etc/rc.local",
+        "line": 2,
+        "names": ["*"],
+        "ethtool": {"feature-tso": 0},
+    }
     assert "First" not in notes([entry], "-K", "tso", "on")
     assert "First" in notes([{**entry, "names": ["enp1s0"]}], "-K", "tso", "on")

@@ -16,7 +16,9 @@ UUID = "11111111-1111-4111-8111-111111111111"
 
 def host(*names: str, **profile: Any) -> HostFacts:
     """A guest whose profile is active on these NICs."""
-    links = {name: {"bus": "virtio", "device": f"virtio{number}"} for number, name in enumerate(names, 5)}
+    links = {
+        name: {"bus": "virtio", "device": f"virtio{number}"} for number, name in enumerate(names, 5)
+    }
     devices = {name: {"active_profile": UUID, "active_state": 2} for name in names}
     manager = {"devices": devices, "profiles": {UUID: profile}}
     return host_facts({"base": "kvm-guest", "links": links, "networkmanager": manager})
@@ -30,11 +32,16 @@ def noted(facts: HostFacts, *argv: str) -> str:
 @pytest.mark.parametrize("which", [("uuid", UUID), ("id", "enp1s0")])
 def test_a_change_of_a_shared_profile_names_all_its_nics(which: tuple[str, ...]) -> None:
     wanted = "The profile is active on enp1s0, ens5: this changes all of them. Old."
-    assert noted(host("enp1s0", "ens5"), "nmcli", "con", "mod", *which, "ipv4.method", "manual") == wanted
+    assert (
+        noted(host("enp1s0", "ens5"), "nmcli", "con", "mod", *which, "ipv4.method", "manual")
+        == wanted
+    )
 
 
 def test_many_nics() -> None:
-    note = noted(host("enp1s0", *"bcdef"), "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
+    note = noted(
+        host("enp1s0", *"bcdef"), "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual"
+    )
     assert note.startswith("The profile is active on enp1s0, b, c, d and 2 more:")
 
 
@@ -51,15 +58,32 @@ def test_other_changes_have_no_note(names: tuple[str, ...], argv: tuple[str, ...
     assert noted(host(*names), *argv) == "Old."
 
 
-@pytest.mark.parametrize("filename", [None, "/run/NetworkManager/system-connections/a.nmconnection"])
+@pytest.mark.parametrize(
+    "filename", [None, "/run/NetworkManager/system-connections/a.nmconnection"]
+)
 def test_a_profile_in_memory_is_saved_and_stays_on_disk(filename: str | None) -> None:
-    note = noted(host("enp1s0", filename=filename), "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
-    assert note == ("The profile is in memory only: this saves it to disk, and the undo commands leave it there. Old.")
+    note = noted(
+        host("enp1s0", filename=filename),
+        "nmcli",
+        "con",
+        "mod",
+        "uuid",
+        UUID,
+        "ipv4.method",
+        "manual",
+    )
+    assert note == (
+        "The profile is in memory only: this saves it to disk, and the undo commands leave it "
+        "there. Old."
+    )
 
 
 def test_a_profile_of_netplan() -> None:
-    facts = host("enp1s0", filename="/run/NetworkManager/system-connections/netplan-enp1s0.nmconnection")
+    facts = host(
+        "enp1s0", filename="/run/NetworkManager/system-connections/netplan-enp1s0.nmconnection"
+    )
     note = noted(facts, "nmcli", "con", "mod", "uuid", UUID, "ipv4.method", "manual")
     assert note == (
-        "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it there too. Old."
+        "netplan made the profile: if /etc/netplan does not have the new value afterwards, set it "
+        "there too. Old."
     )

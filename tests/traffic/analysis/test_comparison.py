@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.traffic.analysis.comparison import alternating_order, compare, cost_text, pair_ratio, spread
-from nictop.traffic.analysis.path_proof import PathProof
+from nictop.traffic.analysis.comparison import (
+    alternating_order,
+    compare,
+    cost_text,
+    pair_ratio,
+    spread,
+)
+from nictop.traffic.failures import Failure
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.failures import Failure
 from tests.traffic.runs import FACTS, load, result
 
 
@@ -22,12 +28,16 @@ def runs(*gigabits: float, **more: object) -> list[Result]:
 def test_order_alternates() -> None:
     assert "".join(alternating_order(5)) == "ABBAABBAAB"
     assert alternating_order(0) == ()
-    places = [sum(index for index, name in enumerate(alternating_order(6)) if name == which) for which in "AB"]
+    places = [
+        sum(index for index, name in enumerate(alternating_order(6)) if name == which)
+        for which in "AB"
+    ]
     assert places[0] == places[1]
 
 
 def test_students_interval() -> None:
-    # logarithms of the ratios: 0.1, 0.2, 0.3; mean 0.2, deviation 0.1; t(0.975; 2) = 4.303, through the root of 3
+    # logarithms of the ratios: 0.1, 0.2, 0.3; mean 0.2, deviation 0.1; t(0.975; 2) = 4.303, through
+    # the root of 3
     a = [1.0, 1.0, 1.0]
     b = [math.exp(0.1), math.exp(0.2), math.exp(0.3)]
     found = pair_ratio(a, b)
@@ -39,7 +49,9 @@ def test_students_interval() -> None:
 
 def test_interval_of_equal_ratios_has_no_width() -> None:
     found = pair_ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
-    assert found is not None and (found.low, found.estimate, found.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert found is not None and (found.low, found.estimate, found.high) == pytest.approx(
+        (2.0, 2.0, 2.0)
+    )
 
 
 @given(st.lists(st.tuples(st.floats(1e-6, 1e13), st.floats(1e-6, 1e13)), min_size=2, max_size=50))
@@ -50,11 +62,14 @@ def test_swapped_comparison_has_the_inverse_interval(values: list[tuple[float, f
     assert 0 <= there.low <= there.estimate * 1.0000001 and there.estimate <= there.high * 1.0000001
     assert back.estimate == pytest.approx(1 / there.estimate)
     if there.low > 0 and math.isfinite(there.high):
-        assert back.low == pytest.approx(1 / there.high) and back.high == pytest.approx(1 / there.low)
+        assert back.low == pytest.approx(1 / there.high) and back.high == pytest.approx(
+            1 / there.low
+        )
 
 
 @pytest.mark.parametrize(
-    "pairs", [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([0.0, 1.0], [1.0, 1.0]), ([math.nan, 1.0], [1.0, 1.0])]
+    "pairs",
+    [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([0.0, 1.0], [1.0, 1.0]), ([math.nan, 1.0], [1.0, 1.0])],
 )
 def test_pairs_without_a_ratio(pairs: tuple[list[float], list[float]]) -> None:
     assert pair_ratio(*pairs) is None
@@ -97,7 +112,10 @@ def test_cpu_cost_is_compared() -> None:
         ),
         ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: 10 % CPU steal"),
         ({"hosts": (load("a", busy=None), load("b", "server"))}, "a: CPU not measured"),
-        ({"proof": PathProof("failed", "a: ens3 carried it")}, "path not verified: a: ens3 carried it"),
+        (
+            {"proof": PathProof("failed", "a: ens3 carried it")},
+            "path not verified: a: ens3 carried it",
+        ),
         ({"proof": None}, "path not checked"),
         ({"failure": Failure("stall", "the link died")}, "failed: the link died"),
         ({"flows": ()}, "goodput of the receiver unknown"),
@@ -112,9 +130,12 @@ def test_runs_that_are_not_ranked(wrong: dict[str, object], reason: str) -> None
 def test_of_single_runs_the_difference_is_told_and_then_why_they_are_not_ranked() -> None:
     found = compare(runs(5.0), runs(8.0))
     assert found.sentence == (
-        "A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %). Not ranked: one run each: spread unknown; repeat with --repeat 5"
+        "A 5.00 Gb/s, B 8.00 Gb/s: B/A 1.60 (+60 %). Not ranked: one run each: spread unknown; "
+        "repeat with --repeat 5"
     )
-    assert compare(runs(5.0), []).sentence.startswith("A 5.00 Gb/s, B no completed run. Not ranked: ")
+    assert compare(runs(5.0), []).sentence.startswith(
+        "A 5.00 Gb/s, B no completed run. Not ranked: "
+    )
 
 
 def test_steal_of_an_observer_is_ignored() -> None:
@@ -125,8 +146,13 @@ def test_steal_of_an_observer_is_ignored() -> None:
 def test_too_few_and_unpaired_runs_have_no_verdict() -> None:
     two = compare(runs(5.0, 5.1), runs(9.0, 9.1))
     assert two.refusals == ("A has 2 runs, B has 2 runs, 3 needed: repeat with --repeat 5",)
-    assert two.sentence.startswith("A 5.05 Gb/s, B 9.05 Gb/s (medians): B/A 1.79 (+79 %). Not ranked: A has 2 runs,")
-    assert "unequal number of runs: 3 of A, 4 of B" in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
+    assert two.sentence.startswith(
+        "A 5.05 Gb/s, B 9.05 Gb/s (medians): B/A 1.79 (+79 %). Not ranked: A has 2 runs,"
+    )
+    assert (
+        "unequal number of runs: 3 of A, 4 of B"
+        in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
+    )
     assert compare([], []).verdict == "refused"
 
 

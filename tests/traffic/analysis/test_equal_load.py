@@ -9,8 +9,8 @@ import pytest
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison, compare, equal_load
-from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.results.measures import busy_cores
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from tests.traffic.analysis.test_transactions import RR, latencies, rr
 from tests.traffic.plans import PLAN
@@ -20,13 +20,20 @@ PACED = replace(RR, rate=1000)
 LIMITED = replace(PLAN, bitrate=1_000_000_000)
 
 
-def bulk(cores: float, gigabits: float = 1.0, *, plan: object = LIMITED, observer: float | None = None) -> Result:
+def bulk(
+    cores: float, gigabits: float = 1.0, *, plan: object = LIMITED, observer: float | None = None
+) -> Result:
     """A run at 1 Gb/s; `cores` are busy at each end."""
     own: dict[str, object] = {"user": cores, "system": 0.0, "softirq": 0.0}
-    hosts = [load("a", "client", per_gigabit=cores, **own), load("b", "server", per_gigabit=cores, **own)]
+    hosts = [
+        load("a", "client", per_gigabit=cores, **own),
+        load("b", "server", per_gigabit=cores, **own),
+    ]
     if observer is not None:
         # time in guests is a part of the busy cores
-        hosts.append(load("pve", "observer", user=observer, system=0.0, softirq=0.0, guest=2 * cores))
+        hosts.append(
+            load("pve", "observer", user=observer, system=0.0, softirq=0.0, guest=2 * cores)
+        )
     return result(gigabits, plan=plan, hosts=tuple(hosts), ceiling=None)
 
 
@@ -65,7 +72,9 @@ def test_time_in_guests_counts_once() -> None:
     assert busy_cores(bulk(0.5, observer=0.3)) == pytest.approx(1.3)
     assert busy_cores(result(hosts=(load("a"), load("b", "server", busy=None)))) is None
     assert busy_cores(result(hosts=())) is None
-    one_machine = PathProof("failed", "both ends are on one machine: no NIC involved", one_machine=True)
+    one_machine = PathProof(
+        "failed", "both ends are on one machine: no NIC involved", one_machine=True
+    )
     assert busy_cores(replace(bulk(0.5, observer=0.3), proof=one_machine)) == pytest.approx(0.8)
 
 
@@ -75,8 +84,14 @@ def test_bulk_runs_at_equal_load_are_decided_by_cpu() -> None:
     found = compare(a, b, names=("vswitch", "passthrough"), compared=("setup",))
     assert found.verdict == "better" and found.equal_load == 1e9
     assert verdicts(found) == [("cpu", "better"), ("goodput", "same")]
-    assert found.sentence.startswith("Better: passthrough = 0.43× the CPU of vswitch at 1.00 Gb/s (-57 %, 95 % CI ")
-    assert found.goodput_a is not None and [one.role for one in found.costs] == ["client", "server", "observer"]
+    assert found.sentence.startswith(
+        "Better: passthrough = 0.43× the CPU of vswitch at 1.00 Gb/s (-57 %, 95 % CI "
+    )
+    assert found.goodput_a is not None and [one.role for one in found.costs] == [
+        "client",
+        "server",
+        "observer",
+    ]
     text = comparison_text(found, ("vswitch", "passthrough"), 120)
     assert "CPU, median" in text and "2.10 cores" in text and "CPU per Gb/s, client" in text
     worse = compare(b, a)
@@ -96,9 +111,14 @@ def test_runs_that_did_not_reach_the_load_are_not_ranked() -> None:
     assert slow.why_not_ranked == (), "it may be compared with runs at another load"
     (text, *_) = [one.text for one in result_sentences(slow) if one.kind == "goodput"]
     assert text == "810 Mb/s received by b, 81 % of the requested 1.00 Gb/s"
-    assert "requested" not in "".join(one.text for one in result_sentences(bulk(0.4)) if one.kind == "goodput")
+    assert "requested" not in "".join(
+        one.text for one in result_sentences(bulk(0.4)) if one.kind == "goodput"
+    )
     few = paced(0.1, 80, 9000)
-    assert "A 1: requested load not reached: 900/s of 1.00 k/s" in compare([few] * 3, [paced(0.1, 80)] * 3).refusals
+    assert (
+        "A 1: requested load not reached: 900/s of 1.00 k/s"
+        in compare([few] * 3, [paced(0.1, 80)] * 3).refusals
+    )
     (text, *_) = [one.text for one in result_sentences(few) if one.kind == "transactions"]
     assert text.endswith(", 90 % of the requested 1.00 k/s")
 

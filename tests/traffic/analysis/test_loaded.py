@@ -17,17 +17,20 @@ from nictop.report.runs.points import column_titles, point_cells, set_up_points
 from nictop.report.runs.sentences import plan_text, result_sentences
 from nictop.report.runs.text import experiment_text, run_text
 from nictop.traffic.analysis.comparison import compare, compare_stored_runs
-from nictop.traffic.analysis.cpu_load import BusyCpu
 from nictop.traffic.analysis.loaded import added_latency, delay_text, loaded_figures
 from nictop.traffic.experiment.experiment import Experiment, ExperimentStep, StepStarted
 from nictop.traffic.generators.intervals import Interval, TransactionInterval
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
-from nictop.traffic.plan.plan import LOAD_RAMP_SECONDS, RunPlan, plan_problems
+from nictop.traffic.plan.plan import LOAD_RAMP_SECONDS, RunPlan
+from nictop.traffic.plan.plan_problems import plan_problems
+from nictop.traffic.plan.problem import Problem
+from nictop.traffic.record.log import IntervalMeasured
+from nictop.traffic.results.host_load import BusyCpu
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import encode_run, parse_run
 from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
-from nictop.traffic.run.events import IntervalMeasured, Stage
+from nictop.traffic.run.events import Stage
 from tests.traffic.analysis.test_transactions import floor, latencies
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, flow, load, result
@@ -37,12 +40,24 @@ SOCKETS = SocketFigures("a", 47_500, 1448, 400, 0.0, 0.0, "cubic")
 
 
 def loaded(
-    median: float = 310.0, busy: float = 48_200.0, megabits: float = 94.1, count: int = 2000, **more: object
+    median: float = 310.0,
+    busy: float = 48_200.0,
+    megabits: float = 94.1,
+    count: int = 2000,
+    **more: object,
 ) -> Result:
-    """A run whose medians are `median` and `busy` µs. `more`: fields of `Result` and of `TransactionFigures`."""
-    own = {name: value for name, value in more.items() if name in TransactionFigures.__dataclass_fields__}
+    """A run whose medians are `median` and `busy` µs. `more`: fields of `Result` and of
+    `TransactionFigures`."""
+    own = {
+        name: value
+        for name, value in more.items()
+        if name in TransactionFigures.__dataclass_fields__
+    }
     figures = TransactionFigures(
-        10.0, latencies(busy, count), idle=IdlePhase(10.0, latencies(median, count)), loaded_since=12.2
+        10.0,
+        latencies(busy, count),
+        idle=IdlePhase(10.0, latencies(median, count)),
+        loaded_since=12.2,
     )
     made = result(
         plan=LOADED,
@@ -63,49 +78,90 @@ def loaded(
 
 def test_a_loaded_run_is_a_run_of_requests_and_a_bulk_flow() -> None:
     plan = replace(
-        LOADED, direction="reverse", protocol="udp", bitrate=5, streams=4, length=9, mss=900, window=5000, omit=1,
-        congestion="cubic", zerocopy=True, dscp=46, request_size=8, response_size=9, client_cpu=1, port=65535,
+        LOADED, direction="reverse", protocol="udp", bitrate=5, streams=4, length=9, mss=900,
+        window=5000, omit=1, congestion="cubic", zerocopy=True, dscp=46, request_size=8,
+        response_size=9, client_cpu=1, port=65535,
     )  # fmt: skip
     requests, bulk = plan.requests, plan.load
     assert bulk is not None and plan_problems(plan) == ()
-    assert (requests.test, requests.generator, requests.protocol, requests.rate) == ("rr", "builtin", "udp", 200)
-    assert (requests.streams, requests.bitrate, requests.direction, requests.omit) == (1, None, "forward", 1)
-    assert (requests.sizes, requests.dscp, requests.client_cpu, requests.port) == ((8, 9), 46, 1, 65535)
+    assert (requests.test, requests.generator, requests.protocol, requests.rate) == (
+        "rr",
+        "builtin",
+        "udp",
+        200,
+    )
+    assert (requests.streams, requests.bitrate, requests.direction, requests.omit) == (
+        1,
+        None,
+        "forward",
+        1,
+    )
+    assert (requests.sizes, requests.dscp, requests.client_cpu, requests.port) == (
+        (8, 9),
+        46,
+        1,
+        65535,
+    )
     assert (bulk.test, bulk.generator, bulk.protocol, bulk.rate) == ("bulk", "iperf3", "tcp", None)
-    assert (bulk.streams, bulk.bitrate, bulk.direction, bulk.omit) == (4, 5, "reverse", LOAD_RAMP_SECONDS)
-    assert (bulk.length, bulk.mss, bulk.window, bulk.congestion, bulk.zerocopy) == (9, 900, 5000, "cubic", True)
+    assert (bulk.streams, bulk.bitrate, bulk.direction, bulk.omit) == (
+        4,
+        5,
+        "reverse",
+        LOAD_RAMP_SECONDS,
+    )
+    assert (bulk.length, bulk.mss, bulk.window, bulk.congestion, bulk.zerocopy) == (
+        9,
+        900,
+        5000,
+        "cubic",
+        True,
+    )
     assert (bulk.time, bulk.port, plan.seconds, plan.span) == (10, 65534, 23, 22)
     assert requests.time > plan.span, "the requests outlast the bulk flow"
     assert plan_problems(requests) == plan_problems(bulk) == ()
     assert (PLAN.requests, PLAN.load) == (PLAN, None)
-    assert plan.sending == ("server",) and replace(LOADED, direction="bidirectional").sending == ("client", "server")
+    assert plan.sending == ("server",) and replace(LOADED, direction="bidirectional").sending == (
+        "client",
+        "server",
+    )
     assert replace(LOADED, rate=1000).requests.rate == 1000
 
 
-@pytest.mark.parametrize(("seconds", "interval", "found"), [(10, 0.5, 0.5), (1, 0.5, 0.2), (600, 60.0, 5.0)])
-def test_several_reports_of_both_parts_lie_in_each_phase(seconds: int, interval: float, found: float) -> None:
-    """A report that is not wholly in a phase is not counted, and the bulk flow is started after one."""
+@pytest.mark.parametrize(
+    ("seconds", "interval", "found"), [(10, 0.5, 0.5), (1, 0.5, 0.2), (600, 60.0, 5.0)]
+)
+def test_several_reports_of_both_parts_lie_in_each_phase(
+    seconds: int, interval: float, found: float
+) -> None:
+    """A report that is not wholly in a phase is not counted, and the bulk flow is started after
+    one."""
     plan = replace(LOADED, time=seconds, interval=interval)
     assert plan.load is not None and plan.requests.interval == plan.load.interval == found
 
 
 def test_too_many_streams_are_those_of_the_bulk_flow() -> None:
-    assert plan_problems(replace(LOADED, streams=129)) == ("streams must be 1 to 128, not 129",)
+    (problem,) = plan_problems(replace(LOADED, streams=129))
+    assert problem == Problem("streams", "streams must be 1 to 128, not 129")
 
 
 # ------------------------------------------------------------------------------------------- phases
 
 
-def interval(end: float, median: int, *, count: int = 100, omitted: bool = False) -> tuple[float, TransactionInterval]:
+def interval(
+    end: float, median: int, *, count: int = 100, omitted: bool = False
+) -> tuple[float, TransactionInterval]:
     """(end on the axis, an interval of 1 s with so many requests of `median` µs)"""
     found = LatencyHistogram({bucket_of(1000 * median): count}, 1000 * median * count)
-    return end, TransactionInterval(end - 1, end, 0.0, False, omitted=omitted, lost=median // 1000, latency=found)
+    return end, TransactionInterval(
+        end - 1, end, 0.0, False, omitted=omitted, lost=median // 1000, latency=found
+    )
 
 
 IDLE, STARTING, RAMP, UNDER_LOAD, AFTER = 100, 2000, 9000, 50_000, 70_000
 TIMELINE = [
     interval(0, 9_999, omitted=True), interval(1, IDLE), interval(2, IDLE), interval(3, STARTING),
-    interval(4, RAMP), interval(5, RAMP), interval(6, UNDER_LOAD), interval(7, UNDER_LOAD), interval(8, AFTER),
+    interval(4, RAMP), interval(5, RAMP), interval(6, UNDER_LOAD), interval(7, UNDER_LOAD),
+    interval(8, AFTER),
 ]  # fmt: skip
 
 
@@ -113,14 +169,28 @@ def test_only_intervals_within_a_phase_count() -> None:
     """The bulk flow is started at 2.3 s, its measured seconds are those from 4.6 to 7.5 s."""
     found = loaded_figures(LOADED, TIMELINE, 2.3, (4.6, 7.5), (floor(20),))
     assert found is not None and found.idle is not None
-    assert (found.idle.seconds, found.idle.lost, list(found.idle.latency.counts)) == (2.0, 0, [bucket_of(1000 * IDLE)])
-    assert (found.seconds, found.lost, list(found.latency.counts)) == (2.0, 100, [bucket_of(1000 * UNDER_LOAD)])
-    assert found.loaded_since == 4.6 and len(found.points) == len(TIMELINE) and found.floors == (floor(20),)
+    assert (found.idle.seconds, found.idle.lost, list(found.idle.latency.counts)) == (
+        2.0,
+        0,
+        [bucket_of(1000 * IDLE)],
+    )
+    assert (found.seconds, found.lost, list(found.latency.counts)) == (
+        2.0,
+        100,
+        [bucket_of(1000 * UNDER_LOAD)],
+    )
+    assert (
+        found.loaded_since == 4.6
+        and len(found.points) == len(TIMELINE)
+        and found.floors == (floor(20),)
+    )
     assert found.rate == 100.0
 
 
 @pytest.mark.parametrize(("begun", "window"), [(2.0, (5.0, 7.0)), (2.04, (4.96, 7.04))])
-def test_an_interval_that_ends_with_a_phase_is_not_in_it(begun: float, window: tuple[float, float]) -> None:
+def test_an_interval_that_ends_with_a_phase_is_not_in_it(
+    begun: float, window: tuple[float, float]
+) -> None:
     """Lines of generators may come late: which one was first is not known then."""
     found = loaded_figures(LOADED, TIMELINE, begun, window, ())
     assert found is not None and found.idle is not None
@@ -138,19 +208,25 @@ def test_a_run_that_was_stopped_in_its_idle_phase() -> None:
     assert loaded_figures(LOADED, [interval(1, IDLE, count=0)], None, None, ()) is None
 
 
-# ------------------------------------------------------------------------------------------- where it arises
+# ---------------------------------------------------------------------------------- where it arises
 
 
 def test_round_trips_of_the_bulk_flow_tell_a_queue_from_a_busy_cpu() -> None:
     assert loaded().transactions is not None
     assert delay_text(loaded()) == "packets wait in a queue (bufferbloat, about 542 KiB)"
     short = (replace(SOCKETS, rtt=400),)
-    expected = "processes wait for a CPU, not packets in a queue (round-trip time of the bulk flow 400 µs)"
+    expected = (
+        "processes wait for a CPU, not packets in a queue (round-trip time of the bulk flow 400 µs)"
+    )
     assert delay_text(loaded(sockets=short)) == expected
     full = (load("a", full=(BusyCpu(2, 1.0, 0.5),)), load("b", "server"))
     assert delay_text(loaded(sockets=short, hosts=full)).endswith("(CPU 2 on a 100 % busy)")
-    far = loaded(median=100_000, busy=160_000, floors=(floor(90),), sockets=(replace(SOCKETS, rtt=101_000),))
-    assert delay_text(far).startswith("processes wait for a CPU"), "the round-trip time of a long way is no queue"
+    far = loaded(
+        median=100_000, busy=160_000, floors=(floor(90),), sockets=(replace(SOCKETS, rtt=101_000),)
+    )
+    assert delay_text(far).startswith("processes wait for a CPU"), (
+        "the round-trip time of a long way is no queue"
+    )
     far = replace(far, sockets=(replace(SOCKETS, rtt=155_000),))
     assert delay_text(far).startswith("packets wait in a queue")
     assert delay_text(loaded(sockets=())) == "cause not determined"
@@ -159,17 +235,30 @@ def test_round_trips_of_the_bulk_flow_tell_a_queue_from_a_busy_cpu() -> None:
     assert delay_text(loaded(count=10)) == "", "too few samples"
 
 
-def test_a_generator_that_is_slower_over_loopback_than_over_the_path_leaves_the_cause_open() -> None:
+def test_a_generator_that_is_slower_over_loopback_than_over_the_path_leaves_the_cause_open() -> (
+    None
+):
     """Its latency is no part of the idle one then: the processes wait for a CPU."""
-    slow = loaded(median=3600, busy=14_400, floors=(floor(5050), floor(5750)), sockets=(replace(SOCKETS, rtt=7520),))
+    slow = loaded(
+        median=3600,
+        busy=14_400,
+        floors=(floor(5050), floor(5750)),
+        sockets=(replace(SOCKETS, rtt=7520),),
+    )
     assert delay_text(slow) == (
         "cause not determined: packets wait in a queue, or processes for a CPU "
         "(round-trip time of the bulk flow 7.52 ms)"
     )
-    assert delay_text(replace(slow, sockets=(replace(SOCKETS, rtt=14_000),))).startswith("packets wait in a queue (")
-    assert delay_text(replace(slow, sockets=(replace(SOCKETS, rtt=4000),))).startswith("processes wait for a CPU")
+    assert delay_text(replace(slow, sockets=(replace(SOCKETS, rtt=14_000),))).startswith(
+        "packets wait in a queue ("
+    )
+    assert delay_text(replace(slow, sockets=(replace(SOCKETS, rtt=4000),))).startswith(
+        "processes wait for a CPU"
+    )
     full = (load("a", full=(BusyCpu(2, 1.0, 0.5),)), load("b", "server"))
-    assert delay_text(loaded(hosts=full)).endswith(", about 542 KiB), or for a CPU (CPU 2 on a 100 % busy)")
+    assert delay_text(loaded(hosts=full)).endswith(
+        ", about 542 KiB), or for a CPU (CPU 2 on a 100 % busy)"
+    )
 
 
 def test_a_queue_is_not_larger_than_its_round_trip_time() -> None:
@@ -177,7 +266,7 @@ def test_a_queue_is_not_larger_than_its_round_trip_time() -> None:
     assert "about 341 KiB" in delay_text(loaded(sockets=(replace(SOCKETS, rtt=30_000),)))
 
 
-# ------------------------------------------------------------------------------------------- ranking
+# ------------------------------------------------------------------------------------------ ranking
 
 
 @pytest.mark.parametrize(
@@ -195,7 +284,9 @@ def test_a_queue_is_not_larger_than_its_round_trip_time() -> None:
         ({"busy": 100, "floors": (floor(90),)}, "limited by the generator"),
     ],
 )
-def test_figures_that_cannot_be_trusted_are_not_ranked(wrong: dict[str, object], reason: str) -> None:
+def test_figures_that_cannot_be_trusted_are_not_ranked(
+    wrong: dict[str, object], reason: str
+) -> None:
     made = loaded(**wrong)  # type: ignore[arg-type]
     assert reason in made.why_not_ranked
     assert loaded().why_not_ranked == ()
@@ -205,7 +296,10 @@ def test_figures_that_cannot_be_trusted_are_not_ranked(wrong: dict[str, object],
 def test_an_idle_latency_near_that_of_the_generator_is_ranked_and_named() -> None:
     made = loaded(median=100, floors=(floor(90),))
     assert made.why_not_ranked == ()
-    assert "; idle is limited by the generator (89.9 µs over loopback)" in sentences(made)["under load"]
+    assert (
+        "; idle is limited by the generator (89.9 µs over loopback)"
+        in sentences(made)["under load"]
+    )
 
 
 # ------------------------------------------------------------------------------------------- texts
@@ -218,13 +312,19 @@ def sentences(made: Result) -> dict[str, str]:
 def test_one_sentence_has_both_latencies_and_their_cause() -> None:
     found = sentences(loaded())
     assert found["under load"] == (
-        "p50 310 µs idle, 48.1 ms loaded (155×: 47.8 ms more for each round trip) at 94.1 Mb/s: packets wait in a "
+        "p50 310 µs idle, 48.1 ms loaded (155×: 47.8 ms more for each round trip) at 94.1 Mb/s: "
+        "packets wait in a "
         "queue (bufferbloat, about 542 KiB); p99 402 µs idle, 62.8 ms loaded"
     )
     assert (
-        found["idle"].endswith("; 2000 requests in 10.0 s") and "p99.9 too few samples (10000 needed)" in found["idle"]
+        found["idle"].endswith("; 2000 requests in 10.0 s")
+        and "p99.9 too few samples (10000 needed)" in found["idle"]
     )
-    assert list(found)[:3] == ["under load", "idle", "loaded"] and "transactions" not in found and "rtt" not in found
+    assert (
+        list(found)[:3] == ["under load", "idle", "loaded"]
+        and "transactions" not in found
+        and "rtt" not in found
+    )
     assert found["goodput"].startswith("94.1 Mb/s received by b")
     assert sentences(loaded(lost=4))["loaded"].endswith("; 2004 requests in 10.0 s, 4 lost (0.2 %)")
     less = sentences(loaded(median=400, busy=200))["under load"]
@@ -235,20 +335,27 @@ def test_text_markdown_and_json() -> None:
     made = loaded()
     text = run_text(made, 100)
     assert (
-        "\nunder load   p50 310 µs idle, " in text and "requests over TCP" in text and "10 s idle, 10 s loaded" in text
+        "\nunder load   p50 310 µs idle, " in text
+        and "requests over TCP" in text
+        and "10 s idle, 10 s loaded" in text
     )
     assert "per Gb/s" in text and "per transaction" not in text
     assert "**under load**" in run_markdown(made)
     stored = StoredRun("x-1", "x", made, 1.0, "0")
     assert parse_run(encode_run(stored)) == stored
     report = run_report(stored)
-    assert report.idle_latency is not None and report.latency is not None and report.goodput == pytest.approx(94.1e6)
+    assert (
+        report.idle_latency is not None
+        and report.latency is not None
+        and report.goodput == pytest.approx(94.1e6)
+    )
     assert report.latency.p50 is not None and report.idle_latency.p50 is not None
     assert report.latency.p50 > 100 * report.idle_latency.p50
     assert "idle_latency" in json.loads(traffic_schema())["$defs"]["RunReport"]["properties"]
     assert msgspec.json.decode(msgspec.json.encode(report), type=type(report)) == report
     assert plan_text(replace(LOADED, protocol="udp", streams=2, rate=500)) == (
-        "latency under load, bulk flow client → server, 2 streams, requests over UDP, 10 s idle, 10 s loaded, "
+        "latency under load, bulk flow client → server, 2 streams, requests over UDP, 10 s idle, "
+        "10 s loaded, "
         "64 B, 500 requests/s, iperf3"
     )
 
@@ -262,7 +369,13 @@ def test_lines_on_the_command_line() -> None:
     rising = Interval(0.0, 1.0, 50e6, False, omitted=True)
 
     def shown(one: Interval, *, load: bool = False) -> list[str]:
-        return list(lines.lines(IntervalMeasured("b" if load else "a", 3.0, one, "server" if load else "client", load)))
+        return list(
+            lines.lines(
+                IntervalMeasured(
+                    "b" if load else "a", 3.0, one, "server" if load else "client", load
+                )
+            )
+        )
 
     (idle,) = shown(requests)
     assert idle.endswith("  idle") and "p50 1.00 ms" in idle
@@ -270,17 +383,31 @@ def test_lines_on_the_command_line() -> None:
     assert shown(requests)[0].endswith("  (bulk flow starting)")
     assert shown(rising, load=True) == []
     assert shown(requests)[0].endswith("  beside 50.0 Mb/s  (bulk flow starting)")
-    assert shown(bulk, load=True) == shown(replace(bulk, sends=True, bits_per_second=99e6), load=True) == []
+    assert (
+        shown(bulk, load=True)
+        == shown(replace(bulk, sends=True, bits_per_second=99e6), load=True)
+        == []
+    )
     (busy,) = shown(requests)
     assert busy.endswith("  beside 94.1 Mb/s")
 
 
-# ------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------- comparison
 
 
 def stored(made: Result, number: int, group: str) -> StoredRun:
     return StoredRun(
-        f"x-{number}", "x", made, 1.0, "0", "compare", "", group, "setup", {"A": "fifo", "B": "codel"}[group], number
+        f"x-{number}",
+        "x",
+        made,
+        1.0,
+        "0",
+        "compare",
+        "",
+        group,
+        "setup",
+        {"A": "fifo", "B": "codel"}[group],
+        number,
     )
 
 
@@ -292,18 +419,28 @@ def test_loaded_runs_are_compared_by_their_loaded_latency_and_goodput() -> None:
         ("loaded p50", "better"), ("loaded p99", "better"), ("goodput", "same"),
     ]  # fmt: skip
     assert found.verdict == "better" and found.sentence.startswith(
-        "Better: codel = 0.10× the loaded latency p50 of fifo (-90 %, 95 % CI 0.10–0.10); loaded latency p99 0.10×"
+        "Better: codel = 0.10× the loaded latency p50 of fifo (-90 %, 95 % CI 0.10–0.10); loaded "
+        "latency p99 0.10×"
     )
     assert "goodput 0.99× (0.99–0.99, no difference)" in found.sentence
     assert found.goodput_a is not None and found.goodput_a.median == pytest.approx(94.1e6)
     text = comparison_text(found, ("fifo", "codel"), 120)
     assert "loaded latency p50, median" in text and "CPU per Gb/s, client" in text
     points = set_up_points([*a, *b])
-    assert column_titles(points, "setup")[2:7] == ("median", "lowest", "highest", "loaded latency p99", "goodput")
+    assert column_titles(points, "setup")[2:7] == (
+        "median",
+        "lowest",
+        "highest",
+        "loaded latency p99",
+        "goodput",
+    )
     assert point_cells(points[0])[2].endswith(" ms") and point_cells(points[0])[3].endswith(" ms")
     text = experiment_text([*a, *b], 120)
     assert "10 s idle and loaded each" in text
-    assert "under load   A: fifo: p50 310 µs idle, 48" in text and "B: codel: p50 310 µs idle, 5.0" in text, text
+    assert (
+        "under load   A: fifo: p50 310 µs idle, 48" in text
+        and "B: codel: p50 310 µs idle, 5.0" in text
+    ), text
     assert added_latency(a[0].result) is not None
 
 
@@ -315,4 +452,7 @@ def test_another_request_rate_is_not_comparable() -> None:
 
 def test_plan_of_another_test_is_refused() -> None:
     other: RunPlan = replace(PLAN, time=10)
-    assert "different tests: loaded, bulk" in compare([loaded()] * 3, [result(plan=other)] * 3).refusals
+    assert (
+        "different tests: loaded, bulk"
+        in compare([loaded()] * 3, [result(plan=other)] * 3).refusals
+    )

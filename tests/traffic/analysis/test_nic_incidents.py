@@ -36,7 +36,8 @@ def test_the_cause_precedes_its_consequences_of_the_same_second() -> None:
     found = incidents((BEGIN + 7.3, DOWN), (BEGIN + 7.2, RESET), (BEGIN + 7.1, HANG))
     assert [one.text for one in found] == [HANG, RESET, DOWN]
     assert found[0].sentence == (
-        "b ens4 stopped sending (its transmit unit hung) at second 7 (kernel log: ixgbe 0000:01:00.0 ens4: "
+        "b ens4 stopped sending (its transmit unit hung) at second 7 (kernel log: ixgbe "
+        "0000:01:00.0 ens4: "
         "Detected Tx Unit Hang)"
     )
 
@@ -62,7 +63,9 @@ def test_the_text_of_a_host_is_cleaned_and_cut() -> None:
 def change(
     second: float, *, gone: bool = False, name: str = "ens4", carrier: bool = True, flags: int = UP
 ) -> LinkChange:
-    return LinkChange(BEGIN + second, 4, gone, name, "up" if carrier else "down", carrier, flags, 1500)
+    return LinkChange(
+        BEGIN + second, 4, gone, name, "up" if carrier else "down", carrier, flags, 1500
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,11 +77,18 @@ def change(
         ((change(5.4, flags=DOWN_FLAGS),), "b ens4 was set down at second 5"),
     ],
 )
-def test_what_rtnetlink_reports_needs_no_message(changes: tuple[LinkChange, ...], sentence: str) -> None:
+def test_what_rtnetlink_reports_needs_no_message(
+    changes: tuple[LinkChange, ...], sentence: str
+) -> None:
     found = nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0)
     assert found[0].sentence == sentence
 
 
 def test_changes_of_other_times_and_links_do_not_count() -> None:
-    changes = (change(-1, gone=True), change(11, gone=True), replace(change(3, gone=True), ifindex=5), change(4))
+    changes = (
+        change(-1, gone=True),
+        change(11, gone=True),
+        replace(change(3, gone=True), ifindex=5),
+        change(4),
+    )
     assert nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0) == ()

@@ -9,9 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import DriverInfo, Ethtool, Link, PciFunction, Sriov
-from nictop.traffic.analysis.path_proof import HostProof, ObservedHost, PathProof, prove_path
+from nictop.traffic.analysis.path_proof import ObservedHost, prove_path
 from nictop.traffic.plan.plan import Endpoint, RunPlan
-from tests.model.hosts import HELLO, LOOPBACK, counters, inventory, link_counters, make_link, snapshot_of
+from nictop.traffic.results.path_proof import HostProof, PathProof
+from tests.model.guests.hypervisor import PORT, TAP, hypervisor
+from tests.model.hosts import (
+    HELLO,
+    LOOPBACK,
+    counters,
+    inventory,
+    link_counters,
+    make_link,
+    snapshot_of,
+)
 
 GB = 1_000_000_000
 EXPECTED = {"a": (0.0, float(GB)), "b": (float(GB), 0.0)}
@@ -23,7 +33,11 @@ def nic(ifindex: int, **more: object) -> Link:
 
 
 def host(
-    name: str, steps: dict[int, float], *links: Link, pci: tuple[PciFunction, ...] = (), boot: str | None = None
+    name: str,
+    steps: dict[int, float],
+    *links: Link,
+    pci: tuple[PciFunction, ...] = (),
+    boot: str | None = None,
 ) -> ObservedHost:
     """`steps`: ifindex → share of the run that it carried, in each direction."""
     hello = replace(HELLO, boot_id=boot or f"boot of {name}")
@@ -34,7 +48,10 @@ def host(
         20.0,
         {
             ifindex: link_counters(
-                rx_bytes=5 + size, tx_bytes=5 + size, rx_packets=size // 1500, tx_packets=size // 1500
+                rx_bytes=5 + size,
+                tx_bytes=5 + size,
+                rx_packets=size // 1500,
+                tx_packets=size // 1500,
             )
             for ifindex, size in sizes.items()
         },
@@ -62,7 +79,8 @@ def test_another_nic_carried_the_run() -> None:
     found, end = client(host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4)))
     assert (found.verdict, end.verdict) == ("failed", "failed")
     assert end.sentence == (
-        "a: ens4 carried only 977 KiB; ens3 (other) carried 1001 MiB; the route uses that NIC (ip route get, on a)"
+        "a: ens4 carried only 977 KiB; ens3 (other) carried 1001 MiB; the route uses that NIC (ip "
+        "route get, on a)"
     )
 
 
@@ -82,7 +100,9 @@ def test_arp_may_explain_another_nic(sysctl: dict[str, int], told: bool) -> None
     known = watched.snapshot.inventory
     assert known is not None
     settings = replace(known.settings, sysctl=sysctl)
-    watched = replace(watched, snapshot=replace(watched.snapshot, inventory=replace(known, settings=settings)))
+    watched = replace(
+        watched, snapshot=replace(watched.snapshot, inventory=replace(known, settings=settings))
+    )
     end = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": watched}, EXPECTED).hosts[1]
     assert end.verdict == "failed" and "ens3 (other) carried 1001 MiB" in end.sentence
     assert ("answers ARP" in end.sentence) == told
@@ -95,7 +115,9 @@ def test_loopback_carried_the_run() -> None:
 
 def test_two_names_of_one_machine_are_not_proven() -> None:
     found = prove_path(
-        PLAN, {"a": host("a", {4: 1.05}, nic(4), boot="x"), "b": host("b", {4: 1.05}, nic(4), boot="x")}, EXPECTED
+        PLAN,
+        {"a": host("a", {4: 1.05}, nic(4), boot="x"), "b": host("b", {4: 1.05}, nic(4), boot="x")},
+        EXPECTED,
     )
     assert found.verdict == "failed" and found.sentence.startswith("both ends are on one machine")
 
@@ -111,7 +133,15 @@ PF = PciFunction(
     sriov=Sriov(2, 2, True, ("0000:02:10.0", "0000:02:10.2")),
 )
 VF = PciFunction(
-    "0000:02:10.0", 0x020000, 0x8086, 0x10CA, None, None, None, physical_function="0000:02:00.0", virtual_function=0
+    "0000:02:10.0",
+    0x020000,
+    0x8086,
+    0x10CA,
+    None,
+    None,
+    None,
+    physical_function="0000:02:00.0",
+    virtual_function=0,
 )
 LINKS = (nic(2, pci_address="0000:02:00.0"), nic(4, pci_address="0000:02:10.0"))
 
@@ -144,7 +174,11 @@ def netvsc(share: float) -> HostProof:
 
 
 def test_netvsc_paths() -> None:
-    assert [netvsc(share).path for share in (1.0, 0.5, 0.0)] == ["accelerated", "mixed", "synthetic"]
+    assert [netvsc(share).path for share in (1.0, 0.5, 0.0)] == [
+        "accelerated",
+        "mixed",
+        "synthetic",
+    ]
     assert "50 %" in netvsc(0.48).sentence or "48 %" in netvsc(0.48).sentence
     assert "not by a virtual function" in netvsc(0.0).sentence
 
@@ -163,7 +197,10 @@ def test_other_traffic_on_the_chosen_nic_is_reported() -> None:
 
 def test_small_segments_are_not_other_traffic() -> None:
     found = prove_path(
-        PLAN, {"a": host("a", {4: 1.75}, nic(4)), "b": host_with_one_nic("b")}, EXPECTED, overhead=154 / 88
+        PLAN,
+        {"a": host("a", {4: 1.75}, nic(4)), "b": host_with_one_nic("b")},
+        EXPECTED,
+        overhead=154 / 88,
     )
     assert not found.hosts[0].foreign
 
@@ -179,17 +216,27 @@ def test_small_segments_are_not_other_traffic() -> None:
         (1.01, 2.0, "unknown"),
     ],
 )
-def test_receiver_must_not_count_more_than_was_sent(sent: float, received: float, verdict: str) -> None:
-    """One end may count the headers of each segment, the other one those of a large packet that its NIC segments."""
+def test_receiver_must_not_count_more_than_was_sent(
+    sent: float, received: float, verdict: str
+) -> None:
+    """One end may count the headers of each segment, the other one those of a large packet that its
+    NIC segments."""
     watched = {"a": host("a", {4: sent}, nic(4)), "b": host("b", {4: received}, nic(4))}
     found = prove_path(PLAN, watched, EXPECTED)
-    assert (found.verdict, found.hosts[0].verdict, found.hosts[1].verdict) == (verdict, "proven", verdict)
+    assert (found.verdict, found.hosts[0].verdict, found.hosts[1].verdict) == (
+        verdict,
+        "proven",
+        verdict,
+    )
 
 
 def test_sentence_has_the_counts_of_both_ends() -> None:
-    found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED)
+    found = prove_path(
+        PLAN, {"a": host_with_one_nic("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED
+    )
     assert found.sentence == (
-        "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, ens4 of a sent 1001 MiB, with headers at most "
+        "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, ens4 of a sent 1001 MiB, with "
+        "headers at most "
         "1.08 GiB: other traffic to b or counters read at another time"
     )
     assert found.hosts[1].path is None and not found.hosts[1].foreign
@@ -197,7 +244,10 @@ def test_sentence_has_the_counts_of_both_ends() -> None:
 
 def test_bidirectional_run_is_checked_in_both_directions() -> None:
     both = {"a": (float(GB), float(GB)), "b": (float(GB), float(GB))}
-    assert prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, both).verdict == "proven"
+    assert (
+        prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, both).verdict
+        == "proven"
+    )
     found = prove_path(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": host_with_one_nic("b")}, both)
     assert [one.verdict for one in found.hosts] == ["unknown", "proven"]
     assert "a: ens4 received 1.40 GiB, ens4 of b sent 1001 MiB" in found.sentence
@@ -211,13 +261,21 @@ def test_small_run_with_background_traffic() -> None:
 
 def test_failed_run_is_not_verified() -> None:
     """Packets in flight at the end are in no interval."""
-    found = prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, EXPECTED, failed=True)
+    found = prove_path(
+        PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, EXPECTED, failed=True
+    )
     assert found.verdict == "unknown"
     assert found.sentence == (
-        "the test failed while data was in flight: a: ens4 carried 1001 MiB; b: ens4 carried 1001 MiB"
+        "the test failed while data was in flight: a: ens4 carried 1001 MiB; b: ens4 carried 1001 "
+        "MiB"
     )
     elsewhere = host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4))
-    assert prove_path(PLAN, {"a": elsewhere, "b": host_with_one_nic("b")}, EXPECTED, failed=True).verdict == "failed"
+    assert (
+        prove_path(
+            PLAN, {"a": elsewhere, "b": host_with_one_nic("b")}, EXPECTED, failed=True
+        ).verdict
+        == "failed"
+    )
 
 
 def test_missing_counters_are_unknown() -> None:
@@ -225,13 +283,26 @@ def test_missing_counters_are_unknown() -> None:
     assert client(none)[0].verdict == "unknown"
     reset = host("a", {4: 1.0}, nic(4))
     assert reset.after is not None and reset.before is not None
-    backwards = ObservedHost(replace(reset.after, time=1.0), replace(reset.before, time=2.0), reset.snapshot)
-    assert "were reset" in client(backwards)[1].sentence
-    assert prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, {}).verdict == "unknown"
-    assert (
-        client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=None)))[0].verdict == "unknown"
+    backwards = ObservedHost(
+        replace(reset.after, time=1.0), replace(reset.before, time=2.0), reset.snapshot
     )
-    assert client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=99)))[0].verdict == "failed"
+    assert "were reset" in client(backwards)[1].sentence
+    assert (
+        prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, {}).verdict
+        == "unknown"
+    )
+    assert (
+        client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=None)))[
+            0
+        ].verdict
+        == "unknown"
+    )
+    assert (
+        client(host_with_one_nic("a"), replace(PLAN, client=replace(PLAN.client, ifindex=99)))[
+            0
+        ].verdict
+        == "failed"
+    )
 
 
 def test_netdevs_of_observers() -> None:
@@ -239,23 +310,61 @@ def test_netdevs_of_observers() -> None:
     seen = host("hypervisor", {2: 1.05, 3: 0.0}, port, nic(3))
     assert seen.before is not None and seen.after is not None
     vf: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, 0, 0, 0, 0, 0, 0)}}
-    moved: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, GB, GB, 0, 0, 0, 0), 1: (0, 0, GB, GB, 0, 0, 0, 0)}}
-    watched = ObservedHost(replace(seen.before, vfs=vf), replace(seen.after, vfs=moved), seen.snapshot)
+    moved: dict[int, dict[int, tuple[int, ...]]] = {
+        2: {0: (0, 0, GB, GB, 0, 0, 0, 0), 1: (0, 0, GB, GB, 0, 0, 0, 0)}
+    }
+    watched = ObservedHost(
+        replace(seen.before, vfs=vf), replace(seen.after, vfs=moved), seen.snapshot
+    )
     found = prove_path(
-        PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b"), "hypervisor": watched}, EXPECTED
+        PLAN,
+        {"a": host_with_one_nic("a"), "b": host_with_one_nic("b"), "hypervisor": watched},
+        EXPECTED,
     )
     assert [one.name for one in found.observed] == ["ens2", "VF 0 of ens2"]
+    assert [one.guest for one in found.observed] == ["", ""]
 
 
-@given(st.dictionaries(st.integers(1, 5), st.floats(0, 3)), st.lists(st.none() | st.integers(1, 5), min_size=4))
+def test_observed_netdevs_name_their_guest() -> None:
+    """A tap and a VF of the hypervisor; a stopped guest carries nothing."""
+    snapshot = hypervisor()
+    assert snapshot.before is not None and snapshot.counters is not None
+    no_vf: tuple[int, ...] = (0,) * 8
+    vfs = {PORT: {0: no_vf, 1: no_vf}}
+    moved: tuple[int, ...] = (0, 0, GB, GB, 0, 0, 0, 0)
+    links = {TAP: link_counters(rx_bytes=GB, tx_bytes=GB, rx_packets=1, tx_packets=1)}
+    watched = ObservedHost(
+        replace(snapshot.before, vfs=vfs, links={**snapshot.before.links}),
+        replace(snapshot.counters, vfs={PORT: {0: moved, 1: moved}}, links=links),
+        snapshot,
+    )
+    hosts = {"a": host_with_one_nic("a"), "b": host_with_one_nic("b"), "pve": watched}
+    found = prove_path(PLAN, hosts, EXPECTED)
+    assert [(one.name, one.guest) for one in found.observed] == [
+        ("tap101i0", "web1"),
+        ("VF 0 of ens1f0", "web1"),
+        ("VF 1 of ens1f0", ""),
+    ]
+    assert found.observed[0].text == "tap101i0 (guest web1)"
+
+
+@given(
+    st.dictionaries(st.integers(1, 5), st.floats(0, 3)),
+    st.lists(st.none() | st.integers(1, 5), min_size=4),
+)
 def test_cyclic_and_missing_links(steps: dict[int, float], masters: list[int | None]) -> None:
-    links = [nic(ifindex, master=master, lower=master) for ifindex, master in zip(range(2, 6), masters, strict=False)]
+    links = [
+        nic(ifindex, master=master, lower=master)
+        for ifindex, master in zip(range(2, 6), masters, strict=False)
+    ]
     found, _ = client(host("a", steps, *links))
     assert (found.verdict == "proven") is all(end.verdict == "proven" for end in found.hosts)
 
 
 def test_names_are_escaped() -> None:
     found = prove_path(
-        PLAN, {"a": host("a", {4: 1.05}, replace(nic(4), name="e\x1b[2J")), "b": host_with_one_nic("b")}, EXPECTED
+        PLAN,
+        {"a": host("a", {4: 1.05}, replace(nic(4), name="e\x1b[2J")), "b": host_with_one_nic("b")},
+        EXPECTED,
     )
     assert "\x1b" not in found.sentence

@@ -33,7 +33,13 @@ from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, load, result
 
 RR = replace(PLAN, test="rr", generator="builtin", time=10)
-FACTS_RR = {**FACTS, "generator": "builtin", "test": "rr", "request size": "64", "response size": "64"}
+FACTS_RR = {
+    **FACTS,
+    "generator": "builtin",
+    "test": "rr",
+    "request size": "64",
+    "response size": "64",
+}
 
 
 def latencies(median: float, count: int = 100_000) -> LatencyHistogram:
@@ -45,13 +51,25 @@ def latencies(median: float, count: int = 100_000) -> LatencyHistogram:
 
 def rr(median: float = 80.0, plan: RunPlan = RR, **more: object) -> Result:
     """A run of 10 s with one connection. `more`: fields of `Result` and of `TransactionFigures`."""
-    own = {name: value for name, value in more.items() if name in TransactionFigures.__dataclass_fields__}
+    own = {
+        name: value
+        for name, value in more.items()
+        if name in TransactionFigures.__dataclass_fields__
+    }
     figures = replace(TransactionFigures(10.0, latencies(median, round(1e7 / median))), **own)  # type: ignore[arg-type]
     hosts = tuple(
         replace(load(host, role), per_gigabit=None, per_transaction=median / 2e6)
         for host, role in (("a", "client"), ("b", "server"))
     )
-    made = result(plan=plan, flows=(), ceiling=None, hosts=hosts, facts=FACTS_RR, transactions=figures, schema=2)
+    made = result(
+        plan=plan,
+        flows=(),
+        ceiling=None,
+        hosts=hosts,
+        facts=FACTS_RR,
+        transactions=figures,
+        schema=2,
+    )
     return replace(made, **{name: value for name, value in more.items() if name not in own})  # type: ignore[arg-type]
 
 
@@ -59,19 +77,32 @@ def floor(median: float, host: str = "a") -> Floor:
     return Floor(host, latencies(median, 10_000).summary(), rate=1e6 / median)
 
 
-# ------------------------------------------------------------------------------------------- figures
+# ------------------------------------------------------------------------------------------ figures
 
 
-def interval(start: float, count: int, *, omitted: bool = False, lost: int = 0) -> TransactionInterval:
+def interval(
+    start: float, count: int, *, omitted: bool = False, lost: int = 0
+) -> TransactionInterval:
     found = LatencyHistogram({bucket_of(50_000): count}, 50_000 * count)
-    return TransactionInterval(start, start + 1, 0.0, False, omitted=omitted, lost=lost, latency=found)
+    return TransactionInterval(
+        start, start + 1, 0.0, False, omitted=omitted, lost=lost, latency=found
+    )
 
 
 def test_figures_are_those_of_the_total() -> None:
     total = TransactionTotal(False, False, 2.0, 0.0, lost=1, latency=latencies(50, 400))
-    reported = [(0.0, interval(0, 100, omitted=True)), (1.0, interval(0, 200)), (2.0, interval(1, 190, lost=1))]
+    reported = [
+        (0.0, interval(0, 100, omitted=True)),
+        (1.0, interval(0, 200)),
+        (2.0, interval(1, 190, lost=1)),
+    ]
     found = transaction_figures(RR, total, reported, (floor(20),), stopped=False)
-    assert found is not None and found.latency == total.latency and found.lost == 1 and found.rate == 200.0
+    assert (
+        found is not None
+        and found.latency == total.latency
+        and found.lost == 1
+        and found.rate == 200.0
+    )
     assert [(one.time, one.latency.count, one.lost) for one in found.points] == [
         (0.0, 100, 0),
         (1.0, 200, 0),
@@ -81,9 +112,15 @@ def test_figures_are_those_of_the_total() -> None:
 
 
 def test_figures_of_a_stopped_run_are_its_measured_intervals() -> None:
-    reported = [(0.0, interval(0, 100, omitted=True)), (1.0, interval(0, 200)), (2.0, interval(1, 190, lost=1))]
+    reported = [
+        (0.0, interval(0, 100, omitted=True)),
+        (1.0, interval(0, 200)),
+        (2.0, interval(1, 190, lost=1)),
+    ]
     found = transaction_figures(RR, None, reported, (), stopped=True)
-    assert found is not None and found.latency.count == 390 and (found.seconds, found.lost) == (2, 1)
+    assert (
+        found is not None and found.latency.count == 390 and (found.seconds, found.lost) == (2, 1)
+    )
     assert transaction_figures(RR, None, reported[:1], (), stopped=True) is None
     assert transaction_figures(RR, None, reported, (), stopped=False) is None, "it failed"
 
@@ -100,32 +137,44 @@ def test_files_that_were_not_reached() -> None:
 def test_replies_about_the_generator_alone() -> None:
     counts = LatencyCounts(20_000_000, (bucket_of(20_000), 1000))
     found = floor_of("a", GeneratorFloor((), 0.5, 1000, 0, counts))
-    assert found.rate == 2000.0 and found.latency is not None and found.latency.p50 == pytest.approx(20e-6, rel=0.01)
+    assert (
+        found.rate == 2000.0
+        and found.latency is not None
+        and found.latency.p50 == pytest.approx(20e-6, rel=0.01)
+    )
     assert floor_of("a", "Network is unreachable").problem == "Network is unreachable"
     assert floor_of("a", GeneratorFloor((), 0.5, 0, 0, LatencyCounts(0, ()))).latency is None
     assert floor_of("a", GeneratorFloor((), 0.5, 5, 0, LatencyCounts(0, (-5, 1)))).latency is None
 
 
 def test_the_generator_alone_limits_a_run_that_is_not_far_above_it() -> None:
-    assert rr(80, floors=(floor(60), floor(80, "b"))).why_not_ranked == ("limited by the generator",)
+    assert rr(80, floors=(floor(60), floor(80, "b"))).why_not_ranked == (
+        "limited by the generator",
+    )
     assert rr(80, floors=(floor(20), floor(30, "b"))).why_not_ranked == ()
     unknown = rr(80, floors=(Floor("a", None, problem="no loopback"),))
     assert unknown.why_not_ranked == ()
-    assert "a: not measured over loopback (no loopback)" in [one.text for one in result_sentences(unknown)]
+    assert "a: not measured over loopback (no loopback)" in [
+        one.text for one in result_sentences(unknown)
+    ]
     assert rr(transactions=None).why_not_ranked == ("no transactions",)
 
 
 def test_bytes_of_small_messages_are_mostly_headers() -> None:
     (sent, received), factor = packet_bytes(RR, 1000)
     assert sent == received == 1000 * (64 + 52) and 1 < factor < 3
-    (sent, received), factor = packet_bytes(replace(RR, test="crr", request_size=1, response_size=100_000), 10)
+    (sent, received), factor = packet_bytes(
+        replace(RR, test="crr", request_size=1, response_size=100_000), 10
+    )
     assert sent == 10 * (1 + 3 * 52) and received == 10 * (100_000 + 2 * 52)
 
 
-# ------------------------------------------------------------------------------------------- bottleneck
+# --------------------------------------------------------------------------------------- bottleneck
 
 
-def limits(run: Result, setups: dict[str, NicSetup] | None = None) -> tuple[str, list[tuple[str, str]]]:
+def limits(
+    run: Result, setups: dict[str, NicSetup] | None = None
+) -> tuple[str, list[tuple[str, str]]]:
     """The sentence, and (limit, verdict) of each row."""
     sentence, rows = transaction_bottleneck(run, setups or {})
     return sentence, [(one.limit, one.verdict) for one in rows]
@@ -133,22 +182,31 @@ def limits(run: Result, setups: dict[str, NicSetup] | None = None) -> tuple[str,
 
 def test_bottlenecks() -> None:
     sentence, rows = limits(rr())
-    assert sentence.startswith("not determined; possible: generator (its own latency was not measured), network")
+    assert sentence.startswith(
+        "not determined; possible: generator (its own latency was not measured), network"
+    )
     assert ("lost requests", "excluded") in rows and ("CPU sleep states", "possible") in rows
     sentence, rows = limits(rr(floors=(floor(75),)))
-    assert sentence.startswith("generator: median latency 80.") and rows[0] == ("generator", "cause")
-    assert "network between the hosts" not in dict(rows), "what no counter shows is possible only without a cause"
+    assert sentence.startswith("generator: median latency 80.") and rows[0] == (
+        "generator",
+        "cause",
+    )
+    assert "network between the hosts" not in dict(rows), (
+        "what no counter shows is possible only without a cause"
+    )
     lossy = rr(lost=10_000, plan=replace(RR, protocol="udp"))
     assert limits(lossy)[0].startswith("lost requests: 7.4 % of all; each stops its connection")
     netem = Qdisc("netem", "1:", delay=70e-6)
     delayed = {"a": NicSetup(qdiscs=(SendQueueing("ens4", "netem", (netem,)),), host="a")}
-    assert limits(rr(), delayed)[0].startswith("qdisc netem delay 70us of ens4 on a: 70.0 µs of the median")
+    assert limits(rr(), delayed)[0].startswith(
+        "qdisc netem delay 70us of ens4 on a: 70.0 µs of the median"
+    )
     sentence, rows = limits(rr(800), delayed)
     assert sentence.startswith("not determined")
     assert ("qdisc netem delay 70us of ens4 on a", "excluded") in rows
 
 
-# ------------------------------------------------------------------------------------------- comparison
+# --------------------------------------------------------------------------------------- comparison
 
 
 def test_comparison_of_transactions_and_latencies() -> None:
@@ -157,15 +215,25 @@ def test_comparison_of_transactions_and_latencies() -> None:
     assert found.verdict == "better" and found.goodput_a is None and found.goodput_b is None
     transactions, p50, p99 = found.figures
     assert (transactions.name, p50.name, p99.name) == ("transactions", "p50", "p99")
-    assert found.ratio == transactions.ratio and transactions.ratio is not None and transactions.ratio.estimate > 1.3
-    assert p50.verdict == p99.verdict == "better" and p50.ratio is not None and p50.ratio.estimate < 0.8
+    assert (
+        found.ratio == transactions.ratio
+        and transactions.ratio is not None
+        and transactions.ratio.estimate > 1.3
+    )
+    assert (
+        p50.verdict == p99.verdict == "better"
+        and p50.ratio is not None
+        and p50.ratio.estimate < 0.8
+    )
     assert found.sentence.startswith(
-        "Better: igb = 1.33× the transactions/s of virtio (+33 %, 95 % CI 1.31–1.34); latency p50 0.75× ("
+        "Better: igb = 1.33× the transactions/s of virtio (+33 %, 95 % CI 1.31–1.34); latency p50 "
+        "0.75× ("
     )
     assert cost_text(found.costs[0]) == "client 40.0 µs → 30.2 µs CPU per transaction"
     rows = figure_rows(found)
     assert [row[0] for row in rows[1:6]] == [
-        "transactions/s", "latency p50", "latency p99", "CPU per transaction, client", "CPU per transaction, server",
+        "transactions/s", "latency p50", "latency p99", "CPU per transaction, client", "CPU per "
+                                                                                       "transaction, server",
     ]  # fmt: skip
     assert "latency p50, median" in comparison_text(found, ("virtio", "igb"), 100)
     assert compare(b, a).verdict == "worse" and compare(b, a).figures[1].verdict == "worse"
@@ -174,7 +242,9 @@ def test_comparison_of_transactions_and_latencies() -> None:
 def test_a_percentile_with_too_few_samples_has_no_ratio() -> None:
     few = [rr(latency=latencies(80, 500)) for _ in range(3)]
     found = compare(few, [rr(latency=latencies(40, 500)) for _ in range(3)])
-    assert found.figures[2].ratio is None and "latency p99 unknown (too few samples)" in found.sentence
+    assert (
+        found.figures[2].ratio is None and "latency p99 unknown (too few samples)" in found.sentence
+    )
 
 
 def test_different_tests_are_not_compared() -> None:
@@ -182,13 +252,17 @@ def test_different_tests_are_not_compared() -> None:
     assert found.verdict == "refused" and "different tests: rr, bulk" in found.refusals
     sizes = compare([rr()] * 3, [rr(facts={**FACTS_RR, "request size": "1"})] * 3)
     assert "request size differs: 64 and 1" in sizes.refusals
-    assert compare([rr()] * 3, [rr(facts={**FACTS_RR, "request size": "1"})] * 3, compared=("request size",)).ratio
+    assert compare(
+        [rr()] * 3, [rr(facts={**FACTS_RR, "request size": "1"})] * 3, compared=("request size",)
+    ).ratio
 
 
 def test_facts() -> None:
     found = setup_facts(replace(RR, files=None, request_size=1, response_size=4096), {}, {})
     assert (found["test"], found["request size"], found["response size"]) == ("rr", "1", "4096")
-    assert "length" not in found and "test" not in setup_facts(PLAN, {}, {}), "as in results of older versions"
+    assert "length" not in found and "test" not in setup_facts(PLAN, {}, {}), (
+        "as in results of older versions"
+    )
 
 
 # ------------------------------------------------------------------------------------------- text
@@ -197,37 +271,57 @@ def test_facts() -> None:
 def test_sentences() -> None:
     made = rr(floors=(floor(20), floor(30, "b")), lost=2, plan=replace(RR, protocol="udp"))
     texts = {one.kind: one.text for one in result_sentences(made)}
-    assert texts["transactions"] == "12.5 k transactions/s (125000 in 10.0 s); 2 of 125002 requests lost (<0.1 %)"
+    assert (
+        texts["transactions"]
+        == "12.5 k transactions/s (125000 in 10.0 s); 2 of 125002 requests lost (<0.1 %)"
+    )
     assert texts["latency"].startswith("p50 80.") and "p99.9 10" in texts["latency"]
     assert texts["floor"] == "b: over loopback p50 30.0 µs, 33.3 k/s"
     assert ", 40.0 µs CPU per transaction" in texts["client"]
     few = {one.kind: one.text for one in result_sentences(rr(latency=latencies(80, 500)))}
-    assert "p99 too few samples (1000 needed), p99.9 too few samples (10000 needed)" in few["latency"]
+    assert (
+        "p99 too few samples (1000 needed), p99.9 too few samples (10000 needed)" in few["latency"]
+    )
 
 
 def test_plans_in_words() -> None:
     assert plan_text(RR) == "request/response, TCP, 1 connection, 10 s, 64 B, built-in generator"
-    files = replace(RR, test="crr", streams=4, request_size=64, response_size=4096, files=1000, time=60)
+    files = replace(
+        RR, test="crr", streams=4, request_size=64, response_size=4096, files=1000, time=60
+    )
     assert plan_text(files) == (
-        "connect/request/response/close, TCP, 4 connections, at most 60 s, 64 B:4.00 KiB, 1000 transactions, "
+        "connect/request/response/close, TCP, 4 connections, at most 60 s, 64 B:4.00 KiB, 1000 "
+        "transactions, "
         "built-in generator"
     )
 
 
 def stored(made: Result, number: int, **more: object) -> StoredRun:
-    run = StoredRun(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
+    run = StoredRun(
+        f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number
+    )
     return replace(run, **more)  # type: ignore[arg-type]
 
 
 def test_text_of_runs_and_lists() -> None:
     text = run_text(rr(), 100)
-    assert "request/response, TCP, 1 connection" in text and "per transaction" in text and "b/s" not in text
+    assert (
+        "request/response, TCP, 1 connection" in text
+        and "per transaction" in text
+        and "b/s" not in text
+    )
     sweep = [
         stored(rr(80.0 + number), number, kind="sweep", variable="size", value=size, group=size)
         for number, size in enumerate(("1", "64", "4K"))
     ]
     points = set_up_points(sweep)
-    assert column_titles(points, "size")[2:7] == ("median", "lowest", "highest", "latency p50", "latency p99")
+    assert column_titles(points, "size")[2:7] == (
+        "median",
+        "lowest",
+        "highest",
+        "latency p50",
+        "latency p99",
+    )
     assert point_cells(points[0])[:6] == ("1", "1", "12.5 k/s", "12.5 k", "12.5 k", "80.1 µs")
     assert "CPU time of all cores per transaction" in experiment_text(sweep, 120)
     listed = stored_runs_text(StoredRuns(tuple((Path("x"), one) for one in sweep[:1])), 120)
@@ -235,25 +329,35 @@ def test_text_of_runs_and_lists() -> None:
 
 
 def test_comparison_of_stored_runs_with_two_sizes() -> None:
-    a = [stored(rr(), number, kind="compare", group="A", variable="size", value="64") for number in range(3)]
+    a = [
+        stored(rr(), number, kind="compare", group="A", variable="size", value="64")
+        for number in range(3)
+    ]
     larger = rr(90, facts={**FACTS_RR, "request size": "4096", "response size": "4096"})
-    b = [stored(larger, number, kind="compare", group="B", variable="size", value="4K") for number in range(3)]
+    b = [
+        stored(larger, number, kind="compare", group="B", variable="size", value="4K")
+        for number in range(3)
+    ]
     assert compare_stored_runs(a, b, ("64", "4K")).verdict == "worse"
 
 
 def test_unknown_latencies() -> None:
     nothing = LatencyHistogram({}, 0)
-    assert nothing.summary() == LatencySummary(0) and rr(latency=nothing).why_not_ranked == ("no transactions",)
+    assert nothing.summary() == LatencySummary(0) and rr(latency=nothing).why_not_ranked == (
+        "no transactions",
+    )
     assert TransactionFigures(0.0, nothing).rate is None
 
 
-# ------------------------------------------------------------------------------------------- stored results
+# ----------------------------------------------------------------------------------- stored results
 
 
 def test_stored_results_of_both_kinds() -> None:
     """Those of older versions lack the new fields; of a new kind of test the schema is higher."""
     new = stored(rr(floors=(floor(20),)), 1)
-    assert parse_run(encode_run(new)) == new and json.loads(encode_run(new))["result"]["schema"] == 2
+    assert (
+        parse_run(encode_run(new)) == new and json.loads(encode_run(new))["result"]["schema"] == 2
+    )
     bulk = stored(result(), 2)
     old = json.loads(encode_run(bulk))
     assert old["result"]["schema"] == 1, "an older nictop can read it"

@@ -1,4 +1,5 @@
-"""What dropped packets mean: reasons, NIC, findings that explain them, commands; and the session that asks a probe."""
+"""What dropped packets mean: reasons, NIC, findings that explain them, commands; and the session
+that asks a probe."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ from tests.support.lines import counters, hello, inventory, link
 from tests.support.sources import ScriptedSource, session_of
 
 FLOW = DropFlow("udp", "192.0.2.9", "192.0.2.1", 5201, 3)
-RP_FILTER = DropGroup("IP_RPFILTER", "ip_rcv_finish_core", 3, 30, 2940, "52:54:00:00:00:03", flows=(FLOW,))
+RP_FILTER = DropGroup(
+    "IP_RPFILTER", "ip_rcv_finish_core", 3, 30, 2940, "52:54:00:00:00:03", flows=(FLOW,)
+)
 REPORT = DropReport("complete", "", 10.0, 30, (RP_FILTER,))
 NICS = (
     link(2, "ens2", address="52:54:00:00:00:02"),
@@ -47,13 +50,19 @@ SNAPSHOT = Snapshot("vm1", "live", "", links={one.ifindex: one for one in NICS})
     [
         (RP_FILTER, REASONS["IP_RPFILTER"]),
         (replace(RP_FILTER, reason="NOT_SPECIFIED"), UNSPECIFIED),
-        (replace(RP_FILTER, reason="", place="__allowed_ingress [bridge]"), PLACES["__allowed_ingress"]),
+        (
+            replace(RP_FILTER, reason="", place="__allowed_ingress [bridge]"),
+            PLACES["__allowed_ingress"],
+        ),
         (replace(RP_FILTER, reason="NOT_SPECIFIED", place="arp_rcv"), PLACES["arp_rcv"]),
         (
             replace(RP_FILTER, reason="NOT_SPECIFIED", place="vmxnet3_tq_tx_complete.isra.0"),
             PLACES["vmxnet3_tq_tx_complete"],
         ),
-        (replace(RP_FILTER, reason="IP_INNOROUTES", place="ip6_pkt_discard"), REASONS["IP_INNOROUTES"]),
+        (
+            replace(RP_FILTER, reason="IP_INNOROUTES", place="ip6_pkt_discard"),
+            REASONS["IP_INNOROUTES"],
+        ),
         (
             replace(
                 RP_FILTER,
@@ -82,12 +91,18 @@ def test_every_reason_is_complete() -> None:
             assert all("{" not in word.format(**values) for word in words), name
 
 
-# ------------------------------------------------------------------------------------------------------------- rows
+# --------------------------------------------------------------------------------------------- rows
 
 
 def test_a_row_without_a_finding_has_commands() -> None:
     (row,) = drop_rows(REPORT, SNAPSHOT)
-    assert (row.reason, row.kind, row.nic, row.direction, row.certain) == ("IP_RPFILTER", "loss", "ens3", "rx", True)
+    assert (row.reason, row.kind, row.nic, row.direction, row.certain) == (
+        "IP_RPFILTER",
+        "loss",
+        "ens3",
+        "rx",
+        True,
+    )
     assert row.per_second == 3.0 and row.findings == ()
     assert step_texts(row.commands) == [
         "ip route get 192.0.2.9",
@@ -96,7 +111,9 @@ def test_a_row_without_a_finding_has_commands() -> None:
 
 
 def test_commands_with_unknown_values_are_left_out() -> None:
-    (row,) = drop_rows(replace(REPORT, groups=(replace(RP_FILTER, ifindex=99, flows=()),)), SNAPSHOT)
+    (row,) = drop_rows(
+        replace(REPORT, groups=(replace(RP_FILTER, ifindex=99, flows=()),)), SNAPSHOT
+    )
     assert (row.nic, row.certain, row.commands) == ("", False, ())
 
 
@@ -111,9 +128,16 @@ def test_the_findings_of_its_nic_explain_it() -> None:
 
 @pytest.mark.parametrize(
     ("namespaces", "mac", "certain"),
-    [(0, None, True), (1, "52:54:00:00:00:03", True), (1, "52:54:00:00:00:99", False), (1, None, False)],
+    [
+        (0, None, True),
+        (1, "52:54:00:00:00:03", True),
+        (1, "52:54:00:00:00:99", False),
+        (1, None, False),
+    ],
 )
-def test_an_ifindex_may_be_one_of_another_namespace(namespaces: int, mac: str | None, certain: bool) -> None:
+def test_an_ifindex_may_be_one_of_another_namespace(
+    namespaces: int, mac: str | None, certain: bool
+) -> None:
     """Then neither a finding nor a command names it."""
     report = replace(REPORT, namespaces=namespaces, groups=(replace(RP_FILTER, mac=mac),))
     found = replace(finding(rule="rp_filter_drops_an_asymmetric_path"), ifindex=3)
@@ -131,8 +155,12 @@ def test_an_ifindex_may_be_one_of_another_namespace(namespaces: int, mac: str | 
         (None, "", ""),
     ],
 )
-def test_the_nic_of_a_sent_packet_is_known_by_its_address(mac: str | None, nic: str, direction: str) -> None:
-    report = replace(REPORT, groups=(replace(RP_FILTER, reason="QDISC_DROP", ifindex=None, mac=mac),))
+def test_the_nic_of_a_sent_packet_is_known_by_its_address(
+    mac: str | None, nic: str, direction: str
+) -> None:
+    report = replace(
+        REPORT, groups=(replace(RP_FILTER, reason="QDISC_DROP", ifindex=None, mac=mac),)
+    )
     (row,) = drop_rows(report, SNAPSHOT)
     assert (row.nic, row.direction, row.certain) == (nic, direction, bool(nic))
 
@@ -140,7 +168,12 @@ def test_the_nic_of_a_sent_packet_is_known_by_its_address(mac: str | None, nic: 
 def test_loss_comes_first() -> None:
     groups = [
         replace(RP_FILTER, reason=reason, packets=packets)
-        for reason, packets in (("OTHERHOST", 90), ("NOT_SPECIFIED", 80), ("NO_SOCKET", 2), ("IP_RPFILTER", 3))
+        for reason, packets in (
+            ("OTHERHOST", 90),
+            ("NOT_SPECIFIED", 80),
+            ("NO_SOCKET", 2),
+            ("IP_RPFILTER", 3),
+        )
     ]
     rows = drop_rows(replace(REPORT, groups=tuple(groups)), SNAPSHOT)
     assert [(row.reason, row.kind) for row in rows] == [
@@ -148,7 +181,7 @@ def test_loss_comes_first() -> None:
     ]  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------------------- session
+# ------------------------------------------------------------------------------------------ session
 
 READINGS = (hello(), inventory(*NICS), counters(1.0, {3: (0, 0)}), counters(2.0, {3: (0, 0)}))
 
@@ -176,7 +209,11 @@ async def test_a_report_from_a_probe() -> None:
     session, said = session_of(source), list[str]()
     async with running(session):
         result = await DropsSession(session, 10.0, timeout=5.0).run(said.append)
-    assert (result.host, result.report, [row.nic for row in result.rows]) == ("vm1", REPORT, ["ens3"])
+    assert (result.host, result.report, [row.nic for row in result.rows]) == (
+        "vm1",
+        REPORT,
+        ["ens3"],
+    )
     assert said[-1] == "vm1: monitoring dropped packets for 10 s"
     (request,) = [one.traffic for one in source.requests if one.traffic is not None]
     assert (request.action, request.deadline) == ("drops", 10.0)
@@ -201,7 +238,9 @@ async def test_a_host_that_is_lost() -> None:
     async with running(session):
         with pytest.raises(HostUnreachable, match="vm1: connection lost"):
             await DropsSession(session, 10.0, timeout=5.0).run()
-    assert not [one for one in source.requests if one.traffic is not None and one.traffic.action == "stop"]
+    assert not [
+        one for one in source.requests if one.traffic is not None and one.traffic.action == "stop"
+    ]
 
 
 async def test_a_session_that_is_cancelled_stops_the_probe() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,32 +31,37 @@ def esxi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EsxiHost]:
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     disable_ssh_timeouts(monkeypatch)
-    monkeypatch.setattr(path_proof, "_one_machine", lambda *_: False)  # two namespaces stand for two machines
+    monkeypatch.setattr(
+        path_proof, "_one_machine", lambda *_: False
+    )  # two namespaces stand for two machines
     with esxi_host(tmp_path / "sshd", monkeypatch) as host:
         yield host
 
 
 async def observed_run(esxi: EsxiHost, ready: float) -> Result:
-    """The result of a run of five seconds. The server is ``web1``, which waits for a pCPU for `ready` per cent."""
+    """The result of a run of five seconds. The server is ``web1``, which waits for a pCPU for
+    `ready` per cent."""
     request = RunRequest("", "", time=5, generator="builtin", bitrate=50_000_000)
     async with self_test_pair(request) as test:
         ends = [HostSession(Host(one.name, LOCAL), one, window=False) for one in test.sources]
         async with running(*ends):
             server = ends[1]
             assert await server.until(lambda: server.snapshot.inventory is not None, ITEM_TIMEOUT)
-            address = next(one.address for one in server.snapshot.links.values() if one.name == LINK)
+            address = next(
+                one.address for one in server.snapshot.links.values() if one.name == LINK
+            )
             value = statistics(web_mac=address or "")
             for world in ("2100870", "2100871"):
                 value["stats"][0]["vcpus"][world]["ready"] = ready
             esxi.prints("net-stats", value)
-            observer = HostSession(Host("esx1", "esx1"), SshSource(esxi.sshd.target(label="esx1"), 0.1))
+            observer = HostSession(
+                Host("esx1", "esx1"), SshSource(esxi.sshd.target(label="esx1"), 0.1)
+            )
             async with running(observer):
                 wanted = replace(test.request, observers=("esx1",))
                 session = RunSession(wanted, [*ends, observer], timeout=ITEM_TIMEOUT)
-                async with aclosing(session.events()) as events:
-                    async for _ in events:
-                        pass
-    return session.results[-1].result
+                ended = await session.run(lambda _: None)
+    return ended.results[-1].result
 
 
 async def test_the_hypervisor_and_who_carried_the_bytes(esxi: EsxiHost) -> None:

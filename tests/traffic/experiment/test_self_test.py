@@ -17,7 +17,9 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.wire.source import Source
 from tests.conftest import why_no_namespace
 
-needs_namespaces = pytest.mark.skipif(why_no_namespace() is not None, reason=why_no_namespace() or "")
+needs_namespaces = pytest.mark.skipif(
+    why_no_namespace() is not None, reason=why_no_namespace() or ""
+)
 NETNS = Path("/run/netns")
 
 
@@ -49,7 +51,10 @@ async def ends(test: SelfTest) -> list[tuple[str, list[str], list[str]]]:
 
 @needs_namespaces
 async def test_two_pairs_at_once_are_connected_and_separate() -> None:
-    async with self_test_pair() as one, self_test_pair(RunRequest("x", "y", time=3, ip_version=6)) as other:
+    async with (
+        self_test_pair() as one,
+        self_test_pair(RunRequest("x", "y", time=3, ip_version=6)) as other,
+    ):
         assert len(own_namespaces()) == 4
         for test in (one, other):
             client, server = await ends(test)
@@ -57,9 +62,15 @@ async def test_two_pairs_at_once_are_connected_and_separate() -> None:
             assert LINK in client[1] and LINK in server[1] and "eth0" not in client[1] + server[1]
             assert "198.18.0.1" in client[2] and "198.18.0.2" in server[2]
             assert test.description.endswith("measures this machine, no NIC")
-        assert (one.request.client_nic, one.request.server_address, one.request.time) == (LINK, "198.18.0.2", 10)
+        assert (one.request.client_nic, one.request.server_address, one.request.time) == (
+            LINK,
+            "198.18.0.2",
+            10,
+        )
         assert (other.request.server_address, other.request.time) == ("fd6e:6963:746f:70::2", 3)
-        assert LINK not in os.listdir("/sys/class/net"), "nothing is added to the machine's own namespace"
+        assert LINK not in os.listdir("/sys/class/net"), (
+            "nothing is added to the machine's own namespace"
+        )
     assert own_namespaces() == set()
 
 
@@ -87,13 +98,21 @@ async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An ``ip`` that creates the namespaces but no veth pair."""
-    script = '#!/bin/sh\ncase "$*" in *-batch*) echo "RTNETLINK answers: no veth" >&2; exit 2;; esac\n'
+    script = (
+        '#!/bin/sh\ncase "$*" in *-batch*) echo "RTNETLINK answers: no veth" >&2; exit 2;; esac\n'
+    )
     (tmp_path / "ip").write_text(script + 'PATH="${PATH#*:}" exec ip "$@"\n')
     (tmp_path / "ip").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     async with self_test_pair() as test:
-        assert "network namespaces cannot be created: RTNETLINK answers: no veth" in test.description
-        assert [source.name for source in test.sources] == [test.request.client] == [test.request.server]
+        assert (
+            "network namespaces cannot be created: RTNETLINK answers: no veth" in test.description
+        )
+        assert (
+            [source.name for source in test.sources]
+            == [test.request.client]
+            == [test.request.server]
+        )
         assert (test.request.client_nic, test.request.server_address) == ("lo", "127.0.0.1")
     monkeypatch.undo()
     assert own_namespaces() == set()

@@ -1,4 +1,5 @@
-"""A request becomes runs in an order that treats all values alike, or every reason why that is impossible."""
+"""A request becomes runs in an order that treats all values alike, or every reason why that is
+impossible."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ def experiment(**more: object) -> Experiment:
 
 def test_single_run() -> None:
     one = experiment(observers=("b", "a"), label="first")
-    assert (one.kind, one.variable, one.label, one.hosts, one.notes) == ("run", "", "first", ("a", "b"), ())
+    assert (one.kind, one.variable, one.label, one.hosts, one.notes) == (
+        "run",
+        "",
+        "first",
+        ("a", "b"),
+        (),
+    )
     (step,) = one.steps
     assert (step.label, step.group, step.change, step.plan.generator) == ("", "", "", "iperf3")
 
@@ -35,7 +42,10 @@ def test_missing_observer_does_not_prevent_the_run() -> None:
 
 def test_repeats_are_numbered_and_have_an_estimated_duration() -> None:
     one = experiment(repeat=3, omit=1)
-    assert (one.kind, [step.label for step in one.steps]) == ("repeat", ["1 of 3", "2 of 3", "3 of 3"])
+    assert (one.kind, [step.label for step in one.steps]) == (
+        "repeat",
+        ["1 of 3", "2 of 3", "3 of 3"],
+    )
     # three runs of 4 s, their overhead, and two pauses
     assert 3 * 4 + 2 * 1.0 < one.seconds < 3 * 4 + 2 * 1.0 + 3 * 4
     assert one.seconds > one.seconds_from(2) > one.seconds_from(3) > 4
@@ -69,19 +79,29 @@ def test_all_runs_of_a_sweep_use_one_generator() -> None:
 
 
 def test_nics_are_compared_by_name() -> None:
-    one = experiment_of(replace(REQUEST, client_nic="", compare=("nic", ("ens3", "ens4"))), *two(), TOOLS)
-    assert [(step.plan.client.ifindex, step.plan.server.ifindex) for step in one.steps] == [(3, 5), (4, 6)]
-    three = between(
-        machine("a", nic(3, "ens3", "192.0.2.1"), nic(4, "ens4", "192.0.2.3")), machine("b", nic(5, "x", "192.0.2.2"))
+    one = experiment_of(
+        replace(REQUEST, client_nic="", compare=("nic", ("ens3", "ens4"))), *two(), TOOLS
     )
-    one = experiment_of(replace(REQUEST, client_nic="", sweep=("nic", ("ens4/x", "ens3"))), *three, TOOLS)
+    assert [(step.plan.client.ifindex, step.plan.server.ifindex) for step in one.steps] == [
+        (3, 5),
+        (4, 6),
+    ]
+    three = between(
+        machine("a", nic(3, "ens3", "192.0.2.1"), nic(4, "ens4", "192.0.2.3")),
+        machine("b", nic(5, "x", "192.0.2.2")),
+    )
+    one = experiment_of(
+        replace(REQUEST, client_nic="", sweep=("nic", ("ens4/x", "ens3"))), *three, TOOLS
+    )
     assert [step.plan.client.address for step in one.steps] == ["192.0.2.3", "192.0.2.1"]
     with pytest.raises(NictopError, match='neither a nor b has a NIC "ens9"'):
         experiment_of(replace(REQUEST, client_nic="", sweep=("nic", ("ens9",))), *three, TOOLS)
 
 
 def test_hint_for_a_host_without_iperf3() -> None:
-    with pytest.raises(NictopError, match=r"^not supported: b: iperf3 is not installed$") as refused:
+    with pytest.raises(
+        NictopError, match=r"^not supported: b: iperf3 is not installed$"
+    ) as refused:
         experiment_of(replace(REQUEST, generator="iperf3"), *two(), {**TOOLS, "b": TrafficTools()})
     assert refused.value.hint == "--generator builtin needs no installation"
     with pytest.raises(NictopError, match="CPU 4000 not available") as other:
@@ -90,7 +110,9 @@ def test_hint_for_a_host_without_iperf3() -> None:
 
 
 def test_manual_variable_is_a_change_before_every_step() -> None:
-    one = experiment(client_nic="ens4", compare=parse_values("queues=1,4"), repeat=3, between="ssh a ethtool …")
+    one = experiment(
+        client_nic="ens4", compare=parse_values("queues=1,4"), repeat=3, between="ssh a ethtool …"
+    )
     assert one.steps[1].change == "queues of ens4 on a: 4, ens4 on b: 4"
     assert one.between == "ssh a ethtool …"
     setup = experiment(sweep=parse_values("setup=passthrough,vswitch"))
@@ -100,7 +122,8 @@ def test_manual_variable_is_a_change_before_every_step() -> None:
 
 def test_differences_between_the_ends_are_noted() -> None:
     pairs, hosts = between(
-        machine("a", nic(3, "ens3", "192.0.2.1", mtu=9000)), machine("b", nic(5, "ens3", "192.0.2.2"))
+        machine("a", nic(3, "ens3", "192.0.2.1", mtu=9000)),
+        machine("b", nic(5, "ens3", "192.0.2.2")),
     )
     one = experiment_of(REQUEST, pairs, hosts, {"a": tools("3.12"), "b": tools("3.21")})
     assert one.notes[0] == "mtu differs: 1500 and 9000"
@@ -127,9 +150,15 @@ def test_run_of_one_second_is_noted_as_too_short() -> None:
         ({"label": "a\x1b[31m"}, "control characters"),
         ({"between": "true"}, "a setup command is for variants"),
         ({"between": "true", "sweep": ("mss", ("100", "200"))}, "a setup command is for variants"),
-        ({"mss": 1, "port": 0, "generator": "iperf3"}, "mss must be .*, not 1; port must be .*, not 0"),
+        (
+            {"mss": 1, "port": 0, "generator": "iperf3"},
+            "mss must be .*, not 1; port must be .*, not 0",
+        ),
         ({"client_cpu": 99}, "a: CPU 99 not available"),
-        ({"repeat": 1000, "sweep": ("streams", tuple(map(str, range(1, 60))))}, "59000 runs: more than"),
+        (
+            {"repeat": 1000, "sweep": ("streams", tuple(map(str, range(1, 60))))},
+            "59000 runs: more than",
+        ),
     ],
 )
 def test_invalid_requests(more: dict[str, object], message: str) -> None:

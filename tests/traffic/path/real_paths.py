@@ -19,10 +19,14 @@ ADDRESSES = {4: ("198.18.0.1", "198.18.0.2"), 6: ("fd00::1", "fd00::2")}
 ROUTED = ("198.18.1.2", "198.18.2.2")
 
 
-async def tested(both: Pair, addresses: tuple[str, str] = ADDRESSES[4], *, port: int = 0) -> PathReport:
+async def tested(
+    both: Pair, addresses: tuple[str, str] = ADDRESSES[4], *, port: int = 0
+) -> PathReport:
     """A path test between the two addresses on `WIRE`."""
     request = PathRequest("a", "b", WIRE, addresses[0], WIRE, addresses[1], port=port)
-    return await PathSession(request, [host.session for host in both.hosts.values()], timeout=LIMIT).run()
+    return await PathSession(
+        request, [host.session for host in both.hosts.values()], timeout=LIMIT
+    ).run()
 
 
 def measured(report: PathReport, side: int = 0) -> PathTest:
@@ -70,11 +74,26 @@ async def refreshed(both: Pair) -> None:
 
 @asynccontextmanager
 async def routed(mtu: int = 1400) -> AsyncIterator[tuple[Pair, Namespace]]:
-    """Two hosts with a router between them, whose links have another MTU than those of the hosts."""
+    """Two hosts with a router between them, whose links have another MTU than those of the
+    hosts."""
     with namespaces() as (client, server), namespaces() as (router, _):
         for number, host in ((1, client), (2, server)):
             link = f"to{number}"
-            host.run(["ip", "link", "add", WIRE, "type", "veth", "peer", "name", link, "netns", router.name])
+            host.run(
+                [
+                    "ip",
+                    "link",
+                    "add",
+                    WIRE,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    link,
+                    "netns",
+                    router.name,
+                ]
+            )
             host.run(["ip", "address", "add", f"198.18.{number}.2/24", "dev", WIRE])
             host.run(["ip", "link", "set", WIRE, "up"])
             router.run(["ip", "address", "add", f"198.18.{number}.1/24", "dev", link])
@@ -95,7 +114,21 @@ async def bridged() -> AsyncIterator[tuple[Pair, Namespace, Namespace]]:
         switch.run(["ip", "link", "set", "br0", "up"])
         for number, host in enumerate((client, server, third), 1):
             port = f"port{number}"
-            host.run(["ip", "link", "add", WIRE, "type", "veth", "peer", "name", port, "netns", switch.name])
+            host.run(
+                [
+                    "ip",
+                    "link",
+                    "add",
+                    WIRE,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    port,
+                    "netns",
+                    switch.name,
+                ]
+            )
             switch.run(["ip", "link", "set", port, "master", "br0", "up"])
             host.run(["ip", "address", "add", f"198.18.0.{number}/24", "dev", WIRE])
             host.run(["ip", "address", "add", f"fd00::{number}/64", "dev", WIRE, "nodad"])

@@ -1,4 +1,5 @@
-"""Findings of a path test that are hard to produce with real links; the others are in `test_real_paths`."""
+"""Findings of a path test that are hard to produce with real links; the others are in
+`test_real_paths`."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def facts_of(name: str) -> HostFacts:
 
 
 FACTS = {name: facts_of(name) for name in "ab"}
-ENDS = {name: PathEnd(name, NIC, 2, ADDRESS[name], MAC[name], 1500, root=True, nics={2: NIC}) for name in "ab"}
+ENDS = {
+    name: PathEnd(name, NIC, 2, ADDRESS[name], MAC[name], 1500, root=True, nics={2: NIC})
+    for name in "ab"
+}
 
 
 def healthy(sender: str, receiver: str, **changed: object) -> PathDirection:
@@ -60,7 +64,9 @@ def healthy(sender: str, receiver: str, **changed: object) -> PathDirection:
         sizes=(PathSize("icmp", 1500, 1500), PathSize("udp", 1500, 1500)),
     )
     arrived = tuple(ReceivedPackets(one, 2, 20, 1500, 64) for one in ("icmp", "udp", "tcp"))
-    listener = PathListener(40000, ended=True, delivered=arrived[1:2], arrived=arrived, rp_filter_drops=0)
+    listener = PathListener(
+        40000, ended=True, delivered=arrived[1:2], arrived=arrived, rp_filter_drops=0
+    )
     return PathDirection(ENDS[sender], ENDS[receiver], replace(test, **changed), listener)  # type: ignore[arg-type]
 
 
@@ -73,11 +79,16 @@ def test_healthy_path_has_none() -> None:
 
 
 def test_loss() -> None:
-    replies = (PathReplies("icmp", "raw", 100, (0.001,) * 93), PathReplies("udp", "", 20, (0.001,) * 20))
+    replies = (
+        PathReplies("icmp", "raw", 100, (0.001,) * 93),
+        PathReplies("udp", "", 20, (0.001,) * 20),
+    )
     (one,) = found(healthy("a", "b", replies=replies))
     assert (one.rule, one.severity, one.host) == ("path_loss", "warning", "a")
     assert one.title == "packet loss to b or back: 7 of 100 ICMP echo packets unanswered"
-    assert found(healthy("a", "b", replies=(replace(replies[0], rtts=(0.001,) * 99),))) == (), "one may be chance"
+    assert found(healthy("a", "b", replies=(replace(replies[0], rtts=(0.001,) * 99),))) == (), (
+        "one may be chance"
+    )
 
 
 def test_another_host_answers() -> None:
@@ -85,11 +96,15 @@ def test_another_host_answers() -> None:
     (one,) = found(healthy("a", "b", macs=(MAC["a"],)))
     assert (one.rule, one.severity) == ("path_duplicate_address", "critical")
     assert one.title == "another host answers for 192.0.2.11 of b"
-    assert found(healthy("a", "b", macs=("02:00:00:00:00:99",))) == (), "a network that answers for all, as in clouds"
+    assert found(healthy("a", "b", macs=("02:00:00:00:00:99",))) == (), (
+        "a network that answers for all, as in clouds"
+    )
 
 
 def test_two_answers_for_the_gateway() -> None:
-    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "reachable", "02:00:00:00:00:01")
+    path = TrafficPath(
+        ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "reachable", "02:00:00:00:00:01"
+    )
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     (one,) = found(healthy("a", "b", path=path, resolved="192.0.2.1", macs=macs))
     assert one.title == "duplicate address 192.0.2.1: 2 MAC addresses answer"
@@ -126,11 +141,18 @@ def test_size_that_is_not_known_is_no_finding(size: PathSize) -> None:
 
 def test_unanswered_without_root_on_the_receiver() -> None:
     """It is not known whether anything arrives, and that is said."""
-    replies = (PathReplies("icmp", "raw", 5), PathReplies("udp", "", 5), PathReplies("tcp", "", 1, error="ETIMEDOUT"))
+    replies = (
+        PathReplies("icmp", "raw", 5),
+        PathReplies("udp", "", 5),
+        PathReplies("tcp", "", 1, error="ETIMEDOUT"),
+    )
     direction = healthy("a", "b", replies=replies, sizes=())
     (one,) = found(replace(direction, listener=PathListener(40000, ended=True)))
     assert (one.rule, one.severity, one.host) == ("path_no_answer", "critical", "a")
-    assert one.title == "no answer from 192.0.2.11 (b); needs root there to show whether packets arrive"
+    assert (
+        one.title
+        == "no answer from 192.0.2.11 (b); needs root there to show whether packets arrive"
+    )
 
 
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])
@@ -155,18 +177,24 @@ TITLES = {
     ("arrived", "refused"): "TCP port 40000 from a arrives at b and is refused",
     ("not seen", "silent"): "TCP port 40000 from a is not seen at b",
     ("not seen", "refused"): "TCP port 40000 to b is refused",
-    ("not known", "silent"): "TCP port 40000 to b is not answered; needs root there to show whether it arrives",
+    (
+        "not known",
+        "silent",
+    ): "TCP port 40000 to b is not answered; needs root there to show whether it arrives",
     ("not known", "refused"): "TCP port 40000 to b is refused",
 }
 
 
 @pytest.mark.parametrize(("seen", "kind"), TITLES)
 def test_title_says_what_was_seen_and_causes_are_possible(seen: str, kind: str) -> None:
-    """An answer may be lost on the way back, and a device between the hosts may reject: no firewall is a fact."""
+    """An answer may be lost on the way back, and a device between the hosts may reject: no firewall
+    is a fact."""
     icmp, udp, _ = healthy("a", "b").test.replies  # type: ignore[union-attr]
     tcp = PathReplies("tcp", "", 1, error={"silent": "ETIMEDOUT", "refused": "ECONNREFUSED"}[kind])
     listener = PathListener(40000, ended=True, arrived=ARRIVALS[seen])
-    (one,) = found(replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=listener), port=40000)
+    (one,) = found(
+        replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=listener), port=40000
+    )
     assert one.title == TITLES[seen, kind] and "firewall" not in one.title
     assert "Possible: a firewall" in one.why
     assert ("the answer is lost" in one.why) is (kind == "silent" and seen != "not seen")
@@ -177,7 +205,7 @@ def test_way_of_the_fix_and_its_duration_are_one_truth() -> None:
     icmp, udp, _ = healthy("a", "b").test.replies  # type: ignore[union-attr]
     tcp = PathReplies("tcp", "", 1, error="ETIMEDOUT")
     (one,) = found(replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=None), port=40000)
-    assert one.fixes[0].title == "Open the port on b for two minutes"
+    assert one.fixes[0].title == "Open the port on b for about two minutes"
     assert place_text(one.host, one.fixes[0]) == "on b"
 
 
@@ -187,32 +215,43 @@ def test_direction_that_was_not_tested() -> None:
 
 
 def losing(*losses: LossCount, lost: tuple[str, ...] = ("udp", "tcp")) -> PathDirection:
-    """Some protocols get no answer, although their packets arrive; b has counted losses meanwhile."""
+    """Some protocols get no answer, although their packets arrive; b has counted losses
+    meanwhile."""
     direction = healthy("a", "b")
     assert direction.test is not None and direction.listener is not None
     silent = {"udp": PathReplies("udp", "", 5), "tcp": PathReplies("tcp", "", 1, error="ETIMEDOUT")}
-    replies = tuple(silent[one.protocol] if one.protocol in lost else one for one in direction.test.replies)
+    replies = tuple(
+        silent[one.protocol] if one.protocol in lost else one for one in direction.test.replies
+    )
     listener = replace(direction.listener, delivered=(), losses=losses)
-    return replace(direction, test=replace(direction.test, replies=replies, sizes=()), listener=listener)
+    return replace(
+        direction, test=replace(direction.test, replies=replies, sizes=()), listener=listener
+    )
 
 
 def test_counter_that_explains_what_is_lost() -> None:
-    """The filters at ingress of the receiver's NIC count at least half of the lost packets: no firewall is guessed."""
+    """The filters at ingress of the receiver's NIC count at least half of the lost packets: no
+    firewall is guessed."""
     ingress = LossCount("qdisc", "ingress", 6, 2, "ffff:")
     (one,) = found(losing(ingress))
     assert (one.rule, one.severity, one.host, one.subject) == ("path_dropped", "critical", "b", NIC)
     assert one.title == f"drops packets of the test: 6 packets dropped by the tc filters of {NIC}"
     assert one.evidence[0].source == f"tc -s filter show dev {NIC} ingress"
     for other in (replace(ingress, count=2), replace(ingress, ifindex=77)):
-        assert {one.rule for one in found(losing(other))} == {"path_firewall"}, "too few, or by another NIC"
-    assert {one.rule for one in found(losing(LossCount("link", "rx_dropped", 900, 2)))} == {"path_firewall"}, (
-        "it counts what nobody misses, too"
-    )
+        assert {one.rule for one in found(losing(other))} == {"path_firewall"}, (
+            "too few, or by another NIC"
+        )
+    assert {one.rule for one in found(losing(LossCount("link", "rx_dropped", 900, 2)))} == {
+        "path_firewall"
+    }, "it counts what nobody misses, too"
 
 
 def test_drop_reasons_of_the_kernel_are_evidence() -> None:
     """Of packets between the two addresses only, and no drops that lose nothing."""
-    flows = (DropFlow("udp", ADDRESS["a"], ADDRESS["b"], 40000, 5), DropFlow("udp", "192.0.2.99", ADDRESS["b"], 53, 9))
+    flows = (
+        DropFlow("udp", ADDRESS["a"], ADDRESS["b"], 40000, 5),
+        DropFlow("udp", "192.0.2.99", ADDRESS["b"], 53, 9),
+    )
     groups = (
         DropGroup("NETFILTER_DROP", "nft_do_chain", 2, 14, 900, flows=flows),
         DropGroup("NETFILTER_DROP", "nft_do_chain", 2, 9, 900, flows=flows[1:]),
@@ -221,18 +260,27 @@ def test_drop_reasons_of_the_kernel_are_evidence() -> None:
     result = PathResult(1.0, "", 0, (losing(), healthy("b", "a")))
     (one,) = path_findings(result, FACTS, drops=drops)
     texts = [each.value for each in one.evidence if each.what == "dropped by the kernel of b"]
-    assert len(texts) == 1 and texts[0].startswith("5 packets: NETFILTER_DROP in nft_do_chain. "), texts
+    assert len(texts) == 1 and texts[0].startswith("5 packets: NETFILTER_DROP in nft_do_chain. "), (
+        texts
+    )
     (one,) = path_findings(result, FACTS)
     assert "dropped by the kernel of b" not in {each.what for each in one.evidence}
 
 
 def test_wrong_checksums_of_few_packets_are_others() -> None:
-    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 1)))} == {"path_firewall"}
-    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 5)))} == {"path_checksums_wrong"}
+    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 1)))} == {
+        "path_firewall"
+    }
+    assert {one.rule for one in found(losing(LossCount("protocol", "Udp InCsumErrors", 5)))} == {
+        "path_checksums_wrong"
+    }
 
 
 def test_loss_is_attributed_or_said_to_be_unexplained() -> None:
-    replies = (PathReplies("icmp", "raw", 100, (0.001,) * 60), PathReplies("udp", "", 20, (0.001,) * 20))
+    replies = (
+        PathReplies("icmp", "raw", 100, (0.001,) * 60),
+        PathReplies("udp", "", 20, (0.001,) * 20),
+    )
     there = healthy("a", "b", replies=replies)
     assert there.listener is not None
     (one,) = found(there)

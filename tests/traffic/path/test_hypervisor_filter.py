@@ -1,4 +1,5 @@
-"""Path tests between two guests of a bridge whose host filters their frames: real probes, bridges and chains."""
+"""Path tests between two guests of a bridge whose host filters their frames: real probes, bridges
+and chains."""
 
 from __future__ import annotations
 
@@ -20,18 +21,24 @@ from tests.traffic.pair import LIMIT, WIRE, Pair, followed, namespaces, source
 from tests.traffic.real_runs import complete_run, failed
 
 BRIDGE_NETFILTER = "/proc/sys/net/bridge/bridge-nf-call-iptables"
-REASON = why_no_namespaces() or (None if os.path.exists(BRIDGE_NETFILTER) else "this kernel has no br_netfilter")
+REASON = why_no_namespaces() or (
+    None if os.path.exists(BRIDGE_NETFILTER) else "this kernel has no br_netfilter"
+)
 pytestmark = [pytest.mark.skipif(REASON is not None, reason=REASON or ""), pytest.mark.asyncio]
 DROPS = "{ type filter hook forward priority 0; policy drop; }"
 SET_UPS = {
     "nftables": ("nft", f"nft add table ip filter; nft 'add chain ip filter FORWARD {DROPS}'"),
     "Docker": (
         "iptables-nft",
-        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD -j DOCKER-USER; "
+        "iptables-nft -P FORWARD DROP; iptables-nft -N DOCKER-USER; iptables-nft -A FORWARD -j "
+        "DOCKER-USER; "
         "iptables-nft -A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT; "
         "iptables-nft -A FORWARD -i docker0 -j ACCEPT",
     ),
-    "family bridge": ("nft", f"nft add table bridge filter; nft 'add chain bridge filter FORWARD {DROPS}'"),
+    "family bridge": (
+        "nft",
+        f"nft add table bridge filter; nft 'add chain bridge filter FORWARD {DROPS}'",
+    ),
 }
 
 
@@ -43,7 +50,21 @@ async def bridged() -> AsyncIterator[tuple[Pair, Namespace]]:
         hypervisor.run(["ip", "link", "set", "br0", "up"])
         for number, guest in ((1, client), (2, server)):
             port = f"vnet{number}"
-            guest.run(["ip", "link", "add", WIRE, "type", "veth", "peer", "name", port, "netns", hypervisor.name])
+            guest.run(
+                [
+                    "ip",
+                    "link",
+                    "add",
+                    WIRE,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    port,
+                    "netns",
+                    hypervisor.name,
+                ]
+            )
             guest.run(["ip", "address", "add", f"198.18.0.{number}/24", "dev", WIRE])
             guest.run(["ip", "link", "set", WIRE, "up"])
             hypervisor.run(["ip", "link", "set", port, "master", "br0", "up"])
@@ -54,7 +75,9 @@ async def bridged() -> AsyncIterator[tuple[Pair, Namespace]]:
 
 async def path_report(both: Pair, *names: str) -> PathReport:
     request = PathRequest("a", "b", WIRE, "198.18.0.1", WIRE, "198.18.0.2")
-    return await PathSession(request, [both.hosts[name].session for name in names], timeout=LIMIT).run()
+    return await PathSession(
+        request, [both.hosts[name].session for name in names], timeout=LIMIT
+    ).run()
 
 
 async def read_again(both: Pair, findings: int) -> list[Finding]:
@@ -87,7 +110,11 @@ async def test_the_hypervisor_is_named(name: str) -> None:
         await read_again(both, 1)
         report = await path_report(both, "a", "b", "h")
         (finding,) = [one for one in report.findings if one.severity == "critical"]
-        assert (finding.rule, finding.host, finding.subject) == ("path_hypervisor_filter", "h", "br0")
+        assert (finding.rule, finding.host, finding.subject) == (
+            "path_hypervisor_filter",
+            "h",
+            "br0",
+        )
         assert "frames between its ports are filtered by" in finding.title
         if name == "family bridge":  # its fix only shows the chain
             unwatched = await path_report(both, "a", "b")

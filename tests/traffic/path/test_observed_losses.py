@@ -1,5 +1,5 @@
-"""Path tests between two guests whose hypervisor drops packets on its links: real probes, bridges and queues; and taps,
-whose reader cannot be a guest here, from records."""
+"""Path tests between two guests whose hypervisor drops packets on its links: real probes, bridges
+and queues; and taps, whose reader cannot be a guest here, from records."""
 
 from __future__ import annotations
 
@@ -18,9 +18,20 @@ from tests.traffic.path.test_findings import FACTS, healthy
 from tests.traffic.path.test_hypervisor_filter import bridged, path_report
 
 REASON = why_no_namespaces()
-TAP = {"kind": "tun", "type": 1, "carrier": True, "address": "fe:54:00:00:00:02", "details": {"tun_type": "tap"}}
-HYPERVISOR = host_facts({"base": "libvirt-host", "links": {"vnet7": {**TAP, "ifindex": 99}}}).snapshot
-SNAPSHOTS = {**{name: facts.snapshot for name, facts in FACTS.items()}, "h": replace(HYPERVISOR, host="h")}
+TAP = {
+    "kind": "tun",
+    "type": 1,
+    "carrier": True,
+    "address": "fe:54:00:00:00:02",
+    "details": {"tun_type": "tap"},
+}
+HYPERVISOR = host_facts(
+    {"base": "libvirt-host", "links": {"vnet7": {**TAP, "ifindex": 99}}}
+).snapshot
+SNAPSHOTS = {
+    **{name: facts.snapshot for name, facts in FACTS.items()},
+    "h": replace(HYPERVISOR, host="h"),
+}
 LOSING = (PathReplies("icmp", "raw", 100, (0.001,) * 60),)
 SLOW = "tc qdisc replace dev vnet2 root tbf rate 8kbit burst 1600 limit 1600"
 """Enough for ARP and a few packets: the others are dropped."""
@@ -34,7 +45,11 @@ def findings_with(*counted: LossCount) -> tuple[Finding, ...]:
 
 def test_a_tap_whose_guest_does_not_fetch_is_named() -> None:
     (finding,) = findings_with(LossCount("link", "tx_dropped", 38, 99))
-    assert (finding.rule, finding.severity, finding.host) == ("path_hypervisor_loss", "warning", "h")
+    assert (finding.rule, finding.severity, finding.host) == (
+        "path_hypervisor_loss",
+        "warning",
+        "h",
+    )
     assert (finding.subject, finding.ifindex) == ("vnet7", 99)
     assert finding.title == "drops packets of b: tx_dropped of vnet7 +38"
     assert finding.why.endswith("its virtual CPUs or the vhost thread are busy or stopped.")
@@ -65,9 +80,13 @@ async def test_a_queue_of_the_hypervisor_is_named() -> None:
         (finding,) = [one for one in report.findings if one.rule == "path_hypervisor_loss"]
         assert (finding.host, finding.subject) == ("h", "vnet2")
         assert "dropped by qdisc tbf" in finding.title
-        assert not any(one.rule in ("path_loss", "path_lost", "path_no_answer") for one in report.findings)
+        assert not any(
+            one.rule in ("path_loss", "path_lost", "path_no_answer") for one in report.findings
+        )
         unwatched = await path_report(both, "a", "b")
         assert not any(one.host == "h" for one in unwatched.findings)
-        assert any(one.rule in ("path_loss", "path_lost", "path_no_answer") for one in unwatched.findings)
+        assert any(
+            one.rule in ("path_loss", "path_lost", "path_no_answer") for one in unwatched.findings
+        )
         hypervisor.run(["tc", "qdisc", "del", "dev", "vnet2", "root"])
         assert (await path_report(both, "a", "b", "h")).findings == ()

@@ -1,4 +1,5 @@
-"""Public reports whose cause a path test between the hosts shows: it is named, and no firewall or VLAN is guessed."""
+"""Public reports whose cause a path test between the hosts shows: it is named, and no firewall or
+VLAN is guessed."""
 
 from __future__ import annotations
 
@@ -6,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.probe.records import Feature, Link, LossCount, PathListener, PathReplies, ReceivedPackets
+from nictop.probe.records import (
+    Feature,
+    Link,
+    LossCount,
+    PathListener,
+    PathReplies,
+    ReceivedPackets,
+)
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.findings import path_findings
@@ -25,7 +33,9 @@ def silent(
     assert direction.test is not None
     echo = direction.test.replies[0] if icmp else PathReplies("icmp", "raw", 5)
     replies = (echo, PathReplies("udp", "", 5), PathReplies("tcp", "", 1, error="ETIMEDOUT"))
-    seen = tuple(ReceivedPackets(one, 2, 5, 84, 64) for one in PROTOCOLS[: 3 if arrived else int(icmp)])
+    seen = tuple(
+        ReceivedPackets(one, 2, 5, 84, 64) for one in PROTOCOLS[: 3 if arrived else int(icmp)]
+    )
     test = replace(direction.test, replies=replies, sizes=(), macs=(MAC[receiver],) if icmp else ())
     listener = PathListener(40000, ended=True, arrived=seen, losses=losses, rp_filter_drops=0)
     return replace(direction, test=test, listener=listener)
@@ -52,9 +62,20 @@ def check_that_nothing_is_guessed(findings: tuple[Finding, ...]) -> None:
 
 
 def test_docker_macvlan_and_its_host() -> None:
-    """https://github.com/moby/libnetwork/issues/1915 (2017-08-17): parent eno16780032, neither can ping the other."""
-    parts = [silent("a", "b", icmp=False, arrived=False), silent("b", "a", icmp=False, arrived=False)]
-    container = nic("b", name="eth0", kind="macvlan", details={"macvlan_mode": "bridge"}, lower=2, lower_namespace=0)
+    """https://github.com/moby/libnetwork/issues/1915 (2017-08-17): parent eno16780032, neither can
+    ping the other."""
+    parts = [
+        silent("a", "b", icmp=False, arrived=False),
+        silent("b", "a", icmp=False, arrived=False),
+    ]
+    container = nic(
+        "b",
+        name="eth0",
+        kind="macvlan",
+        details={"macvlan_mode": "bridge"},
+        lower=2,
+        lower_namespace=0,
+    )
     findings = found(parts[0], parts[1], a=nic("a", name="eno16780032"), b=container)
     assert [(one.rule, one.host, one.title) for one in findings] == [
         ("path_separated", "a", "cannot reach the macvlan eth0 of b above it")
@@ -65,11 +86,21 @@ def test_docker_macvlan_and_its_host() -> None:
 
 
 def test_guest_on_a_macvtap_and_its_host() -> None:
-    """Red Hat Enterprise Linux 6, Virtualization Host Configuration and Guest Installation Guide, B.9: "Guest can reach
-    outside network, but cannot reach host when using macvtap"; a second network is the way out."""
-    parts = [silent("a", "b", icmp=False, arrived=False), silent("b", "a", icmp=False, arrived=False)]
+    """Red Hat Enterprise Linux 6, Virtualization Host Configuration and Guest Installation Guide,
+    B.9: "Guest can reach outside network, but cannot reach host when using macvtap"; a second
+    network is the way out."""
+    parts = [
+        silent("a", "b", icmp=False, arrived=False),
+        silent("b", "a", icmp=False, arrived=False),
+    ]
     tap = nic(
-        "a", ifindex=7, name="macvtap0", kind="macvtap", details={"macvlan_mode": "vepa"}, lower=2, address=MAC["b"]
+        "a",
+        ifindex=7,
+        name="macvtap0",
+        kind="macvtap",
+        details={"macvlan_mode": "vepa"},
+        lower=2,
+        address=MAC["b"],
     )
     (one,) = found(parts[0], parts[1], a=nic("a"), b=nic("b"), tap=tap)
     assert (one.rule, one.host) == ("path_separated", "a")
@@ -80,10 +111,13 @@ def test_guest_on_a_macvtap_and_its_host() -> None:
 
 @pytest.mark.parametrize("lower", [None, 3])
 def test_vxlan_over_vmxnet3(lower: int | None) -> None:
-    """https://github.com/projectcalico/calico/issues/4727 and 7040: between nodes only ICMP passes; the cure is
-    tx-checksum-ip-generic off. Exit code 0 and "a firewall drops UDP and TCP" before; no MTU is lowered."""
+    """https://github.com/projectcalico/calico/issues/4727 and 7040: between nodes only ICMP passes;
+    the cure is tx-checksum-ip-generic off. Exit code 0 and "a firewall drops UDP and TCP" before;
+    no MTU is lowered."""
     tunnel = {"kind": "vxlan", "name": "vxlan.calico", "lower": lower}
-    ethtool = replace(nic("a").ethtool, features=(Feature("tx-checksum-ip-generic", True, True, False),))
+    ethtool = replace(
+        nic("a").ethtool, features=(Feature("tx-checksum-ip-generic", True, True, False),)
+    )
     parts = [silent("a", "b", icmp=True, arrived=False), silent("b", "a", icmp=True, arrived=False)]
     links = {name: nic(name, ethtool=ethtool, **tunnel) for name in ("a", "b")}
     (one,) = found(parts[0], parts[1], **links)
@@ -95,10 +129,16 @@ def test_vxlan_over_vmxnet3(lower: int | None) -> None:
 
 
 def test_checksums_that_a_program_does_not_complete() -> None:
-    """https://github.com/p4lang/behavioral-model/issues/919 (2020-07-01) and luigirizzo/netmap#175: ping works over
-    bmv2 between two veths, TCP and UDP are seen by tcpdump and never reach the program."""
-    wrong = (LossCount("protocol", "Udp InCsumErrors", 5), LossCount("protocol", "Tcp InCsumErrors", 2))
-    ethtool = replace(nic("a").ethtool, features=(Feature("tx-checksum-ip-generic", True, True, False),))
+    """https://github.com/p4lang/behavioral-model/issues/919 (2020-07-01) and luigirizzo/netmap#175:
+    ping works over bmv2 between two veths, TCP and UDP are seen by tcpdump and never reach the
+    program."""
+    wrong = (
+        LossCount("protocol", "Udp InCsumErrors", 5),
+        LossCount("protocol", "Tcp InCsumErrors", 2),
+    )
+    ethtool = replace(
+        nic("a").ethtool, features=(Feature("tx-checksum-ip-generic", True, True, False),)
+    )
     there = silent("a", "b", icmp=True, arrived=True, losses=wrong)
     (one,) = found(there, healthy("b", "a"), a=nic("a", ethtool=ethtool), b=nic("b"))
     assert (one.rule, one.host, one.severity) == ("path_checksums_wrong", "a", "critical")

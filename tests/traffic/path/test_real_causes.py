@@ -1,5 +1,5 @@
-"""Causes that a path test names before it says "a firewall" or "not in one network", between real probes in network
-namespaces: each fires, and its healthy twin is silent."""
+"""Causes that a path test names before it says "a firewall" or "not in one network", between real
+probes in network namespaces: each fires, and its healthy twin is silent."""
 
 from __future__ import annotations
 
@@ -53,30 +53,38 @@ def rules_of(report: PathReport) -> list[tuple[str, str]]:
     return [(one.rule, one.host) for one in report.findings]
 
 
-# ------------------------------------------------------------------------------------------------ filters of the sender
+# ---------------------------------------------------------------------------- filters of the sender
 
 
 async def test_own_filter_of_all_packets(both: Pair) -> None:
-    """EPERM for ICMP and UDP, silence for TCP: nothing between the hosts is named, of the answers neither."""
+    """EPERM for ICMP and UDP, silence for TCP: nothing between the hosts is named, of the answers
+    neither."""
     with rule_set(both.client, "ip daddr 198.18.0.2 drop;", "output"):
         report = await tested(both)
-    assert [outcome_of(measured(report), one).kind for one in ("icmp", "udp")] == ["blocked", "blocked"]
+    assert [outcome_of(measured(report), one).kind for one in ("icmp", "udp")] == [
+        "blocked",
+        "blocked",
+    ]
     found = only(report, "path_blocked_here")
     assert rules_of(report) == [("path_blocked_here", "a")] and found.severity == "critical"
     assert found.title == "this host itself does not send to 198.18.0.2 (EPERM)"
-    assert any(one.what == "output chain" and one.value == "inet t c, policy accept" for one in found.evidence)
+    assert any(
+        one.what == "output chain" and one.value == "inet t c, policy accept"
+        for one in found.evidence
+    )
     assert not any(word in f"{found.title} {found.why}" for word in ("router", "bridge", "VLAN"))
 
 
 async def test_own_filter_of_udp_and_tcp(both: Pair) -> None:
-    """The kernel does not report a SYN that the same filter drops: it is not looked for between the hosts."""
+    """The kernel does not report a SYN that the same filter drops: it is not looked for between the
+    hosts."""
     with rule_set(both.client, "udp dport 5201 drop; tcp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
     assert found.title == "a itself does not send UDP port 5201 to b (EPERM); TCP is not answered"
 
 
-# ------------------------------------------------------------------------------------------------------- routes, rules
+# ------------------------------------------------------------------------------------ routes, rules
 
 
 @pytest.mark.parametrize("kind", ["prohibit", "unreachable", "blackhole"])
@@ -108,7 +116,11 @@ async def test_table_that_refuses(both: Pair) -> None:
             "ip route add unreachable 198.18.0.0/30 table 100 proto static",
             "ip route del unreachable 198.18.0.0/30 table 100",
         ),
-        applied(both.client, "ip route add unreachable 198.18.0.2/31 table 101", "ip route flush table 101"),
+        applied(
+            both.client,
+            "ip route add unreachable 198.18.0.2/31 table 101",
+            "ip route flush table 101",
+        ),
     ):
         report = await tested(both)
     found = only(report, "path_no_route")
@@ -137,23 +149,27 @@ async def test_selected_nic_is_not_used(both: Pair) -> None:
         assert (await PathSession(request, sessions, timeout=LIMIT).run()).findings == ()
 
 
-# ---------------------------------------------------------------------------------------------------------- neighbours
+# --------------------------------------------------------------------------------------- neighbours
 
 
 async def test_silent_gateway(both: Pair) -> None:
     """Not the other end but the gateway has no MAC address."""
-    with applied(both.client, "ip route add 198.18.0.2/32 via 198.18.0.77", "ip route del 198.18.0.2/32"):
+    with applied(
+        both.client, "ip route add 198.18.0.2/32 via 198.18.0.77", "ip route del 198.18.0.2/32"
+    ):
         report = await tested(both)
     found = only(report, "path_gateway_silent")
     assert (found.host, found.severity) == ("a", "critical")
     assert found.title == "gateway 198.18.0.77 does not answer ARP"
     assert "path_no_neighbour" not in {one.rule for one in report.findings}
-    assert [one.protocol for one in measured(report).replies] == ["icmp", "udp"], "nothing more could leave"
+    assert [one.protocol for one in measured(report).replies] == ["icmp", "udp"], (
+        "nothing more could leave"
+    )
 
 
 async def test_old_entry_beside_silence(both: Pair) -> None:
-    """All packets pass by the known MAC address, and nobody answers ARP: that is a finding. A static entry needs no
-    answers."""
+    """All packets pass by the known MAC address, and nobody answers ARP: that is a finding. A
+    static entry needs no answers."""
     await tested(both)
     ignore = f"sysctl -qw net.ipv4.conf.{WIRE}.arp_ignore"
     with applied(both.server, f"{ignore}=8", f"{ignore}=0"):
@@ -166,7 +182,10 @@ async def test_old_entry_beside_silence(both: Pair) -> None:
         ):
             static = await tested(both)
     assert outcome_of(measured(report), "udp").kind == "answered" and measured(report).macs == ()
-    assert rules_of(report) == [("path_neighbour_unconfirmed", "a")] and report.findings[0].severity == "warning"
+    assert (
+        rules_of(report) == [("path_neighbour_unconfirmed", "a")]
+        and report.findings[0].severity == "warning"
+    )
     assert measured(static).macs == () and static.findings == ()
 
 
@@ -184,17 +203,22 @@ async def test_static_entry_and_a_firewall(both: Pair) -> None:
         rule_set(both.server, "ip saddr 198.18.0.1 drop;"),
     ):
         report = await tested(both)
-    assert ("path_no_answer", "b") in rules_of(report) and ("path_no_neighbour", "a") not in rules_of(report)
+    assert ("path_no_answer", "b") in rules_of(report) and (
+        "path_no_neighbour",
+        "a",
+    ) not in rules_of(report)
 
 
-# -------------------------------------------------------------------------------------------- macvlan of the other end
+# ------------------------------------------------------------------------- macvlan of the other end
 
 
 @asynccontextmanager
 async def above_one_nic(mode: str, kind: str = "macvlan") -> AsyncIterator[Pair]:
     """Host a has the NIC, host b the macvlan above it."""
     with namespaces() as (client, server), namespaces() as (wire, _):
-        client.run(["ip", "link", "add", WIRE, "type", "veth", "peer", "name", "far", "netns", wire.name])
+        client.run(
+            ["ip", "link", "add", WIRE, "type", "veth", "peer", "name", "far", "netns", wire.name]
+        )
         client.run(["ip", "link", "set", WIRE, "up"])
         wire.run(["ip", "link", "set", "far", "up"])
         if not client.try_link("upper", "link", WIRE, "type", kind, "mode", mode):
@@ -245,7 +269,7 @@ async def test_siblings_of_mode_private() -> None:
             assert (await tested(both)).findings == ()
 
 
-# ------------------------------------------------------------------------------------------------- only ICMP, and drops
+# ----------------------------------------------------------------------------- only ICMP, and drops
 
 
 async def test_only_icmp_passes() -> None:
@@ -257,7 +281,10 @@ async def test_only_icmp_passes() -> None:
     found = only(report, "path_only_icmp")
     assert rules_of(report) == [("path_only_icmp", "a")] and found.severity == "critical"
     values = {one.what: one.value for one in found.evidence}
-    assert values["UDP and TCP at b"] == "0 packets arrived" and values["firewall of b"] == "none that filters input"
+    assert (
+        values["UDP and TCP at b"] == "0 packets arrived"
+        and values["firewall of b"] == "none that filters input"
+    )
 
 
 async def test_firewalls_of_both_ends_are_no_outage(both: Pair) -> None:
@@ -277,12 +304,16 @@ async def test_qdisc_of_the_sender_drops(both: Pair) -> None:
             f"ip neighbour replace 198.18.0.2 lladdr {mac} dev {WIRE} nud permanent",
             f"ip neighbour del 198.18.0.2 dev {WIRE}",
         ),
-        applied(both.client, f"tc qdisc add dev {WIRE} root blackhole", f"tc qdisc del dev {WIRE} root"),
+        applied(
+            both.client, f"tc qdisc add dev {WIRE} root blackhole", f"tc qdisc del dev {WIRE} root"
+        ),
     ):
         report = await tested(both)
     found = only(report, "path_dropped")
     assert (found.host, found.subject, found.severity) == ("a", WIRE, "critical")
-    assert "dropped by qdisc blackhole" in found.title and "path_lost" not in {one.rule for one in report.findings}
+    assert "dropped by qdisc blackhole" in found.title and "path_lost" not in {
+        one.rule for one in report.findings
+    }
 
 
 @contextmanager
@@ -319,19 +350,41 @@ def forwarded(switch: Namespace, ports: tuple[str, str]) -> Iterator[None]:
 
 
 async def test_wrong_checksums() -> None:
-    """The sender leaves checksums to its NIC, and nothing completes them. The printed command cures it."""
+    """The sender leaves checksums to its NIC, and nothing completes them. The printed command cures
+    it."""
     with namespaces() as (client, server), namespaces() as (switch, _):
         for number, host in enumerate((client, server), 1):
-            host.run(["ip", "link", "add", WIRE, "type", "veth", "peer", "name", f"port{number}", "netns", switch.name])
+            host.run(
+                [
+                    "ip",
+                    "link",
+                    "add",
+                    WIRE,
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    f"port{number}",
+                    "netns",
+                    switch.name,
+                ]
+            )
             host.run(["ip", "address", "add", f"198.18.0.{number}/24", "dev", WIRE])
             host.run(["ip", "link", "set", WIRE, "up"])
             switch.run(["ip", "link", "set", f"port{number}", "up"])
         async with followed(client, server, [source(client, "a"), source(server, "b")]) as both:
             with forwarded(switch, ("port1", "port2")):
                 report = await tested(both)
-                found: list[Finding] = [one for one in report.findings if one.rule == "path_checksums_wrong"]
-                assert [(one.host, one.severity) for one in found] == [("a", "critical"), ("b", "critical")]
-                assert found[0].title == "UDP and TCP to b arrive with wrong checksums and are dropped"
+                found: list[Finding] = [
+                    one for one in report.findings if one.rule == "path_checksums_wrong"
+                ]
+                assert [(one.host, one.severity) for one in found] == [
+                    ("a", "critical"),
+                    ("b", "critical"),
+                ]
+                assert (
+                    found[0].title == "UDP and TCP to b arrive with wrong checksums and are dropped"
+                )
                 for finding, namespace in zip(found, (client, server), strict=True):
                     assert "ethtool -K" in str(finding.fixes[0].commands[0])
                     run_commands(namespace, finding.fixes[0].commands)

@@ -1,5 +1,5 @@
-"""Path tests between real probes in network namespaces: each kind of broken path is found, and the printed commands fix
-it."""
+"""Path tests between real probes in network namespaces: each kind of broken path is found, and the
+printed commands fix it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def both() -> AsyncIterator[Pair]:
         yield made
 
 
-# ---------------------------------------------------------------------------------------------------------- healthy
+# ------------------------------------------------------------------------------------------ healthy
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -75,9 +75,16 @@ async def test_healthy_path(both: Pair, version: int) -> None:
     for side, direction in enumerate(report.result.directions):
         test = measured(report, side)
         assert [outcome_of(test, one).kind for one in ("icmp", "udp", "tcp")] == ["answered"] * 3
-        assert {name: size.largest for name, size in sizes_of(test).items()} == {"icmp": 1500, "udp": 1500}
+        assert {name: size.largest for name, size in sizes_of(test).items()} == {
+            "icmp": 1500,
+            "udp": 1500,
+        }
         assert replies_of(test, "icmp").method == "raw" and test.packets < 300 and test.seconds < 10
-        assert test.macs == (direction.receiver.mac,) and test.path is not None and test.path.gateway is None
+        assert (
+            test.macs == (direction.receiver.mac,)
+            and test.path is not None
+            and test.path.gateway is None
+        )
         listener = direction.listener
         assert listener is not None and listener.ended and listener.arrived is not None
         assert {one.protocol for one in listener.arrived} == {"icmp", "udp", "tcp"}
@@ -103,12 +110,18 @@ def has_only_a_probe(namespace: Namespace) -> bool:
 
 async def test_requested_port(both: Pair) -> None:
     report = await tested(both, port=5201)
-    assert [measured(report, side).port for side in (0, 1)] == [5201, 5201] and report.findings == ()
+    assert [measured(report, side).port for side in (0, 1)] == [
+        5201,
+        5201,
+    ] and report.findings == ()
 
 
 async def test_port_in_use(both: Pair) -> None:
     """The direction to that host is not tested; the other one is."""
-    code = "import socket,sys; s=socket.create_server(('198.18.0.2',5201)); print(flush=True); sys.stdin.read()"
+    code = (
+        "import socket,sys; s=socket.create_server(('198.18.0.2',5201)); print(flush=True); "
+        "sys.stdin.read()"
+    )
     process = await asyncio.create_subprocess_exec(
         *("ip", "netns", "exec", both.server.name, sys.executable, "-c", code),
         stdin=asyncio.subprocess.PIPE,
@@ -125,14 +138,19 @@ async def test_port_in_use(both: Pair) -> None:
 
 
 async def test_ordinary_user() -> None:
-    """Without CAP_NET_RAW: ICMP where ping_group_range allows it, else the reason, and UDP instead."""
+    """Without CAP_NET_RAW: ICMP where ping_group_range allows it, else the reason, and UDP
+    instead."""
     with namespaces() as (client, server):
         add_veth(client, server)
         server.run(["sysctl", "-qw", "net.ipv4.ping_group_range=0 65534"])
         client.run(["sysctl", "-qw", "net.ipv4.ping_group_range=1 0"])
         sources = []
         for name, namespace in (("a", client), ("b", server)):
-            limited = ["setpriv", "--bounding-set=-net_raw", *probe_command(sys.executable, "--interval", "0.2")]
+            limited = [
+                "setpriv",
+                "--bounding-set=-net_raw",
+                *probe_command(sys.executable, "--interval", "0.2"),
+            ]
             command = ["ip", "netns", "exec", namespace.name, *limited]
             sources.append(LocalSource(0.2, name=name, command=command, retry=RETRY))
         async with followed(client, server, sources) as both:
@@ -150,7 +168,7 @@ async def test_ordinary_user() -> None:
     assert listener.unreadable["arrived"].reason == "needs_root"
 
 
-# -------------------------------------------------------------------------------------------------------------- MTU
+# ---------------------------------------------------------------------------------------------- MTU
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -163,7 +181,11 @@ async def test_smaller_mtu_of_the_other_nic(both: Pair, version: int) -> None:
         found = only(report, "path_mtu_black_hole")
         assert (found.host, found.subject, found.severity) == ("a", WIRE, "warning")
         largest = sizes_of(measured(report))["udp"].largest
-        assert largest is not None and 1400 <= largest < 1500 and sizes_of(measured(report))["icmp"].largest == largest
+        assert (
+            largest is not None
+            and 1400 <= largest < 1500
+            and sizes_of(measured(report))["icmp"].largest == largest
+        )
         assert sizes_of(measured(report, 1))["udp"].largest == 1400
         with applied(both.client, str(found.fixes[0].commands[0]), str(found.fixes[0].undo[0])):
             assert str(found.fixes[0].commands[0]) == f"ip link set dev {WIRE} mtu 1400"
@@ -183,7 +205,8 @@ async def test_router_reports_a_smaller_mtu() -> None:
 
 
 async def test_black_hole_behind_a_router() -> None:
-    """The router's ICMP errors are filtered. With the printed commands on both hosts the findings are gone."""
+    """The router's ICMP errors are filtered. With the printed commands on both hosts the findings
+    are gone."""
     async with routed() as (both, router):
         with rule_set(router, "icmp type destination-unreachable drop;", "output"):
             report = await tested(both, ROUTED)
@@ -192,13 +215,15 @@ async def test_black_hole_behind_a_router() -> None:
             findings = [one for one in report.findings if one.rule == "path_mtu_black_hole"]
             assert [one.host for one in findings] == ["a", "b"]
             for finding, namespace in zip(findings, (both.client, both.server), strict=True):
-                assert [str(line) for line in finding.fixes[0].commands] == [f"ip link set dev {WIRE} mtu 1400"]
+                assert [str(line) for line in finding.fixes[0].commands] == [
+                    f"ip link set dev {WIRE} mtu 1400"
+                ]
                 run_commands(namespace, finding.fixes[0].commands)
             await refreshed(both)
             assert (await tested(both, ROUTED)).findings == ()
 
 
-# --------------------------------------------------------------------------------------------------------- firewall
+# ----------------------------------------------------------------------------------------- firewall
 
 
 @pytest.mark.parametrize(
@@ -224,7 +249,10 @@ async def test_firewall_of_the_receiver(
         report = await tested(both, ADDRESSES[version], port=5201)
     test = measured(report)
     assert (outcome_of(test, "udp").kind, outcome_of(test, "tcp").kind) == kinds
-    assert outcome_of(test, "icmp").kind == "answered" and outcome_of(measured(report, 1), "udp").kind == "answered"
+    assert (
+        outcome_of(test, "icmp").kind == "answered"
+        and outcome_of(measured(report, 1), "udp").kind == "answered"
+    )
     found = only(report, "path_firewall")
     assert (found.host, found.subject, found.severity) == ("b", WIRE, "warning")
     assert found.title == f"UDP and TCP port 5201 from a arrives at b and is {result}"
@@ -235,7 +263,9 @@ async def test_firewall_of_the_receiver(
 async def test_icmp_echo_is_filtered(both: Pair) -> None:
     with rule_set(both.server, "icmp type echo-request drop;"):
         report = await tested(both)
-    assert outcome_of(measured(report), "icmp").kind == "silent" and sizes_of(measured(report)).keys() == {"udp"}
+    assert outcome_of(measured(report), "icmp").kind == "silent" and sizes_of(
+        measured(report)
+    ).keys() == {"udp"}
     found = only(report, "path_firewall_icmp")
     assert (found.host, found.severity) == ("b", "info")
 
@@ -244,7 +274,9 @@ async def test_own_firewall_blocks(both: Pair) -> None:
     with rule_set(both.client, "udp dport 5201 drop;", "output"):
         report = await tested(both, port=5201)
     assert outcome_of(measured(report), "udp").kind == "blocked"
-    assert only(report, "path_firewall").title == "a itself does not send UDP port 5201 to b (EPERM)"
+    assert (
+        only(report, "path_firewall").title == "a itself does not send UDP port 5201 to b (EPERM)"
+    )
 
 
 async def test_answers_are_dropped(both: Pair) -> None:
@@ -257,7 +289,9 @@ async def test_answers_are_dropped(both: Pair) -> None:
 
 async def test_everything_is_dropped(both: Pair) -> None:
     """By the receiver's firewall: its packet socket sees what arrives."""
-    with rule_set(both.server, "icmp type echo-request drop; udp dport > 0 drop; tcp dport > 0 drop;"):
+    with rule_set(
+        both.server, "icmp type echo-request drop; udp dport > 0 drop; tcp dport > 0 drop;"
+    ):
         report = await tested(both)
     found = [one for one in report.findings if one.severity == "critical"]
     assert [(one.rule, one.host) for one in found] == [("path_no_answer", "b")], found
@@ -268,10 +302,12 @@ async def test_packets_are_lost_between(both: Pair) -> None:
     async with routed() as (three, router):
         with rule_set(router, "ip daddr 198.18.2.2 drop;", "forward"):
             report = await tested(three, ROUTED)
-    assert [(one.rule, one.host) for one in report.findings if one.rule == "path_lost"] == [("path_lost", "a")]
+    assert [(one.rule, one.host) for one in report.findings if one.rule == "path_lost"] == [
+        ("path_lost", "a")
+    ]
 
 
-# ------------------------------------------------------------------------------------------------ routes, neighbours
+# ------------------------------------------------------------------------------- routes, neighbours
 
 
 @pytest.mark.parametrize("kind", ["prohibit", "unreachable", "blackhole"])
@@ -281,7 +317,10 @@ async def test_discarding_route(both: Pair, kind: str, version: int) -> None:
     with applied(both.client, f"ip route add {kind} {address}", f"ip route del {kind} {address}"):
         report = await tested(both, ADDRESSES[version])
     found = only(report, "path_no_route")
-    assert found.host == "a" and found.title == f"the route to {address} (b) is of type {kind}: nothing is sent"
+    assert (
+        found.host == "a"
+        and found.title == f"the route to {address} (b) is of type {kind}: nothing is sent"
+    )
     assert str(found.fixes[0].commands[0]) == f"ip -{version} route show table all type {kind}"
 
 
@@ -339,7 +378,10 @@ async def test_rp_filter_counts_what_it_drops(both: Pair) -> None:
 async def test_nobody_answers(both: Pair) -> None:
     """If only one host answered, the other one would learn its MAC address from its requests."""
     ignore = f"sysctl -qw net.ipv4.conf.{WIRE}.arp_ignore"
-    with applied(both.client, f"{ignore}=8", f"{ignore}=0"), applied(both.server, f"{ignore}=8", f"{ignore}=0"):
+    with (
+        applied(both.client, f"{ignore}=8", f"{ignore}=0"),
+        applied(both.server, f"{ignore}=8", f"{ignore}=0"),
+    ):
         for namespace in (both.client, both.server):
             namespace.run(["ip", "neighbour", "flush", "all"])
         report = await tested(both)
@@ -367,18 +409,35 @@ async def test_duplicate_address(version: int) -> None:
         assert found.title == f"duplicate address {address}: 2 MAC addresses answer"
         other = third.run(["cat", f"/sys/class/net/{WIRE}/address"]).strip()
         texts = [one.value for one in found.evidence]
-        assert f"{other} (not a watched NIC)" in texts and any(f"(b {WIRE})" in text for text in texts)
+        assert f"{other} (not a watched NIC)" in texts and any(
+            f"(b {WIRE})" in text for text in texts
+        )
 
 
 async def test_arp_flux() -> None:
     """A second NIC of the host in the same segment answers for the address of the first."""
     async with bridged() as (both, _, switch):
-        both.server.run(["ip", "link", "add", SECOND, "type", "veth", "peer", "name", "port9", "netns", switch.name])
+        both.server.run(
+            [
+                "ip",
+                "link",
+                "add",
+                SECOND,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "port9",
+                "netns",
+                switch.name,
+            ]
+        )
         switch.run(["ip", "link", "set", "port9", "master", "br0", "up"])
         both.server.run(["ip", "link", "set", SECOND, "up"])
         both.server.run(["ip", "address", "add", "198.18.0.9/24", "dev", SECOND])
         await both.hosts["b"].session.until(
-            lambda: any(link.name == SECOND for link in both.hosts["b"].snapshot.links.values()), LIMIT
+            lambda: any(link.name == SECOND for link in both.hosts["b"].snapshot.links.values()),
+            LIMIT,
         )
         await refreshed(both)
         found = only(await tested(both), "path_arp_flux")
@@ -387,7 +446,7 @@ async def test_arp_flux() -> None:
         assert [one.rule for one in (await tested(both)).findings] == []
 
 
-# ------------------------------------------------------------------------------------------------------ interrupted
+# -------------------------------------------------------------------------------------- interrupted
 
 STAGES = ("starting a listener on both hosts", "testing both directions")
 
@@ -427,5 +486,7 @@ async def test_interrupted(both: Pair, stage: str, kill: int, variant: str) -> N
 async def test_request_that_means_no_pair(both: Pair) -> None:
     request = PathRequest("a", "b", "wrong")
     with pytest.raises(NictopError, match='a has no NIC "wrong"') as caught:
-        await PathSession(request, [host.session for host in both.hosts.values()], timeout=LIMIT).run()
+        await PathSession(
+            request, [host.session for host in both.hosts.values()], timeout=LIMIT
+        ).run()
     assert caught.value.hint.startswith(f"--nic {WIRE} (")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nictop.probe.records import PathListener, TrafficLine
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.run import PathRun, PathTimeouts
 from nictop.traffic.plan.plan import EndpointPair
-from nictop.traffic.run.host import RunHost
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import CLIENT, SERVER
 
@@ -22,7 +22,11 @@ async def test_a_listener_that_does_not_answer_in_time() -> None:
     while run.stage != "over":
         await run.expire()
     # its answer to the request to stop
-    run.record(TrafficLine(0.0, "x-path_listen-1", "failed", text="path test was stopped before it answered"))
+    run.record(
+        TrafficLine(
+            0.0, "x-path_listen-1", "failed", text="path test was stopped before it answered"
+        )
+    )
     ended = "no answer within 0 s, the time limit of nictop, which ended the path test"
     assert [one.failure for one in run.result().directions] == [f"b: {ended}", f"a: {ended}"]
 
@@ -31,11 +35,15 @@ async def test_a_test_that_was_stopped_at_its_limit_is_not_told_as_stopped_alone
     run = await path_run(PathTimeouts(60.0, 0.0, 0.0))
     listener = PathListener(4567)
     for side in (0, 1):
-        await run.add(TrafficLine(0.0, f"x-path_listen-{side}", "path_listener", path_listener=listener))
+        await run.add(
+            TrafficLine(0.0, f"x-path_listen-{side}", "path_listener", path_listener=listener)
+        )
     assert run.stage == "testing"
     await run.add(TrafficLine(0.0, "x-path_test-1", "failed", text="no permission"))
     await run.expire()
-    await run.add(TrafficLine(0.0, "x-path_test-0", "failed", text="path test was stopped before it answered"))
+    await run.add(
+        TrafficLine(0.0, "x-path_test-0", "failed", text="path test was stopped before it answered")
+    )
     first, second = (one.failure for one in run.result().directions)
     assert first == "a: no answer within 0 s, the time limit of nictop, which ended the path test"
     assert second == "b: no permission"

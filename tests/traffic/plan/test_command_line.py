@@ -74,7 +74,10 @@ def parsed(command: str) -> RunRequest:
     return request_of(parse(words), plain=False)
 
 
-@given(REQUESTS | TRANSACTIONS.filter(lambda one: one.request_size is not None or one.response_size is None))
+@given(
+    REQUESTS
+    | TRANSACTIONS.filter(lambda one: one.request_size is not None or one.response_size is None)
+)
 def test_the_parser_makes_the_same_request_of_it(request: RunRequest) -> None:
     try:
         validate_request(request)
@@ -103,8 +106,15 @@ def test_the_parser_makes_the_same_request_of_it(request: RunRequest) -> None:
             "nictop traffic web1 web2 --repeat 5 --compare length=512,128K --label 'lab 1'",
         ),
         (
-            {"test": "loaded", "protocol": "udp", "streams": 4, "rate": 1000, "congestion": "cubic"},
-            "nictop traffic web1 web2 --test loaded --udp --streams 4 --rate 1000 --congestion cubic",
+            {
+                "test": "loaded",
+                "protocol": "udp",
+                "streams": 4,
+                "rate": 1000,
+                "congestion": "cubic",
+            },
+            "nictop traffic web1 web2 --test loaded --udp --streams 4 --rate 1000 --congestion "
+            "cubic",
         ),
         ({"observers": ("pve",)}, "nictop traffic web1 web2 --observe root@pve.example"),
         ({"label": "-x"}, "nictop traffic web1 web2 --label=-x"),
@@ -116,7 +126,10 @@ def test_options_that_are_default_are_left_out(change: dict[str, object], expect
 
 
 def test_a_self_test_has_no_hosts() -> None:
-    assert command_line(RunRequest("", "", time=5), {}, self_test=True) == "nictop traffic --self-test --time 5"
+    assert (
+        command_line(RunRequest("", "", time=5), {}, self_test=True)
+        == "nictop traffic --self-test --time 5"
+    )
 
 
 def test_sizes_of_requests_and_responses() -> None:
@@ -134,7 +147,10 @@ def test_sizes_of_requests_and_responses() -> None:
         ("--files 5", "files is an option of the test crr"),
         ("--rate 5", "request rate is an option of the tests rr and loaded"),
         ("--test crr --rate 5", "request rate is an option of the tests rr and loaded"),
-        ("--test rr --rate 5 --streams 6", "request rate must be 6 (one per connection) to 1000000, not 5"),
+        (
+            "--test rr --rate 5 --streams 6",
+            "request rate must be 6 (one per connection) to 1000000, not 5",
+        ),
         ("--test rr --rate 0", "request rate must be 1 (one per connection) to 1000000, not 0"),
         ("--test loaded --files 5", "files is an option of the test crr"),
         ("--test loaded --rate 2M", '"2M" is not an integer'),

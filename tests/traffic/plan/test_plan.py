@@ -1,8 +1,9 @@
-"""Invalid plans and incapable hosts are refused before a run starts; failures of a run are classified."""
+"""Invalid plans and incapable hosts are refused before a run starts; failures of a run are
+classified."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,14 @@ from nictop.model.devices.pairs import pairs
 from nictop.probe.records import Address, FilterChain, Firewalls, TrafficTools, Unreadable
 from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.iperf3 import checked_options
+from nictop.traffic.failures import failure, kind_of, opening_commands
 from nictop.traffic.generators.builtin import builtin_client_arguments, builtin_server_arguments
 from nictop.traffic.generators.iperf3 import iperf3_client_arguments, iperf3_server_arguments
-from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, endpoint_pairs, plan_problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, endpoint_pairs
+from nictop.traffic.plan.plan_problems import plan_problems
+from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_differences, iperf3_version, refusals
 from nictop.traffic.run.failure_cause import SECONDARY_KINDS
-from nictop.traffic.run.failures import failure, kind_of, opening_commands
 from tests.model.hosts import HELLO, LOOPBACK, inventory, make_link, snapshot_of
 from tests.traffic.plans import PLAN, error_text, tools
 
@@ -28,7 +31,10 @@ from tests.traffic.plans import PLAN, error_text, tools
         ({"length": 2 << 20}, "block size of iperf3 must be at most 1048576, not 2097152"),
         ({"length": 0}, "block size must be at least 1, not 0"),
         ({"protocol": "udp", "length": 15}, "block size must be at least 16, not 15"),
-        ({"protocol": "udp", "length": 15, "generator": "builtin"}, "block size must be at least 16, not 15"),
+        (
+            {"protocol": "udp", "length": 15, "generator": "builtin"},
+            "block size must be at least 16, not 15",
+        ),
         (
             {"generator": "builtin", "length": 9 << 20},
             "block size of the built-in generator must be at most 8388608, not 9437184",
@@ -46,9 +52,15 @@ from tests.traffic.plans import PLAN, error_text, tools
             "interval must be at least 4.3 s in a run of 86000 s, not 0.5",
         ),
         ({"protocol": "udp", "mss": 100}, "mss is an option of TCP, not of UDP"),
-        ({"protocol": "udp", "length": 70000}, "block size of UDP must be at most 65507, not 70000"),
+        (
+            {"protocol": "udp", "length": 70000},
+            "block size of UDP must be at most 65507, not 70000",
+        ),
         ({"congestion": "bbr; rm"}, 'congestion control: "bbr; rm" is not a name'),
-        ({"server": Endpoint("b", 5, "2001:db8::2")}, "one end has an IPv4 address, the other an IPv6 address"),
+        (
+            {"server": Endpoint("b", 5, "2001:db8::2")},
+            "one end has an IPv4 address, the other an IPv6 address",
+        ),
         ({"server": Endpoint("b", 5, "b.example")}, '"b.example" is not an IP address'),
         ({"server": PLAN.client}, "client and server are the same address"),
         (
@@ -60,15 +72,46 @@ from tests.traffic.plans import PLAN, error_text, tools
 )
 def test_invalid_plan(overrides: dict[str, object], problem: str) -> None:
     (found,) = plan_problems(replace(PLAN, **overrides))  # type: ignore[arg-type]
-    assert found.endswith(problem)
+    assert found.sentence.endswith(problem)
+
+
+def test_every_problem_of_a_plan_is_about_a_field_of_a_request() -> None:
+    """Or about the endpoints: a screen shows it beside the field, whatever its words are."""
+    names = {field.name for field in fields(RunRequest)}
+    wrong = replace(PLAN, time=0, omit=-1, streams=0, mss=1, window=1, bitrate=0, dscp=64, port=0)
+    wrong = replace(wrong, client_cpu=-1, server_cpu=-1, interval=0.0, length=0, congestion=";")
+    of_requests = replace(wrong, test="crr", files=0, rate=1, request_size=0, zerocopy=True)
+    for plan in (wrong, of_requests, replace(wrong, protocol="udp", request_size=1, files=1)):
+        found = plan_problems(plan)
+        assert len(found) > 10 and all(problem.field in names for problem in found), found
+
+
+def test_a_refusal_names_the_field_of_the_option() -> None:
+    old = iperf3_3_5("--bidir")
+    (found,) = refusals(replace(PLAN, direction="bidirectional"), tools("3.21"), old)
+    assert (found.field, found.sentence) == (
+        "direction",
+        "b: iperf3 3.5 has no --bidir (bidirectional traffic), 3.7 or later needed",
+    )
+    (found,) = refusals(
+        replace(PLAN, server_cpu=7), tools("3.21"), replace(tools("3.21"), cpus=(0,))
+    )
+    assert (found.field, found.sentence) == (
+        "server_cpu",
+        "b: CPU 7 not available to the generator",
+    )
 
 
 def test_valid_plan() -> None:
     assert plan_problems(PLAN) == ()
     assert plan_problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
     assert plan_problems(replace(PLAN, time=86000)) == ()
-    assert plan_problems(replace(PLAN, test="rr", generator="builtin", time=86000, interval=4.3)) == ()
-    link_local = replace(PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
+    assert (
+        plan_problems(replace(PLAN, test="rr", generator="builtin", time=86000, interval=4.3)) == ()
+    )
+    link_local = replace(
+        PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4")
+    )
     assert plan_problems(link_local) == () and link_local.ip_version == 6
 
 
@@ -96,18 +139,37 @@ def test_valid_plan() -> None:
 )
 def test_probe_accepts_the_iperf3_arguments_of_any_plan(plan: RunPlan) -> None:
     for installed in (tools("3.12"), tools("3.21")):
-        for arguments in (iperf3_client_arguments(plan, installed), iperf3_server_arguments(plan, installed)):
+        for arguments in (
+            iperf3_client_arguments(plan, installed),
+            iperf3_server_arguments(plan, installed),
+        ):
             assert checked_options(list(arguments)) == list(arguments)
 
 
-@given(st.integers(88, 32767), st.integers(16, 65507), st.booleans(), st.none() | st.integers(0, 63))
+@given(
+    st.integers(88, 32767), st.integers(16, 65507), st.booleans(), st.none() | st.integers(0, 63)
+)
 def test_builtin_generator_parses_the_arguments_of_every_plan(
     mss: int, length: int, udp: bool, dscp: int | None
 ) -> None:
-    plan = replace(PLAN, generator="builtin", mss=mss, length=length, protocol="udp" if udp else "tcp", dscp=dscp)
-    plan = replace(plan, omit=1, streams=3, bitrate=10**9, window=1 << 20, congestion="cubic", client_cpu=1)
+    plan = replace(
+        PLAN,
+        generator="builtin",
+        mss=mss,
+        length=length,
+        protocol="udp" if udp else "tcp",
+        dscp=dscp,
+    )
+    plan = replace(
+        plan, omit=1, streams=3, bitrate=10**9, window=1 << 20, congestion="cubic", client_cpu=1
+    )
     client = parse_options(builtin_client_arguments(plan))
-    assert (client.mss, client.length, client.udp, client.tos) == (mss, length, udp, (dscp or 0) << 2)
+    assert (client.mss, client.length, client.udp, client.tos) == (
+        mss,
+        length,
+        udp,
+        (dscp or 0) << 2,
+    )
     assert (client.streams, client.omit, client.time, client.affinity) == (3, 1.0, 2.0, 1)
     server = parse_options(builtin_server_arguments(plan))
     assert (server.mss, server.udp, server.affinity) == (mss, udp, None)
@@ -129,19 +191,23 @@ def test_dscp_name_and_number() -> None:
     ]
 
 
-# ------------------------------------------------------------------------------------------------------------- tools
+# -------------------------------------------------------------------------------------------- tools
 
 
 def test_iperf3_version() -> None:
     assert iperf3_version(tools("3.12").version) == (3, 12)
     assert iperf3_version("iperf 3.19.1 (cJSON 1.7.15)\n") == (3, 19, 1)
-    assert [iperf3_version(text) for text in ("", "iperf version 2.1.9", "zsh: not found")] == [None] * 3
+    assert [iperf3_version(text) for text in ("", "iperf version 2.1.9", "zsh: not found")] == [
+        None
+    ] * 3
 
 
 def iperf3_3_5(*missing: str, version: str = "iperf 3.5") -> TrafficTools:
     known = tools("3.12")
     return replace(
-        known, version=version, options=tuple(installed for installed in known.options if installed not in missing)
+        known,
+        version=version,
+        options=tuple(installed for installed in known.options if installed not in missing),
     )
 
 
@@ -157,7 +223,11 @@ def iperf3_3_5(*missing: str, version: str = "iperf 3.5") -> TrafficTools:
         ({}, iperf3_3_5(version="iperf 3.1.3"), "b: iperf3 3.1.3 is too old, 3.5"),
         ({}, iperf3_3_5(version="hello"), "b: /usr/bin/iperf3 is not iperf3"),
         ({"mss": 10000}, iperf3_3_5(), "b: iperf3 3.5 supports an MSS of at most 9216"),
-        ({"congestion": "bbr"}, iperf3_3_5(), "b: congestion control bbr not available (reno, cubic)"),
+        (
+            {"congestion": "bbr"},
+            iperf3_3_5(),
+            "b: congestion control bbr not available (reno, cubic)",
+        ),
         ({"server_cpu": 7}, iperf3_3_5(), "b: CPU 7 not available"),
     ],
 )
@@ -166,7 +236,7 @@ def test_plan_is_refused_for_what_an_older_end_lacks(
 ) -> None:
     able = replace(tools("3.21"), congestion_controls=("bbr", "cubic"))
     found = refusals(replace(PLAN, **overrides), able, server)  # type: ignore[arg-type]
-    assert len(found) == 1 and found[0].startswith(reason), found
+    assert len(found) == 1 and found[0].sentence.startswith(reason), found
 
 
 def test_builtin_generator_needs_no_iperf3() -> None:
@@ -174,18 +244,24 @@ def test_builtin_generator_needs_no_iperf3() -> None:
 
 
 def test_refusal_names_the_reason_of_an_iperf3_that_hangs() -> None:
-    hangs = replace(tools(), version="", unreadable={"version": Unreadable("failed", "no answer within 2 s")})
-    assert refusals(PLAN, hangs, tools()) == ("a: /usr/bin/iperf3 is not iperf3: no answer within 2 s",)
+    hangs = replace(
+        tools(), version="", unreadable={"version": Unreadable("failed", "no answer within 2 s")}
+    )
+    assert [problem.sentence for problem in refusals(PLAN, hangs, tools())] == [
+        "a: /usr/bin/iperf3 is not iperf3: no answer within 2 s",
+    ]
 
 
 def test_different_versions_are_noted_and_not_refused() -> None:
     assert refusals(PLAN, tools("3.12"), tools("3.21")) == ()
     assert iperf3_differences(tools("3.12"), tools("3.12")) == ()
     (difference,) = iperf3_differences(tools("3.12"), tools("3.21"))
-    assert difference.startswith("client iperf3 3.12, server iperf3 3.21; only one of them uses a thread per stream")
+    assert difference.startswith(
+        "client iperf3 3.12, server iperf3 3.21; only one of them uses a thread per stream"
+    )
 
 
-# ---------------------------------------------------------------------------------------------------- endpoint pairs
+# ----------------------------------------------------------------------------------- endpoint pairs
 
 
 def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
@@ -200,7 +276,11 @@ def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
             )
             for number, (address, bus) in enumerate(addresses, 2)
         ]
-        return snapshot_of(replace(HELLO, boot_id=boot or name), inventory(links=(LOOPBACK, *links), pci=()), host=name)
+        return snapshot_of(
+            replace(HELLO, boot_id=boot or name),
+            inventory(links=(LOOPBACK, *links), pci=()),
+            host=name,
+        )
 
     hosts = [
         machine("a", ("192.0.2.1", None), ("198.51.100.1", "pci")),
@@ -215,11 +295,14 @@ def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
     fast = [*hosts[:2], machine("c", ("198.51.100.3", "pci"))]
     first = endpoint_pairs(pairs(fast).subnets, fast)[0]
     assert (first.network, first.client) == ("198.51.100.0/24", Endpoint("a", 3, "198.51.100.1"))
-    same_machine = [machine("a", ("192.0.2.1", "pci"), boot="x"), machine("b", ("192.0.2.2", "pci"), boot="x")]
+    same_machine = [
+        machine("a", ("192.0.2.1", "pci"), boot="x"),
+        machine("b", ("192.0.2.2", "pci"), boot="x"),
+    ]
     assert endpoint_pairs(pairs(same_machine).subnets, same_machine) == ()
 
 
-# ---------------------------------------------------------------------------------------------------------- failures
+# ----------------------------------------------------------------------------------------- failures
 
 
 @pytest.mark.parametrize("version", ["3.12", "3.21"])
@@ -266,12 +349,20 @@ INPUT_CHAIN = FilterChain("inet", "fence", "in", "drop")
 
 def test_firewall_commands_open_the_port_for_the_run_and_quote_names() -> None:
     plan = replace(PLAN, time=30, omit=2)
-    (command,) = opening_commands(plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT_CHAIN,)))
+    (command,) = opening_commands(
+        plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT_CHAIN,))
+    )
     zone = "\"$(firewall-cmd --get-zone-of-interface='ens4; reboot')\""
     assert command == f"firewall-cmd --zone={zone} --add-port=5201/tcp --timeout=152"
-    both = opening_commands(replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT_CHAIN,)))
-    rules = [f"allow proto {protocol} from 192.0.2.1 to any port 5201" for protocol in ("tcp", "udp")]
-    assert list(both) == [f"(trap '' HUP; ufw {rule}; sleep 152; ufw delete {rule}) &" for rule in rules]
+    both = opening_commands(
+        replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT_CHAIN,))
+    )
+    rules = [
+        f"allow proto {protocol} from 192.0.2.1 to any port 5201" for protocol in ("tcp", "udp")
+    ]
+    assert list(both) == [
+        f"(trap '' HUP; ufw {rule}; sleep 152; ufw delete {rule}) &" for rule in rules
+    ]
 
 
 def test_firewall_commands_cover_each_chain_of_the_address_family() -> None:
@@ -283,14 +374,24 @@ def test_firewall_commands_cover_each_chain_of_the_address_family() -> None:
     (command,) = opening_commands(PLAN, None, Firewalls(chains=chains))
     assert "insert rule inet fence in ip saddr 192.0.2.1 tcp dport 5201 accept" in command
     assert "nft delete rule inet fence in $h" in command
-    local = replace(PLAN, client=replace(PLAN.client, address="fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
+    local = replace(
+        PLAN,
+        client=replace(PLAN.client, address="fe80::1%ens4"),
+        server=Endpoint("b", 5, "fe80::2%ens4"),
+    )
     found = opening_commands(local, None, Firewalls(chains=chains))
-    assert "inet fence in ip6 saddr fe80::1 " in found[0] and "ip6 filter INPUT ip6 saddr" in found[1]
+    assert (
+        "inet fence in ip6 saddr fe80::1 " in found[0] and "ip6 filter INPUT ip6 saddr" in found[1]
+    )
     assert len(found) == 2
 
 
 def test_firewall_commands_for_unknown_and_no_firewalls() -> None:
-    assert [command.split()[0] for command in opening_commands(PLAN, None)] == ["firewall-cmd", "(trap", "(trap"]
+    assert [command.split()[0] for command in opening_commands(PLAN, None)] == [
+        "firewall-cmd",
+        "(trap",
+        "(trap",
+    ]
     unreadable = Firewalls(unreadable={"chains": Unreadable("needs_root", "nf_tables: EPERM")})
     assert opening_commands(PLAN, None, unreadable) == opening_commands(PLAN, None)
     found = failure(PLAN, "Connection timed out", 5.0, firewalls=Firewalls())
@@ -300,14 +401,22 @@ def test_firewall_commands_for_unknown_and_no_firewalls() -> None:
 
 
 def test_permission_denied_by_bind_and_by_connect() -> None:
-    assert kind_of("iperf3: error - unable to connect to server: Permission denied", 0.1) == "prohibited"
-    assert kind_of("iperf3: error - unable to start listener for connections: Permission denied", 0.1) == "cannot_bind"
+    assert (
+        kind_of("iperf3: error - unable to connect to server: Permission denied", 0.1)
+        == "prohibited"
+    )
+    assert (
+        kind_of("iperf3: error - unable to start listener for connections: Permission denied", 0.1)
+        == "cannot_bind"
+    )
 
 
 def test_refused_connection_to_a_listening_server_is_blamed_on_a_firewall() -> None:
     text = "unable to connect to server: Connection refused"
     assert not failure(PLAN, text, 0.1).commands
     found = failure(PLAN, text, 0.1, firewalls=Firewalls(chains=(INPUT_CHAIN,)), listens=True)
-    assert found.sentence.startswith("connections to 192.0.2.2 port 5201 are reset although the server listens")
+    assert found.sentence.startswith(
+        "connections to 192.0.2.2 port 5201 are reset although the server listens"
+    )
     assert found.commands
     assert (found.kind, found.host) == ("refused", "b")

@@ -1,4 +1,5 @@
-"""Quantities are parsed or rejected with a message; endpoints are selected, or the hint lists the options to type."""
+"""Quantities are parsed or rejected with a message; endpoints are selected, or the hint lists the
+options to type."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.probe.records import TrafficTools
+from nictop.model.snapshot import advance
+from nictop.probe.records import Line, LinkChange, TrafficTools
 from nictop.traffic.plan.endpoints import chosen_addresses_text, select_pair
 from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number
 from nictop.traffic.plan.quantities import (
@@ -31,7 +33,7 @@ REQUEST = RunRequest("a", "b")
 IPERF3, NO_IPERF3 = tools(), TrafficTools(congestion_controls=("reno", "cubic"), cpus=(0, 1))
 
 
-# -------------------------------------------------------------------------------------------------------- quantities
+# --------------------------------------------------------------------------------------- quantities
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,13 @@ def test_sizes_are_binary(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1G", 10**9), ("2.5G", 2_500_000_000), ("500m", 5 * 10**8), ("10Mb/s", 10**7), ("9600", 9600)],
+    [
+        ("1G", 10**9),
+        ("2.5G", 2_500_000_000),
+        ("500m", 5 * 10**8),
+        ("10Mb/s", 10**7),
+        ("9600", 9600),
+    ],
 )
 def test_bit_rates_are_decimal(text: str, expected: int) -> None:
     assert parse_bit_rate(text) == expected
@@ -79,7 +87,11 @@ def test_sizes_and_rates_are_exact(number: int, prefix: str) -> None:
         parse_values,
     ],
 )
-@given(text=st.one_of(st.text(), st.from_regex(r"[0-9.]{0,20}[ kKMGTb/si]{0,4}"), st.just("9" * 100_000)))
+@given(
+    text=st.one_of(
+        st.text(), st.from_regex(r"[0-9.]{0,20}[ kKMGTb/si]{0,4}"), st.just("9" * 100_000)
+    )
+)
 @example(text="0\x1f")
 def test_any_text_is_parsed_or_rejected_with_a_short_printable_message(
     parse: Callable[[str], object], text: str
@@ -93,7 +105,9 @@ def test_any_text_is_parsed_or_rejected_with_a_short_printable_message(
         assert not isinstance(value, (int, float)) or value >= 0
 
 
-@pytest.mark.parametrize("text", ["", "1.0001", "-1", "1e3", "١٢", "1P", "0x10", "K", "1..5K", "nan", "inf", "1K2"])
+@pytest.mark.parametrize(
+    "text", ["", "1.0001", "-1", "1e3", "١٢", "1P", "0x10", "K", "1..5K", "nan", "inf", "1K2"]
+)
 def test_invalid_sizes(text: str) -> None:
     with pytest.raises(NictopError):
         parse_byte_count(text)
@@ -126,13 +140,18 @@ def test_values_of_a_variable() -> None:
         assert caught.value.message.isprintable()
 
 
-# --------------------------------------------------------------------------------------------------------- endpoints
+# ---------------------------------------------------------------------------------------- endpoints
 
 
 def test_the_only_shared_subnet_needs_no_options() -> None:
-    pairs, hosts = between(machine("a", nic(3, "ens3", "192.0.2.1")), machine("b", nic(5, "ens7", "192.0.2.2")))
+    pairs, hosts = between(
+        machine("a", nic(3, "ens3", "192.0.2.1")), machine("b", nic(5, "ens7", "192.0.2.2"))
+    )
     chosen = select_pair(REQUEST, pairs, hosts)
-    assert (chosen.client, chosen.server) == (Endpoint("a", 3, "192.0.2.1"), Endpoint("b", 5, "192.0.2.2"))
+    assert (chosen.client, chosen.server) == (
+        Endpoint("a", 3, "192.0.2.1"),
+        Endpoint("b", 5, "192.0.2.2"),
+    )
     assert select_pair(RunRequest("b", "a"), pairs, hosts).client.host == "b"
 
 
@@ -141,10 +160,12 @@ def test_one_of_several_pairs_is_selected_by_nic_or_address() -> None:
     with pytest.raises(NictopError, match="3 paths from a to b") as caught:
         select_pair(REQUEST, pairs, hosts)
     assert "--client-nic ens3 --server-nic ens3" in caught.value.hint
-    assert select_pair(replace(REQUEST, client_nic="ens3"), pairs, hosts).server == Endpoint("b", 5, "192.0.2.2")
-    assert select_pair(replace(REQUEST, server_address="192.0.2.2"), pairs, hosts).client == Endpoint(
-        "a", 3, "192.0.2.1"
+    assert select_pair(replace(REQUEST, client_nic="ens3"), pairs, hosts).server == Endpoint(
+        "b", 5, "192.0.2.2"
     )
+    assert select_pair(
+        replace(REQUEST, server_address="192.0.2.2"), pairs, hosts
+    ).client == Endpoint("a", 3, "192.0.2.1")
 
 
 def test_ipv4_is_preferred_if_only_the_ip_version_is_open() -> None:
@@ -153,38 +174,52 @@ def test_ipv4_is_preferred_if_only_the_ip_version_is_open() -> None:
     assert select_pair(request, pairs, hosts).network == "198.51.100.0/24"
     assert select_pair(replace(request, ip_version=6), pairs, hosts).network == "2001:db8::/64"
     # an address may be written in another way than the kernel does
-    assert select_pair(replace(REQUEST, client_address="2001:DB8:0::1"), pairs, hosts).server.address == "2001:db8::2"
+    assert (
+        select_pair(replace(REQUEST, client_address="2001:DB8:0::1"), pairs, hosts).server.address
+        == "2001:db8::2"
+    )
 
 
 def test_one_of_several_ipv6_addresses_is_chosen_and_told() -> None:
-    """Every NIC may have several; privacy addresses and deprecated ones are not chosen if there is another one."""
+    """Every NIC may have several; privacy addresses and deprecated ones are not chosen if there is
+    another one."""
     first = nic(3, "ens3", "2001:db8::99", "2001:db8::1", "2001:db8::2")
     flags: tuple[tuple[str, ...], ...] = (("temporary",), ("permanent",), ("deprecated",))
-    addresses = tuple(replace(one, flags=flag) for one, flag in zip(first.addresses, flags, strict=True))
+    addresses = tuple(
+        replace(one, flags=flag) for one, flag in zip(first.addresses, flags, strict=True)
+    )
     pairs, hosts = between(
-        machine("a", replace(first, addresses=addresses)), machine("b", nic(5, "ens3", "2001:db8::7"))
+        machine("a", replace(first, addresses=addresses)),
+        machine("b", nic(5, "ens3", "2001:db8::7")),
     )
     request = replace(REQUEST, ip_version=6)
     chosen = select_pair(request, pairs, hosts)
     assert (chosen.client.address, chosen.server.address) == ("2001:db8::1", "2001:db8::7")
-    assert chosen_addresses_text(request, chosen, hosts) == "chosen: 2001:db8::1 of 3 IPv6 addresses of a"
+    assert (
+        chosen_addresses_text(request, chosen, hosts)
+        == "chosen: 2001:db8::1 of 3 IPv6 addresses of a"
+    )
     asked = replace(request, client_address="2001:db8::2")
     other = select_pair(asked, pairs, hosts)
-    assert other.client.address == "2001:db8::2" and chosen_addresses_text(asked, other, hosts) == ""
+    assert (
+        other.client.address == "2001:db8::2" and chosen_addresses_text(asked, other, hosts) == ""
+    )
 
 
 def test_hint_distinguishes_two_addresses_of_one_nic() -> None:
     pairs, hosts = between(
-        machine("a", nic(3, "ens3", "192.0.2.1", "192.0.2.9")), machine("b", nic(5, "ens3", "192.0.2.2"))
+        machine("a", nic(3, "ens3", "192.0.2.1", "192.0.2.9")),
+        machine("b", nic(5, "ens3", "192.0.2.2")),
     )
     with pytest.raises(NictopError) as caught:
         select_pair(REQUEST, pairs, hosts)
     assert caught.value.hint == (
-        "--client-address 192.0.2.1 --server-address 192.0.2.2 or --client-address 192.0.2.9 --server-address 192.0.2.2"
+        "--client-address 192.0.2.1 --server-address 192.0.2.2 or --client-address 192.0.2.9 "
+        "--server-address 192.0.2.2"
     )
-    assert select_pair(replace(REQUEST, client_address="192.0.2.9"), pairs, hosts).client == Endpoint(
-        "a", 3, "192.0.2.9"
-    )
+    assert select_pair(
+        replace(REQUEST, client_address="192.0.2.9"), pairs, hosts
+    ).client == Endpoint("a", 3, "192.0.2.9")
 
 
 def test_explicit_ends_need_no_shared_subnet() -> None:
@@ -196,7 +231,9 @@ def test_explicit_ends_need_no_shared_subnet() -> None:
         select_pair(REQUEST, pairs, hosts)
     for words in ("--client-nic ens3 (192.0.2.1)", "--server-nic ens4 (198.51.100.2)"):
         assert words in caught.value.hint
-    chosen = select_pair(replace(REQUEST, client_nic="ens3", server_address="203.0.113.2"), pairs, hosts)
+    chosen = select_pair(
+        replace(REQUEST, client_nic="ens3", server_address="203.0.113.2"), pairs, hosts
+    )
     assert (chosen.network, chosen.client, chosen.server) == (
         "",
         Endpoint("a", 3, "192.0.2.1"),
@@ -206,16 +243,20 @@ def test_explicit_ends_need_no_shared_subnet() -> None:
 
 def test_two_names_of_one_machine_are_not_reported_as_two_subnets() -> None:
     pairs, hosts = between(
-        machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"), machine("b", nic(5, "ens3", "192.0.2.2"), boot="x")
+        machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"),
+        machine("b", nic(5, "ens3", "192.0.2.2"), boot="x"),
     )
-    with pytest.raises(NictopError, match=r"a and b are the same machine \(equal boot ID\)") as caught:
+    with pytest.raises(
+        NictopError, match=r"a and b are the same machine \(equal boot ID\)"
+    ) as caught:
         select_pair(REQUEST, pairs, hosts)
     assert "--client-nic ens3 (192.0.2.1)" in caught.value.hint
 
 
 def test_loopback_and_two_names_of_one_machine_need_addresses() -> None:
     pairs, hosts = between(
-        machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"), machine("b", nic(5, "ens3", "192.0.2.2"), boot="x")
+        machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"),
+        machine("b", nic(5, "ens3", "192.0.2.2"), boot="x"),
     )
     assert pairs == ()
     both = replace(REQUEST, client_address="192.0.2.1", server_address="192.0.2.2")
@@ -233,10 +274,15 @@ def test_loopback_and_two_names_of_one_machine_need_addresses() -> None:
         ({"client_nic": "eth9"}, 'a has no NIC "eth9"'),
         ({"server_address": "192.0.2.77"}, 'b has no address "192.0.2.77"'),
         ({"server_address": "b.example"}, '"b.example" is not an IP address'),
-        ({"client_nic": "ens3", "server_nic": "ens4", "ip_version": 6}, "no path between a and b matches"),
+        (
+            {"client_nic": "ens3", "server_nic": "ens4", "ip_version": 6},
+            "no path between a and b matches",
+        ),
     ],
 )
-def test_unknown_host_nic_or_address_is_rejected_with_the_known_ones(more: dict[str, str], message: str) -> None:
+def test_unknown_host_nic_or_address_is_rejected_with_the_known_ones(
+    more: dict[str, str], message: str
+) -> None:
     pairs, hosts = two()
     with pytest.raises(NictopError, match=re.escape(message)) as caught:
         select_pair(replace(REQUEST, **more), pairs, hosts)  # type: ignore[arg-type]
@@ -246,7 +292,8 @@ def test_unknown_host_nic_or_address_is_rejected_with_the_known_ones(more: dict[
 def test_nic_names_are_quoted_and_printable_in_hints() -> None:
     evil = nic(3, "e;reboot\x1b", "192.0.2.1"), nic(4, "ens4", "198.51.100.1")
     pairs, hosts = between(
-        machine("a\x1b]0;x", *evil), machine("b", nic(5, "ens3", "192.0.2.2"), nic(6, "ens4", "198.51.100.2"))
+        machine("a\x1b]0;x", *evil),
+        machine("b", nic(5, "ens3", "192.0.2.2"), nic(6, "ens4", "198.51.100.2")),
     )
     with pytest.raises(NictopError) as caught:
         select_pair(RunRequest("a\x1b]0;x", "b"), pairs, hosts)
@@ -254,15 +301,16 @@ def test_nic_names_are_quoted_and_printable_in_hints() -> None:
     assert "--client-nic $'e;reboot\\x1b'" in caught.value.hint
 
 
-# --------------------------------------------------------------------------------------------------- plan, generator
+# ---------------------------------------------------------------------------------- plan, generator
 
 
 def test_plan_has_every_option_of_the_request() -> None:
     pairs, hosts = two()
     options = {
-        "direction": "reverse", "protocol": "udp", "bitrate": 7, "time": 3, "omit": 1, "streams": 2, "length": 99,
-        "mss": 500, "window": 2048, "congestion": "bbr", "dscp": 46, "client_cpu": 1, "server_cpu": 0, "zerocopy": True,
-        "port": 6000, "interval": 0.25, "test": "rr", "request_size": 64, "response_size": 128, "files": 5, "rate": 7,
+        "direction": "reverse", "protocol": "udp", "bitrate": 7, "time": 3, "omit": 1,
+        "streams": 2, "length": 99, "mss": 500, "window": 2048, "congestion": "bbr", "dscp": 46,
+        "client_cpu": 1, "server_cpu": 0, "zerocopy": True, "port": 6000, "interval": 0.25,
+        "test": "rr", "request_size": 64, "response_size": 128, "files": 5, "rate": 7,
     }  # fmt: skip
     request = replace(REQUEST, client_nic="ens3", **options)  # type: ignore[arg-type]
     plan = plan_of(request, select_pair(request, pairs, hosts), "builtin")
@@ -281,8 +329,13 @@ def test_iperf3_is_preferred_if_both_hosts_have_it() -> None:
     request, plans = request_and_plans()
     assert generator_of(request, plans, IPERF3, IPERF3) == ("iperf3", "")
     generator, why = generator_of(request, plans, IPERF3, NO_IPERF3)
-    assert generator == "builtin" and why.startswith("built-in generator used: b: iperf3 is not installed")
-    assert generator_of(replace(request, generator="iperf3"), plans, NO_IPERF3, NO_IPERF3) == ("iperf3", "")
+    assert generator == "builtin" and why.startswith(
+        "built-in generator used: b: iperf3 is not installed"
+    )
+    assert generator_of(replace(request, generator="iperf3"), plans, NO_IPERF3, NO_IPERF3) == (
+        "iperf3",
+        "",
+    )
 
 
 def test_all_runs_use_the_builtin_generator_if_iperf3_cannot_send_one_of_them() -> None:
@@ -301,3 +354,18 @@ def test_request_that_no_generator_can_run_is_refused_with_both_reasons() -> Non
     request, plans = request_and_plans(client_cpu=99)
     with pytest.raises(NictopError, match="not supported: a: CPU 99 not available"):
         generator_of(request, plans, IPERF3, NO_IPERF3)
+
+
+def test_what_only_an_event_has_made_known_is_not_said_to_be_absent() -> None:
+    """The address may be on the NIC that is not read yet."""
+    pairs, hosts = between(
+        machine("a", nic(3, "ens3", "192.0.2.1")), machine("b", nic(5, "ens3", "203.0.113.2"))
+    )
+    new = LinkChange(2.0, 9, gone=False, name="ens9", operstate="up", carrier=True, flags=1, mtu=1)
+    hosts["b"] = advance(hosts["b"], Line(link_change=new))
+    with pytest.raises(NictopError) as caught:
+        select_pair(REQUEST, pairs, hosts)
+    assert "share no known subnet (not read yet: b ens9)" in caught.value.message
+    with pytest.raises(NictopError) as caught:
+        select_pair(replace(REQUEST, server_address="192.0.2.2"), pairs, hosts)
+    assert caught.value.message == 'address "192.0.2.2" is not known; not read yet: b ens9'

@@ -1,4 +1,5 @@
-"""Values of a variable get into the plan; manual changes count only if the inventories of the hosts show them."""
+"""Values of a variable get into the plan; manual changes count only if the inventories of the hosts
+show them."""
 
 from __future__ import annotations
 
@@ -42,16 +43,22 @@ ENS4_PLAN = RunPlan(Endpoint("a", 4, "198.51.100.1"), Endpoint("b", 6, "198.51.1
         ("generator", "builtin", "generator", "builtin"),
     ],
 )
-def test_value_changes_only_its_field_of_the_plan(name: str, value: str, field: str, expected: object) -> None:
+def test_value_changes_only_its_field_of_the_plan(
+    name: str, value: str, field: str, expected: object
+) -> None:
     into_plan = variable_of(name).into_plan
     assert into_plan is not None
     plan = into_plan(PLAN, value)
     assert getattr(plan, field) == expected
-    others = {one for one in RunPlan.__dataclass_fields__ if getattr(plan, one) != getattr(PLAN, one)}
+    others = {
+        one for one in RunPlan.__dataclass_fields__ if getattr(plan, one) != getattr(PLAN, one)
+    }
     assert others <= {field}
 
 
-@pytest.mark.parametrize("name", [name for name, row in VARIABLES.items() if row.into_plan is not None])
+@pytest.mark.parametrize(
+    "name", [name for name, row in VARIABLES.items() if row.into_plan is not None]
+)
 def test_only_the_facts_of_a_variable_change_with_it(name: str) -> None:
     """A comparison is refused for a fact that differs and is not the compared one."""
     row = variable_of(name)

@@ -8,9 +8,15 @@ import msgspec
 import pytest
 
 from nictop.model.devices.ceiling import Framing
-from nictop.traffic.analysis.assemble import carried_per_byte
+from nictop.traffic.analysis.framing import carried_per_byte
 from nictop.traffic.generators.intervals import Interval, Total
-from nictop.traffic.results.result import MISLEADING_FINDINGS, Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.results.result import (
+    MISLEADING_FINDINGS,
+    Flow,
+    IntervalPoint,
+    Result,
+    SocketFigures,
+)
 from tests.traffic.runs import BLACK_HOLE, flow, load, path_test, result
 
 
@@ -26,7 +32,10 @@ def test_figures_follow_from_the_receivers_total() -> None:
 
 
 def test_lost_datagrams_are_not_other_traffic() -> None:
-    sent, arrived = Total(True, True, 10.0, 4e9), Total(False, False, 10.0, 1e9, packets=40, lost=30)
+    sent, arrived = (
+        Total(True, True, 10.0, 4e9),
+        Total(False, False, 10.0, 1e9, packets=40, lost=30),
+    )
     lossy = flow(1.0, sent=sent, received=arrived)
     datagrams = Framing(1500, 4, "udp", length=1448)
     bare = carried_per_byte(datagrams, ())

@@ -1,4 +1,5 @@
-"""Stored results are read back unchanged, other files are reported, and no file is ever incomplete."""
+"""Stored results are read back unchanged, other files are reported, and no file is ever
+incomplete."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.traffic.path.stored import stored_path_test
-from nictop.traffic.results.files import MAX_LISTED_RESULTS, MAX_RESULT_FILE_BYTES
+from nictop.traffic.result_files import MAX_LISTED_RESULTS, MAX_RESULT_FILE_BYTES
 from nictop.traffic.results.selection import (
     StoredRun,
     directory,
@@ -45,7 +46,13 @@ def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Stor
     return [
         stored_run(
             f"{experiment}-{number}",
-            **{"experiment": experiment, "group": group, "value": value, "number": number, "written": WALL + number}
+            **{
+                "experiment": experiment,
+                "group": group,
+                "value": value,
+                "number": number,
+                "written": WALL + number,
+            }
             | more,
         )
         for number, (group, value) in enumerate(runs, 1)
@@ -57,7 +64,7 @@ def save_all(directory: Path, runs: list[StoredRun]) -> None:
         save_run(run, directory)
 
 
-# ------------------------------------------------------------------------------------------------------------ keeping
+# ------------------------------------------------------------------------------------------ keeping
 
 
 def test_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> None:
@@ -73,7 +80,9 @@ def test_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> N
 def test_directory_of_the_xdg_specification() -> None:
     assert directory({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/runs")
     assert directory({"HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
-    assert directory({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
+    assert directory({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == Path(
+        "/h/.local/state/nictop/runs"
+    )
     with pytest.raises(NictopError, match="no directory to save results in"):
         directory({})
 
@@ -96,8 +105,13 @@ print(len(os.listdir(where)))
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 def test_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
-    small = f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FILL}' {tmp_path}"
-    run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
+    small = (
+        f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FILL}' "
+        f"{tmp_path}"
+    )
+    run = subprocess.run(
+        ["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     if "mount" in run.stderr and "denied" in run.stderr:
         pytest.skip(f"no file system can be mounted here: {run.stderr}")
     assert run.stdout.splitlines() == [
@@ -129,11 +143,18 @@ except NictopError as error:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a read-only mount needs root")
 def test_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:
-    small = f"mount -t tmpfs -o ro tmpfs {tmp_path} && exec {sys.executable} -c '{READ_ONLY}' {tmp_path}"
-    run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
+    small = (
+        f"mount -t tmpfs -o ro tmpfs {tmp_path} && exec {sys.executable} -c '{READ_ONLY}' "
+        f"{tmp_path}"
+    )
+    run = subprocess.run(
+        ["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False
+    )
     if "mount" in run.stderr and "denied" in run.stderr:
         pytest.skip(f"no file system can be mounted here: {run.stderr}")
-    assert run.stdout == f"result cannot be saved in {tmp_path}: Read-only file system\n", run.stderr
+    assert run.stdout == f"result cannot be saved in {tmp_path}: Read-only file system\n", (
+        run.stderr
+    )
 
 
 @pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
@@ -150,7 +171,7 @@ def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []
 
 
-# ------------------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------------------ reading
 
 WHOLE = encode_run(stored_run())
 
@@ -176,8 +197,14 @@ def test_a_flipped_bit_is_another_result_or_an_error(place: int, bit: int) -> No
 
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["schema", "result", "plan", "x"]), inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(["schema", "result", "plan", "x"]), inner)
+    ),
 )
 
 
@@ -189,7 +216,8 @@ def test_any_other_data_is_an_error(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"]
+    "data",
+    [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"],
 )
 def test_deep_nesting_is_an_error(data: bytes) -> None:
     with pytest.raises(NictopError, match="not a nictop result"):
@@ -270,17 +298,31 @@ def test_list_is_limited(tmp_path: Path) -> None:
     assert found.unreadable[0][0].name == f"{MAX_LISTED_RESULTS + 4:05}.json"
 
 
-# --------------------------------------------------------------------------------------------------- which are meant
+# ---------------------------------------------------------------------------------- which are meant
 
 
 @pytest.fixture
 def run_directory(tmp_path: Path) -> Iterator[Path]:
     compare = series(
-        "c0ffee000000", ("A", "1"), ("B", "4"), ("B", "4"), ("A", "1"), kind="compare", variable="queues", label="lab"
+        "c0ffee000000",
+        ("A", "1"),
+        ("B", "4"),
+        ("B", "4"),
+        ("A", "1"),
+        kind="compare",
+        variable="queues",
+        label="lab",
     )
-    sweep = series("5eeeeeeeeeee", *((value, value) for value in ("512", "4K", "1M")), kind="sweep", variable="length")
+    sweep = series(
+        "5eeeeeeeeeee",
+        *((value, value) for value in ("512", "4K", "1M")),
+        kind="sweep",
+        variable="length",
+    )
     save_all(tmp_path, compare + sweep)
-    save_all(tmp_path, series("aaaa11111111", ("", ""), ("", ""), kind="repeat", label="passthrough"))
+    save_all(
+        tmp_path, series("aaaa11111111", ("", ""), ("", ""), kind="repeat", label="passthrough")
+    )
     save_all(tmp_path, series("aaaa22222222", ("", ""), kind="run", label="passthrough"))
     save_all(tmp_path, series("bbbb22222222", ("", ""), ("", ""), ("", ""), kind="repeat"))
     yield tmp_path
@@ -319,7 +361,9 @@ def test_two_values_of_a_sweep(run_directory: Path) -> None:
     assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
 
 
-def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_paths_of_files_and_of_a_directory(
+    run_directory: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     paths = sorted(str(path) for path in run_directory.glob("*-aaaa1*"))
     assert names(select_set_ups([*paths, "bbbb"], run_directory))[0] == (
         "passthrough",
@@ -327,7 +371,10 @@ def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory
     )
     other = tmp_path_factory.mktemp("other")
     save_all(other, series("dddd33333333", ("", "")))
-    assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == ("dddd33333333", ["dddd33333333-1"])
+    assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == (
+        "dddd33333333",
+        ["dddd33333333-1"],
+    )
     (other / "bad.json").write_text("{}")
     with pytest.raises(NictopError, match=r"bad\.json: not a nictop result"):
         select_set_ups([str(other / "bad.json"), "bbbb"], run_directory)
@@ -344,7 +391,9 @@ def test_paths_of_files_and_of_a_directory(run_directory: Path, tmp_path_factory
         (("",), 'no saved result ""'),
     ],
 )
-def test_other_numbers_of_set_ups_are_errors(words: tuple[str, ...], message: str, run_directory: Path) -> None:
+def test_other_numbers_of_set_ups_are_errors(
+    words: tuple[str, ...], message: str, run_directory: Path
+) -> None:
     with pytest.raises(NictopError, match=message):
         select_set_ups(words, run_directory)
 
@@ -358,5 +407,7 @@ def test_hint_for_missing_arguments(run_directory: Path) -> None:
 def test_set_ups_of_equal_values_have_different_names() -> None:
     same = series("eeee", ("A", "100"), ("B", "100"), kind="compare", variable="mss")
     assert [name for name, _ in set_ups(same)] == ["mss 100 (A)", "mss 100 (B)"]
-    hostile = series("eeee", ("A", "x\x1b[2J"), ("B", "\u202ey"), kind="compare", variable="setup", label="\x07")
+    hostile = series(
+        "eeee", ("A", "x\x1b[2J"), ("B", "\u202ey"), kind="compare", variable="setup", label="\x07"
+    )
     assert all(name.isprintable() for name, _ in set_ups(hostile))

@@ -45,7 +45,11 @@ async def test_healthy_path(both: Pair) -> None:
     for direction in report.result.directions:
         test = direction.test
         assert test is not None and test.packets < 45 and test.macs == (direction.receiver.mac,)
-        assert [outcome_of(test, one).kind for one in ("icmp", "udp", "tcp")] == ["not_tested", "answered", "answered"]
+        assert [outcome_of(test, one).kind for one in ("icmp", "udp", "tcp")] == [
+            "not_tested",
+            "answered",
+            "answered",
+        ]
         assert [(one.protocol, one.largest) for one in test.sizes] == [("udp", 1500)]
         assert direction.listener is not None and direction.listener.ended
     there = report.result.directions[0].test
@@ -54,7 +58,9 @@ async def test_healthy_path(both: Pair) -> None:
     names = [event.name if isinstance(event, Stage) else "path" for event in shown]
     assert names[:3] == ["checking", "path", "starting"]
     for namespace in (both.client, both.server):  # probe, helper, and `ip` itself
-        await asyncio.to_thread(wait_until, partial(lambda namespace: len(processes_in(namespace)) <= 3, namespace))
+        await asyncio.to_thread(
+            wait_until, partial(lambda namespace: len(processes_in(namespace)) <= 3, namespace)
+        )
 
 
 async def test_smaller_mtu_of_the_other_nic(both: Pair) -> None:
@@ -63,12 +69,20 @@ async def test_smaller_mtu_of_the_other_nic(both: Pair) -> None:
     try:
         for host in both.hosts.values():
             assert await host.refresh(LIMIT)
-        cases: list[tuple[dict[str, Any], bool]] = [({}, False), (UDP, True), ({**UDP, "length": 1000}, False)]
+        cases: list[tuple[dict[str, Any], bool]] = [
+            ({}, False),
+            (UDP, True),
+            ({**UDP, "length": 1000}, False),
+        ]
         for options, is_misleading in cases:
             result, _ = await complete_run(both, **options)
             assert [one.rule for one in report_of(result).findings] == ["path_mtu_black_hole"]
             assert (
-                any(why.startswith("path test: MTU black hole to b") for why in result.why_not_ranked) == is_misleading
+                any(
+                    why.startswith("path test: MTU black hole to b")
+                    for why in result.why_not_ranked
+                )
+                == is_misleading
             )
     finally:
         both.server.run(["ip", "link", "set", WIRE, "mtu", "1500"])
@@ -78,12 +92,20 @@ async def test_smaller_mtu_of_the_other_nic(both: Pair) -> None:
 
 async def test_firewall_of_the_server(both: Pair) -> None:
     """Only the port of the run, and the protocols that it needs, are reported."""
-    rules = "table inet t { chain c { type filter hook input priority 0; tcp dport 5301 drop; udp dport 5302 drop; }; }"
+    rules = (
+        "table inet t { chain c { type filter hook input priority 0; tcp dport 5301 drop; udp "
+        "dport 5302 drop; }; }"
+    )
     both.server.run(["nft", "-f", "-"], input=rules)
     try:
-        result, _ = await complete_run(both, limits=RunTimeouts(first_byte=2.0, stall=1.0), port=5301)
+        result, _ = await complete_run(
+            both, limits=RunTimeouts(first_byte=2.0, stall=1.0), port=5301
+        )
         (found,) = report_of(result).findings
-        assert found.title == "TCP port 5301 from a arrives at b and is not answered" and result.failure is not None
+        assert (
+            found.title == "TCP port 5301 from a arrives at b and is not answered"
+            and result.failure is not None
+        )
         assert any("nft" in str(line) for fix in found.fixes for line in fix.commands)
         result, _ = await complete_run(both, port=5302)
         assert result.failure is None and report_of(result).findings == ()
@@ -93,7 +115,9 @@ async def test_firewall_of_the_server(both: Pair) -> None:
 
 async def test_port_in_use(both: Pair) -> None:
     """The path is tested over another port, and the run uses the next one."""
-    code = "import socket,sys; s=socket.create_server(('', 5401)); print(flush=True); sys.stdin.read()"
+    code = (
+        "import socket,sys; s=socket.create_server(('', 5401)); print(flush=True); sys.stdin.read()"
+    )
     process = await asyncio.create_subprocess_exec(
         *("ip", "netns", "exec", both.server.name, "python3", "-c", code),
         stdin=asyncio.subprocess.PIPE,

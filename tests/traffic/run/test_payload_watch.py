@@ -26,9 +26,13 @@ def test_the_first_interval_is_waited_for_however_long_it_is(interval: float) ->
 def test_an_end_that_runs_alone_and_the_deadline() -> None:
     watch = PayloadWatch(replace(PLAN, time=10), LIMITS, 0.0)
     watch.add(Interval(0.0, 0.5, 1e6, True), 0.5)
-    assert watch.payload_bytes == 0 and watch.limit(DEADLINE, 1.0) == LIMITS.first_byte, "sent is not received"
+    assert watch.payload_bytes == 0 and watch.limit(DEADLINE, 1.0) == LIMITS.first_byte, (
+        "sent is not received"
+    )
     watch.add(Interval(0.0, 0.5, 1e6, False), 0.5)
-    assert watch.limit(DEADLINE, 10.5) == DEADLINE, "no payload is sent while the totals are exchanged"
+    assert watch.limit(DEADLINE, 10.5) == DEADLINE, (
+        "no payload is sent while the totals are exchanged"
+    )
     watch.end_alone(11.0)
     watch.end_alone(12.0)
     assert watch.limit(DEADLINE, 12.0) == 16.0 and watch.limit(14.0, 12.0) == 14.0

@@ -1,4 +1,5 @@
-"""Pictures of what is read on request: connections of a NIC, dropped packets, and a path test; see test_screenshots."""
+"""Pictures of what is read on request: connections of a NIC, dropped packets, and a path test; see
+test_screenshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Findings on the live screen: there without a key, and all of them one key further, with what to type."""
+"""Findings on the live screen: there without a key, and all of them one key further, with what to
+type."""
 
 from __future__ import annotations
 
@@ -19,18 +20,18 @@ from nictop.tui.app import NictopApp
 from nictop.tui.screens.dialogs.no_clipboard import NoClipboardScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.devices.detail import FactsView
+from nictop.tui.widgets.devices.detail import FactLines
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
+from tests.support.hostile import SHORT as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
-HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 INTERFACES = ((2, "ens192"), (3, "ens256"))
 UUID = "77777777-7777-3777-8777-777777777777"
 
@@ -46,7 +47,9 @@ async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
 
 async def show(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
     """A diagnosis of one's own, in place of that of the rules."""
-    await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+    await screen.receive(
+        hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+    )
     await screen.show_diagnosis(Diagnosis(findings, skipped))
 
 
@@ -54,7 +57,7 @@ def copied(screen: Screen) -> str:
     return screen.app.clipboard
 
 
-# ------------------------------------------------------------------------------------------------- without a key
+# ------------------------------------------------------------------------------------ without a key
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -69,20 +72,45 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
         assert "Wired connection 1" in row
 
 
+async def test_checks_that_have_run_are_not_said_to_begin() -> None:
+    """After a jump in a recording, or while a host is read again, nothing is known of findings; but
+    it is not the first time that the checks run."""
+    async with live_screen(WIDE) as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
+        for view in ("1", "4"):
+            await screen.press(view)
+            screen.nictop.diagnosis.forget()
+            await screen.settle()
+            drawn = "\n".join(screen.drawn())
+            assert (
+                "Not checked now: the checks run again" in drawn
+                and "not checked yet" not in drawn.lower()
+            )
+
+
 async def test_the_panel_has_text_before_the_inventory_and_on_a_healthy_host() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello())
-        assert any("Not checked yet: the checks run when the inventory has been read" in row for row in screen.drawn())
+        assert any(
+            "Not checked yet: the checks run when the inventory has been read" in row
+            for row in screen.drawn()
+        )
         lines = lines_of_case("profiles", "profile_is_generated", kind="silent")
         diagnosis = await diagnosed(screen, lines)
         assert diagnosis.findings == ()
-        assert any(row.startswith(" ✓ No problems found (") and "checks" in row for row in screen.drawn())
+        assert any(
+            row.startswith(" ✓ No problems found (") and "checks" in row for row in screen.drawn()
+        )
         assert screen.app.screen.check_action("copy", ()) is False
 
 
 async def test_the_worst_is_in_the_line_and_the_others_are_counted() -> None:
     async with live_screen(WIDE) as screen:
-        await show(screen, finding(severity="critical", title="no address"), *(finding(subject=f"e{n}") for n in "123"))
+        await show(
+            screen,
+            finding(severity="critical", title="no address"),
+            *(finding(subject=f"e{n}") for n in "123"),
+        )
         (line,) = screen.lines(FindingsPanel)
         assert line.startswith(" ✖ ens224: no address")
         assert line.endswith(" +3 (key 4) ")
@@ -95,13 +123,17 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
         healthy = lines_of_case("profiles", "profile_is_generated", kind="silent")[1]
         assert healthy.inventory is not None
         await screen.receive(Line(inventory=replace(healthy.inventory, time=20.0)))
-        await wait_until(screen, lambda: getattr(screen.nictop.diagnosis.result, "findings", None) == ())
+        await wait_until(
+            screen, lambda: getattr(screen.nictop.diagnosis.result, "findings", None) == ()
+        )
         timer = screen.nictop.diagnosis.next
         assert timer is not None
         known = screen.nictop.diagnosis.result
         screen.nictop.diagnosis.now()
         await screen.settle()
-        assert screen.nictop.diagnosis.result is known, "nothing was heard since: nothing to look at"
+        assert screen.nictop.diagnosis.result is known, (
+            "nothing was heard since: nothing to look at"
+        )
         assert screen.nictop.diagnosis.next is not timer
 
 
@@ -115,21 +147,30 @@ async def test_freeze_keeps_the_findings_too() -> None:
         assert any("No problems found" in line for line in screen.lines(FindingsPanel))
 
 
-# ------------------------------------------------------------------------------------------------------ the view
+# ----------------------------------------------------------------------------------------- the view
 
 
-LONG = "drops packets that its guest does not fetch in time, and its queue has room for twenty packets only"
+LONG = (
+    "drops packets that its guest does not fetch in time, and its queue has room for twenty "
+    "packets only"
+)
 
 
 async def test_titles_are_in_full_while_there_is_room_for_all() -> None:
-    """And a line further down still belongs to its finding: by its key, by the cursor, by a click."""
+    """And a line further down still belongs to its finding: by its key, by the cursor, by a
+    click."""
     async with live_screen(WIDE) as screen:
-        await show(screen, finding(subject="vnet1", title=LONG), finding(subject="vnet2", title=LONG))
+        await show(
+            screen, finding(subject="vnet1", title=LONG), finding(subject="vnet2", title=LONG)
+        )
         await screen.press("4")
         shown = " ".join(" ".join(line.split()) for line in screen.lines(FindingList))
         assert shown.count(LONG) == 2
         rows = screen.lines(FindingList)
-        first, second = (next(row for row, line in enumerate(rows) if name in line) for name in ("vnet1", "vnet2"))
+        first, second = (
+            next(row for row, line in enumerate(rows) if name in line)
+            for name in ("vnet1", "vnet2")
+        )
         assert second >= first + 2
         listed = screen.app.screen.query_one(FindingList)
         await screen.pilot.click(FindingList, offset=(5, second + 2))
@@ -166,25 +207,33 @@ async def test_the_page_has_the_fix_first_and_why_and_evidence(size: tuple[int, 
         ):
             assert " ".join(text.split()) in squeezed
         assert " ".join(RULES[first.rule].summary.split()) in squeezed
-        assert any(f"nmcli con mod uuid {UUID}" in row for row in screen.drawn()), "without scrolling"
+        assert any(f"nmcli con mod uuid {UUID}" in row for row in screen.drawn()), (
+            "without scrolling"
+        )
         assert any("checks ran" in row or " checks" in row for row in screen.drawn())
         await screen.press("escape")
         assert screen.app.screen.query_one(DeviceTable).has_focus
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_list_and_page_keep_their_places_when_findings_come_and_go(size: tuple[int, int]) -> None:
+async def test_list_and_page_keep_their_places_when_findings_come_and_go(
+    size: tuple[int, int],
+) -> None:
     async with live_screen(size) as screen:
         await show(screen)
         await screen.press("4")
         views = [screen.app.screen.query_one(kind) for kind in (FindingList, FindingPage)]
         places = [view.region for view in views]
         for number in (1, 30, 0, 2):
-            await screen.show_diagnosis(Diagnosis(tuple(finding(subject=f"e{n}") for n in range(number)), ()))
+            await screen.show_diagnosis(
+                Diagnosis(tuple(finding(subject=f"e{n}") for n in range(number)), ())
+            )
             assert [view.region for view in views] == places
 
 
-async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [1000.0]
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     async with live_screen(NARROW) as screen:
@@ -192,7 +241,10 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
         rest = Diagnosis((finding(subject="ens2"),), ())
         await screen.show_diagnosis(rest)  # while another view is shown
         await screen.press("4")
-        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"], ["✓", "ens1"]]
+        assert [line.split()[:2] for line in screen.lines(FindingList)] == [
+            ["▲", "ens2"],
+            ["✓", "ens1"],
+        ]
         chosen = screen.app.screen.query_one(FindingList).chosen
         assert isinstance(chosen, Finding)
         assert chosen.subject == "ens2"
@@ -200,8 +252,13 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(monkeypatch: pyte
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens1:")
         assert screen.app.screen.check_action("fix", ()) is False
         now[0] += 31.0
-        await screen.show_diagnosis(replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),)))
-        assert [line.split()[:2] for line in screen.lines(FindingList)] == [["▲", "ens2"], ["✓", "1"]]
+        await screen.show_diagnosis(
+            replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),))
+        )
+        assert [line.split()[:2] for line in screen.lines(FindingList)] == [
+            ["▲", "ens2"],
+            ["✓", "1"],
+        ]
 
 
 async def test_page_down_scrolls_the_page() -> None:
@@ -255,16 +312,21 @@ async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
         assert screen.lines(FindingPage)[0].split()[2] == "ens256:", "the cursor stayed"
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
-        assert screen.app.screen.view == "body"
+        assert screen.app.screen.view == "devices"
 
 
 async def test_the_cursor_stays_with_its_finding() -> None:
     async with live_screen(NARROW) as screen:
-        first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
+        first, second = (
+            finding(subject="ens1", severity="info"),
+            finding(subject="ens2", severity="info"),
+        )
         await show(screen, first, second)
         await screen.press("4", "down")
         await screen.show_diagnosis(
-            Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
+            Diagnosis(
+                (finding(subject="ens9"), first, replace(second, title="changes numbers")), ()
+            )
         )
         chosen = screen.app.screen.query_one(FindingList).chosen
         assert isinstance(chosen, Finding)
@@ -283,7 +345,10 @@ async def test_checks_of_hosts_that_were_not_read_did_not_pass() -> None:
         await screen.settle()
         shown = " ".join(screen.lines(FindingPage))
         assert "All checks passed" not in shown
-        assert "All checks of the hosts that were read passed." in shown and "Not read, so not checked: vm2." in shown
+        assert (
+            "All checks of the hosts that were read passed." in shown
+            and "Not read, so not checked: vm2." in shown
+        )
 
 
 async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
@@ -292,26 +357,40 @@ async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
         await show(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
         await screen.press("4")
         assert any("1 skipped" in row for row in screen.drawn())
-        assert any("All checks that ran passed. Press o for skipped checks." in row for row in screen.drawn())
+        assert any(
+            "All checks that ran passed. Press o for skipped checks." in row
+            for row in screen.drawn()
+        )
         assert any("Skipped: needs root: /dev/kmsg" in row for row in screen.drawn())
         await screen.press("o", "space", "escape")
         assert any(f"– {rule}: needs root: /dev/kmsg" in line for line in screen.lines(FindingList))
         assert any("needs root: /dev/kmsg" in line for line in screen.lines(FindingPage))
         await screen.press("o", "enter")
-        assert [line.split()[:4] for line in screen.lines(FindingList)] == [["·", "No", "problems", "found"]]
+        assert [line.split()[:4] for line in screen.lines(FindingList)] == [
+            ["·", "No", "problems", "found"]
+        ]
 
 
 async def test_a_check_that_is_skipped_for_several_hosts_is_counted_and_listed_once() -> None:
     first, second = tuple(RULES)[:2]
     reasons = {"vm1": "needs root: /dev/kmsg", "vm2": "needs root: /dev/kmsg", "vm3": "no answer"}
-    skipped = tuple(Skipped(rule, host, "", reason) for rule in (first, second) for host, reason in reasons.items())
+    skipped = tuple(
+        Skipped(rule, host, "", reason)
+        for rule in (first, second)
+        for host, reason in reasons.items()
+    )
     async with screen_with_hosts(*reasons, size=WIDE) as (screen, _):
         await screen.press("4")
-        screen.nictop.diagnosis.publish(Diagnosis((), (*skipped, Skipped(first, "vm1", "ens224", "no answer"))))
+        screen.nictop.diagnosis.publish(
+            Diagnosis((), (*skipped, Skipped(first, "vm1", "ens224", "no answer")))
+        )
         await screen.settle()
         assert any("2 skipped" in row for row in screen.drawn())
         await screen.press("o", "enter")
-        assert [line.split()[1] for line in screen.lines(FindingList)] == [f"{first}:", f"{second}:"]
+        assert [line.split()[1] for line in screen.lines(FindingList)] == [
+            f"{first}:",
+            f"{second}:",
+        ]
         page = [" ".join(line.split()) for line in screen.lines(FindingPage)]
         place = page.index("REASON needs root: /dev/kmsg")
         assert page[place + 1] == "ON vm1, vm2"
@@ -321,11 +400,16 @@ async def test_a_check_that_is_skipped_for_several_hosts_is_counted_and_listed_o
         assert len(screen.lines(FindingList)) == 1
 
 
-async def test_resolved_findings_are_folded_at_the_end_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resolved_findings_are_folded_at_the_end_of_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [1000.0]
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     monkeypatch.setattr("nictop.tui.controllers.nictop.time", lambda: now[0] + 1_000_000_000)
-    at = [datetime.fromtimestamp(1_000_000_000 + seconds).strftime("%H:%M:%S") for seconds in (1000, 1031)]
+    at = [
+        datetime.fromtimestamp(1_000_000_000 + seconds).strftime("%H:%M:%S")
+        for seconds in (1000, 1031)
+    ]
     async with live_screen(NARROW) as screen:
         await show(screen, finding(subject="ens1", severity="critical"), finding(subject="ens2"))
         now[0] += 31.0
@@ -333,7 +417,9 @@ async def test_resolved_findings_are_folded_at_the_end_of_the_list(monkeypatch: 
         rest = Diagnosis((finding(subject="ens2"),), ())
         for seconds in (1.0, 31.0):
             now[0] += seconds
-            screen.nictop.diagnosis.publish(replace(rest, findings=(replace(rest.findings[0], why=str(now)),)))
+            screen.nictop.diagnosis.publish(
+                replace(rest, findings=(replace(rest.findings[0], why=str(now)),))
+            )
             await screen.settle()
         await screen.press("4")
         assert [line.split()[:3] for line in screen.lines(FindingList)] == [
@@ -343,16 +429,27 @@ async def test_resolved_findings_are_folded_at_the_end_of_the_list(monkeypatch: 
         assert screen.lines(FindingPage)[0].startswith(" ▲ warning  ens2:")
         await screen.pilot.click(FindingList, offset=(5, 1))
         await screen.settle()
-        assert screen.lines(FindingList)[1].split()[:3] == ["✓", "-".join(one[:5] for one in at), "ens1"]
+        assert screen.lines(FindingList)[1].split()[:3] == [
+            "✓",
+            "-".join(one[:5] for one in at),
+            "ens1",
+        ]
         await screen.press("end")
-        assert [line.split()[:2] for line in screen.lines(FindingPage)[:2]] == [["✓", "resolved,"], ["ens1:", "uses"]]
+        assert [line.split()[:2] for line in screen.lines(FindingPage)[:2]] == [
+            ["✓", "resolved,"],
+            ["ens1:", "uses"],
+        ]
         assert "-".join(at) in screen.lines(FindingPage)[0]
         assert screen.app.screen.check_action("fix", ()) is False
         await screen.press("o", "end", "enter")
         assert [line.split()[2] for line in screen.lines(FindingList)][1:] == ["resolved"]
-        screen.nictop.diagnosis.publish(Diagnosis((finding(subject="ens1", severity="critical"),), ()))
+        screen.nictop.diagnosis.publish(
+            Diagnosis((finding(subject="ens1", severity="critical"),), ())
+        )
         await screen.settle()
-        assert sorted(line.split()[1] for line in screen.lines(FindingList)) == ["ens1", "ens2"], "it is back"
+        assert sorted(line.split()[1] for line in screen.lines(FindingList)) == ["ens1", "ens2"], (
+            "it is back"
+        )
 
 
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
@@ -374,7 +471,7 @@ async def test_a_click_on_the_panel_opens_the_view() -> None:
         assert screen.app.screen.query_one(FindingList).has_focus
 
 
-# ---------------------------------------------------------------------------------------------------------- copying
+# ------------------------------------------------------------------------------------------ copying
 
 
 async def test_copy_takes_the_commands_of_the_chosen_finding() -> None:
@@ -382,8 +479,12 @@ async def test_copy_takes_the_commands_of_the_chosen_finding() -> None:
         await show(screen, finding(), finding(subject="ens256", fixes=()))
         await screen.press("4", "y")
         assert copied(screen) == "\n".join(step_texts(RENAME.commands))
-        await wait_until(screen, lambda: any("Sent 2 lines to the terminal" in row for row in screen.drawn()))
-        assert not any("Copied" in row for row in screen.drawn()), "a terminal does not say whether it took them"
+        await wait_until(
+            screen, lambda: any("Sent 2 lines to the terminal" in row for row in screen.drawn())
+        )
+        assert not any("Copied" in row for row in screen.drawn()), (
+            "a terminal does not say whether it took them"
+        )
 
 
 def offered(screen: Screen) -> list[bool | None]:
@@ -397,12 +498,16 @@ async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
     own = replace(RENAME, commands=commands("ip link set ens256 up"))
     async with live_screen(WIDE) as screen:
         await show(screen)
-        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        await screen.receive(
+            inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0)
+        )
         worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
         findings = (worst, replace(finding(subject="ens256", fixes=(own,)), ifindex=3))
         await screen.show_diagnosis(Diagnosis(findings, ()))
         await screen.press("home", "down")
-        assert screen.chosen() == "ens256" and any("ip link set ens256 up" in row for row in screen.drawn())
+        assert screen.chosen() == "ens256" and any(
+            "ip link set ens256 up" in row for row in screen.drawn()
+        )
         await screen.press("y")
         assert copied(screen) == "ip link set ens256 up"
         screen.app.clear_notifications()
@@ -416,11 +521,14 @@ async def test_copy_takes_the_fix_of_the_chosen_interface() -> None:
 
 
 async def test_copy_takes_nothing_that_the_view_does_not_show() -> None:
-    """A filter that matches nothing, an interface without findings, the fix of an MTU below the balance of queues."""
+    """A filter that matches nothing, an interface without findings, the fix of an MTU below the
+    balance of queues."""
     mtu = replace(RENAME, commands=commands("ip link set dev ens192 mtu 1500"))
     async with live_screen(WIDE) as screen:
         await show(screen)
-        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        await screen.receive(
+            inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0)
+        )
         one = replace(finding(severity="critical", subject="ens192", fixes=(mtu,)), ifindex=2)
         await screen.show_diagnosis(Diagnosis((one,), ()))
         await screen.press("home")
@@ -429,7 +537,10 @@ async def test_copy_takes_nothing_that_the_view_does_not_show() -> None:
         assert (screen.chosen(), offered(screen)) == ("ens256", [False, False])
         await screen.press("home", "2")
         assert any("what now: " in row for row in screen.drawn())
-        assert (not any("mtu 1500" in row for row in screen.drawn()), offered(screen)) == (True, [False, False])
+        assert (not any("mtu 1500" in row for row in screen.drawn()), offered(screen)) == (
+            True,
+            [False, False],
+        )
         await screen.press("y", "3", "y")
         assert offered(screen) == [False, False]
         await screen.press("1", "slash", *"zzz", "enter")
@@ -445,10 +556,17 @@ async def test_queues_copy_and_apply_what_they_say() -> None:
     queues = replace(RENAME, title="Set now", commands=commands("ethtool -L ens192 combined 4"))
     async with live_screen(WIDE) as screen:
         await show(screen)
-        await screen.receive(inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0))
+        await screen.receive(
+            inventory(*(link(number, name, bus="pci") for number, name in INTERFACES), time=2.0)
+        )
         worst = replace(finding(severity="critical", subject="ens192"), ifindex=2)
-        about = replace(finding(subject="ens192", title="1 of 4 available queues in use", fixes=(queues,)), ifindex=2)
-        await screen.show_diagnosis(Diagnosis((worst, replace(about, rule="multiqueue_is_not_used")), ()))
+        about = replace(
+            finding(subject="ens192", title="1 of 4 available queues in use", fixes=(queues,)),
+            ifindex=2,
+        )
+        await screen.show_diagnosis(
+            Diagnosis((worst, replace(about, rule="multiqueue_is_not_used")), ())
+        )
         await screen.press("home", "2")
         assert offered(screen) == [True, True]
         assert any("what now: 1 of 4 available queues in use" in row for row in screen.drawn())
@@ -470,8 +588,12 @@ async def test_the_fix_of_another_host_is_not_offered() -> None:
 
 
 async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
-    """However it is broken into lines on the screen, one line of the shell is one line in the clipboard."""
-    long = replace(RENAME, commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))))
+    """However it is broken into lines on the screen, one line of the shell is one line in the
+    clipboard."""
+    long = replace(
+        RENAME,
+        commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))),
+    )
     by_hand = replace(RENAME, commands=(), note="Ask the network team.")
     async with live_screen(NARROW) as screen:
         await show(screen, finding(fixes=(by_hand, RENAME, long)))
@@ -485,7 +607,8 @@ async def test_copy_takes_the_fix_that_the_page_shows_in_full() -> None:
 
 
 async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
-    """As while NetworkManager retries DHCP: title and severity change, the order of findings and of fixes too."""
+    """As while NetworkManager retries DHCP: title and severity change, the order of findings and of
+    fixes too."""
     second = replace(RENAME, title="Set a static address", commands=commands("nmcli con up two"))
     first = finding(fixes=(RENAME, second), title="no DHCP reply yet")
     failed = replace(first, severity="critical", title="DHCP failed", fixes=(second, RENAME))
@@ -493,7 +616,13 @@ async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, first, other)
         await screen.press("4", "right")
-        for findings in ((failed, other), (other, first), (other,), (failed, other), (replace(other, why=""), first)):
+        for findings in (
+            (failed, other),
+            (other, first),
+            (other,),
+            (failed, other),
+            (replace(other, why=""), first),
+        ):
             await screen.show_diagnosis(Diagnosis(findings, ()))
             page = screen.lines(FindingPage)
             assert " ens224: " in page[0]
@@ -501,7 +630,9 @@ async def test_the_chosen_fix_stays_chosen_while_its_finding_changes() -> None:
         await screen.press("y")
         assert copied(screen) == "nmcli con up two"
         await screen.press("up", "down")
-        assert "Rename the profile" in screen.lines(FindingPage)[1], "another finding was chosen meanwhile"
+        assert "Rename the profile" in screen.lines(FindingPage)[1], (
+            "another finding was chosen meanwhile"
+        )
 
 
 async def test_copy_says_what_has_to_be_filled_in() -> None:
@@ -509,7 +640,9 @@ async def test_copy_says_what_has_to_be_filled_in() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding(fixes=(fix,)))
         await screen.press("4", "y")
-        await wait_until(screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn()))
+        await wait_until(
+            screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn())
+        )
         assert any("to be typed on alma-load-001" in row for row in screen.drawn())
 
 
@@ -530,7 +663,10 @@ async def test_a_console_without_a_clipboard_shows_all_commands(
 ) -> None:
     """In full, however long they are, and a file takes them; one that exists is not replaced."""
     monkeypatch.chdir(tmp_path)
-    long = commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(60)), "nmcli con up <NAME>")
+    long = commands(
+        "nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(60)),
+        "nmcli con up <NAME>",
+    )
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         screen.app._environment = {"TERM": "linux", "XDG_STATE_HOME": str(tmp_path / "state")}
         await show(screen, finding(fixes=(replace(RENAME, commands=long),)))
@@ -538,7 +674,9 @@ async def test_a_console_without_a_clipboard_shows_all_commands(
         assert copied(screen) == ""
         assert "No clipboard in this terminal" in "".join(screen.drawn())
         notes, _, shown_lines = dialog_lines(screen).partition("copied.txt\n")
-        assert notes.startswith(" to be typed on alma-load-001\n fill in <NAME>\n this terminal has no clipboard")
+        assert notes.startswith(
+            " to be typed on alma-load-001\n fill in <NAME>\n this terminal has no clipboard"
+        )
         saved = tmp_path / "state" / "nictop" / "copied.txt"
         assert saved.read_text() == "".join(f"{line}\n" for line in step_texts(long))
         assert saved.stat().st_mode & 0o777 == 0o600
@@ -573,7 +711,7 @@ async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
         assert copied(screen) == ""
 
 
-# ------------------------------------------------------------------------------------------------- any terminal
+# ------------------------------------------------------------------------------------- any terminal
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -611,7 +749,13 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
-    fix = replace(RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),), undo=(stored_line(HOSTILE),), note=HOSTILE)
+    fix = replace(
+        RENAME,
+        title=HOSTILE,
+        commands=(stored_line(HOSTILE),),
+        undo=(stored_line(HOSTILE),),
+        note=HOSTILE,
+    )
     hostile = finding(subject=HOSTILE, title=HOSTILE, why=HOSTILE, host=HOSTILE, fixes=(fix,))
     async with live_screen(size) as screen:
         await show(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
@@ -626,7 +770,11 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
 async def test_an_ascii_console_gets_only_ascii() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         fix = replace(RENAME, commands=(stored_line("nmcli con up 漢字"),), note="–…")
-        await show(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
+        await show(
+            screen,
+            finding(severity="critical", title="漢字 …", fixes=(fix,)),
+            finding(severity="info"),
+        )
         for keys in (("y",), ("4",), ("o",), ("enter",), ("escape",), ("escape",)):
             await screen.press(*keys)
             assert [row for row in screen.drawn() if not row.isascii()] == []
@@ -637,20 +785,29 @@ async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
     async with live_screen(WIDE) as screen:
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
         await screen.press("right")
-        facts = screen.lines(FactsView)
+        facts = screen.lines(FactLines)
         assert any(line.split()[:3] == ["Managed", "by", "NetworkManager"] for line in facts)
-        assert any(line.split()[:1] == ["Profile"] and "Wired connection 1" in line for line in facts)
+        assert any(
+            line.split()[:1] == ["Profile"] and "Wired connection 1" in line for line in facts
+        )
 
 
-async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with live_screen() as screen:
         await show(screen, finding())
         laid_out = []
-        monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))
+        monkeypatch.setattr(
+            LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1)
+        )
         await screen.show_diagnosis(Diagnosis((replace(finding(), why="now 2.00 k/s"),), ()))
         assert laid_out == []
 
 
 def test_the_app_starts_without_the_rules() -> None:
     """The first frame does not wait for a hundred rules to be imported."""
-    assert NictopApp(lambda host, ask: pytest.fail("not connected yet")).nictop.diagnosis.result is None
+    assert (
+        NictopApp(lambda host, ask: pytest.fail("not connected yet")).nictop.diagnosis.result
+        is None
+    )

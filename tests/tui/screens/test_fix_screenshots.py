@@ -1,4 +1,5 @@
-"""Pictures of the dialogs that change a host: a guest of a rule case, drawn by nictop; see test_screenshots."""
+"""Pictures of the dialogs that change a host: a guest of a rule case, drawn by nictop; see
+test_screenshots."""
 
 from __future__ import annotations
 
@@ -19,8 +20,12 @@ from tests.support.sources import ScriptedSource
 from tests.tui.screens.test_screenshots import compare
 
 SIZES = {"120x36": (WIDE, UNICODE), "80x24": (NARROW, UNICODE), "ascii-80x24": (NARROW, ASCII)}
-BEFORE = "connection.id 'Wired connection 1' ipv4.method auto ipv4.addresses '' ipv4.never-default no"
-AFTER = "connection.id ens224 ipv4.method manual ipv4.addresses 198.51.100.10/24 ipv4.never-default yes"
+BEFORE = (
+    "connection.id 'Wired connection 1' ipv4.method auto ipv4.addresses '' ipv4.never-default no"
+)
+AFTER = (
+    "connection.id ens224 ipv4.method manual ipv4.addresses 198.51.100.10/24 ipv4.never-default yes"
+)
 UP = ("reconfigures ens224: short traffic interruption",)
 HERE = 1000.0
 """This machine's clock."""
@@ -38,10 +43,17 @@ def plan(asked: ChangeRequest) -> tuple[PlannedAction, ...]:
 
 def after() -> Line:
     """What the host has then."""
-    line = next(one for one in lines_of_case("profiles", "profile_is_generated") if one.inventory is not None)
+    line = next(
+        one
+        for one in lines_of_case("profiles", "profile_is_generated")
+        if one.inventory is not None
+    )
     assert line.inventory is not None
     address = Address("ipv4", "198.51.100.10", 24, "global", ())
-    links = tuple(replace(one, addresses=(address,)) if one.name == "ens224" else one for one in line.inventory.links)
+    links = tuple(
+        replace(one, addresses=(address,)) if one.name == "ens224" else one
+        for one in line.inventory.links
+    )
     return replace(line, inventory=replace(line.inventory, time=60.0, links=links))
 
 
@@ -59,7 +71,9 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setattr("nictop.tui.controllers.changes.CHANGE_COUNTDOWN_SECONDS", 3600.0)
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
-    monkeypatch.setattr("nictop.tui.screens.changes.status.change_status", lambda progress, now, key: "")
+    monkeypatch.setattr(
+        "nictop.tui.screens.changes.status.change_status", lambda progress, now, key: ""
+    )
     size, glyphs = SIZES[name]
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, glyphs=glyphs, allow_changes=True)
@@ -72,14 +86,20 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         await screen.press("enter")
         await wait_until(screen, lambda: any(one.change for one in source.requests))
         asked = next(one.change for one in source.requests if one.change)
-        await screen.receive(Line(change=ChangeLine(50.0, asked.id, "prepared", plan=plan(asked), fingerprint="f")))
+        await screen.receive(
+            Line(change=ChangeLine(50.0, asked.id, "prepared", plan=plan(asked), fingerprint="f"))
+        )
         await wait_until(screen, lambda: isinstance(app.screen, HostChangeScreen))
         await screen.settle()
         compare(f"change-plan-{name}", picture(screen))
         await screen.press("right", "enter")
-        await screen.receive(Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0)))
+        await screen.receive(
+            Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0))
+        )
         await screen.receive(after())
-        await wait_until(screen, lambda: getattr(app.nictop.changes.progress, "proof", None) is not None)
+        await wait_until(
+            screen, lambda: getattr(app.nictop.changes.progress, "proof", None) is not None
+        )
         change = app.nictop.changes.session
         assert change is not None
         change.progress = replace(change.progress, deadline=HERE + 23.0)

@@ -30,7 +30,7 @@ from nictop.tui.screens.traffic.results import ResultsScreen
 from nictop.tui.screens.traffic.run import StopScreen
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.overview import OverviewPane
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList
@@ -44,9 +44,24 @@ from tests.cli.commands.test_demo import DEMO
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.replay_screen import screen_with_replay
-from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, live_screen, screen_with_hosts, wait_until
+from tests.support.screen import (
+    NARROW,
+    WIDE,
+    Screen,
+    ScriptedHosts,
+    live_screen,
+    screen_with_hosts,
+    wait_until,
+)
 
-SCREENS = {"1": LiveScreen, "2": LiveScreen, "3": LiveScreen, "4": LiveScreen, "5": HostsScreen, "6": TrafficScreen}
+SCREENS = {
+    "1": LiveScreen,
+    "2": LiveScreen,
+    "3": LiveScreen,
+    "4": LiveScreen,
+    "5": HostsScreen,
+    "6": TrafficScreen,
+}
 SCREENS["7"] = ResultsScreen
 NAMES = {str(number): tab.name for number, tab in enumerate(TABS, 1)}
 ENDING = "? Help  q Quit "
@@ -61,7 +76,9 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", ["1", "2", "3", "4", "5"])
 async def test_the_key_of_the_pause_says_what_it_does_now(view: str) -> None:
     async with live_screen(WIDE) as screen:
-        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+        )
         await screen.press(view)
         for words in ("Pause", "Resume", "Pause"):
             await screen.settle()
@@ -72,9 +89,15 @@ async def test_the_key_of_the_pause_says_what_it_does_now(view: str) -> None:
 async def two(screen: Screen, hosts: ScriptedHosts) -> None:
     for name in ("vm1", "vm2"):
         lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
-        hosts[name].send(SourceState("live"), hello(), inventory(*lines), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-    await screen.show_diagnosis(Diagnosis((finding(host="vm1"), finding(host="vm1", severity="info")), ()))
+        hosts[name].send(
+            SourceState("live"), hello(), inventory(*lines), counters(1.0, {2: (0, 0)})
+        )
+    await wait_until(
+        screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+    )
+    await screen.show_diagnosis(
+        Diagnosis((finding(host="vm1"), finding(host="vm1", severity="info")), ())
+    )
 
 
 def tab(screen: Screen) -> str:
@@ -83,7 +106,7 @@ def tab(screen: Screen) -> str:
     return shown.tab
 
 
-# ---------------------------------------------------------------------------------------------------------------- tabs
+# --------------------------------------------------------------------------------------------- tabs
 
 
 @pytest.mark.parametrize("first", SCREENS)
@@ -105,7 +128,9 @@ async def test_a_click_does_what_the_key_does() -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         await two(screen, hosts)
         for name in ("hosts", "results", "cpus", "traffic", "findings", "devices"):
-            label = next(f"{number} {one.label}" for number, one in enumerate(TABS, 1) if one.name == name)
+            label = next(
+                f"{number} {one.label}" for number, one in enumerate(TABS, 1) if one.name == name
+            )
             await screen.pilot.click(TabLine, offset=(screen.drawn()[0].index(label), 0))
             await screen.settle()
             assert tab(screen) == name
@@ -180,7 +205,7 @@ async def test_what_is_hidden_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> N
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("5", "6", "7", "1")
-        for kind in (TabLine, StatusLine, FindingsPanel, OverviewView, HostTable):
+        for kind in (TabLine, StatusLine, FindingsPanel, OverviewPane, HostTable):
             monkeypatch.setattr(kind, "show", lambda self, *_, **__: drawn.append(self.screen))
         screen.nictop.hosts.changed.publish()
         await screen.settle()
@@ -215,15 +240,25 @@ async def test_badges() -> None:
         await two(screen, hosts)
         assert "4 Findings ▲1 5 Hosts ●2 6 Traffic 7" in screen.drawn()[0]
         hosts["vm2"].send(SourceState("failed", "no python3"))
-        await wait_until(screen, lambda: screen.nictop.hosts.by_name["vm2"].snapshot.state == "failed")
-        found = (finding(severity="critical"), *[finding(subject=f"e{number}") for number in range(4)])
+        await wait_until(
+            screen, lambda: screen.nictop.hosts.by_name["vm2"].snapshot.state == "failed"
+        )
+        found = (
+            finding(severity="critical"),
+            *[finding(subject=f"e{number}") for number in range(4)],
+        )
         await screen.show_diagnosis(Diagnosis((*found, finding(severity="info")), ()))
-        await wait_until(screen, lambda: "4 Findings ✖1 ▲4 5 Hosts ●1 ✖1 6 Traffic" in screen.drawn()[0])
+        await wait_until(
+            screen, lambda: "4 Findings ✖1 ▲4 5 Hosts ●1 ✖1 6 Traffic" in screen.drawn()[0]
+        )
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE, (60, 20)])
 async def test_the_frame_says_whether_the_host_may_be_changed(size: tuple[int, int]) -> None:
-    for allowed, words, other in ((False, "read-only", "changes allowed"), (True, "changes allowed", "read-only")):
+    for allowed, words, other in (
+        (False, "read-only", "changes allowed"),
+        (True, "changes allowed", "read-only"),
+    ):
         async with live_screen(size, allow_changes=allowed) as screen:
             await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
             for key in SCREENS:
@@ -236,7 +271,10 @@ async def test_the_frame_says_whether_the_host_may_be_changed(size: tuple[int, i
 async def test_a_click_on_the_worst_finding_opens_that_one() -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         await two(screen, hosts)
-        worst, other = finding(host="vm2", severity="critical", subject="ens192"), finding(host="vm1")
+        worst, other = (
+            finding(host="vm2", severity="critical", subject="ens192"),
+            finding(host="vm1"),
+        )
         await screen.press("4", "slash", *"vm1", "enter", "5")
         await screen.show_diagnosis(Diagnosis((worst, other), ()))
         await screen.pilot.click(FindingsPanel, offset=(10, 0))
@@ -250,7 +288,9 @@ async def test_a_click_on_the_worst_finding_opens_that_one() -> None:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE, (60, 20)])
-async def test_a_notice_covers_neither_the_worst_finding_nor_the_keys(size: tuple[int, int]) -> None:
+async def test_a_notice_covers_neither_the_worst_finding_nor_the_keys(
+    size: tuple[int, int],
+) -> None:
     async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         await two(screen, hosts)
         before = screen.drawn()
@@ -288,14 +328,16 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
         assert isinstance(screen.app.screen, LiveScreen)
 
 
-# ---------------------------------------------------------------------------------------------------------------- keys
+# --------------------------------------------------------------------------------------------- keys
 
 
 def bindings() -> Iterator[Binding]:
     """Of every screen that is not a dialog, and of its widgets."""
     for name, found in vars(nictop.tui.keys).items():
         if name.endswith("_KEYS"):
-            yield from (one for one in found if isinstance(one, Binding) and one.id in KEYS_AND_VARIANTS)
+            yield from (
+                one for one in found if isinstance(one, Binding) and one.id in KEYS_AND_VARIANTS
+            )
 
 
 def test_no_key_has_two_meanings() -> None:
@@ -329,14 +371,29 @@ async def test_record_is_the_last_hint_of_every_view_and_in_its_help() -> None:
         await two(screen, hosts)
         for key in SCREENS:
             await screen.press(key)
-            assert screen.drawn()[-1].removesuffix(ENDING).rstrip().endswith(" r Record/report"), key
+            assert screen.drawn()[-1].removesuffix(ENDING).rstrip().endswith(" r Record/report"), (
+                key
+            )
             (actions,) = [topic for topic in topics(screen.app.screen) if topic.title == "Actions"]
             assert ("r", "menu: start or stop a recording, write a report") in actions.rows, key
 
 
 def test_labels_of_keys() -> None:
-    labels = {"left_curly_bracket": "{", "full_stop": ".", "comma": ",", "left_parenthesis": "(", "plus": "+"}
-    labels |= {"question_mark": "?", "escape": "Esc", "pageup": "PgUp", "ctrl+c": "ctrl+c", "S": "S", "f2": "f2"}
+    labels = {
+        "left_curly_bracket": "{",
+        "full_stop": ".",
+        "comma": ",",
+        "left_parenthesis": "(",
+        "plus": "+",
+    }
+    labels |= {
+        "question_mark": "?",
+        "escape": "Esc",
+        "pageup": "PgUp",
+        "ctrl+c": "ctrl+c",
+        "S": "S",
+        "f2": "f2",
+    }
     assert {key: key_label(key) for key in labels} == labels
 
 
@@ -349,7 +406,9 @@ def test_labels_of_keys() -> None:
         ({"copy": ""}, "keys.copy: no key"),
     ],
 )
-def test_a_keymap_that_is_not_valid_is_refused_in_one_sentence(section: dict[str, str], words: str) -> None:
+def test_a_keymap_that_is_not_valid_is_refused_in_one_sentence(
+    section: dict[str, str], words: str
+) -> None:
     with pytest.raises(NictopError) as raised:
         checked_keymap(section, "config.toml")
     assert words in raised.value.message
@@ -357,7 +416,9 @@ def test_a_keymap_that_is_not_valid_is_refused_in_one_sentence(section: dict[str
 
 
 async def test_keys_of_the_configuration_are_bound_and_shown() -> None:
-    keys = checked_keymap({"help": "f1", "queues": "x", "copy": "ctrl+y, c", "edit": "y"}, "config.toml")
+    keys = checked_keymap(
+        {"help": "f1", "queues": "x", "copy": "ctrl+y, c", "edit": "y"}, "config.toml"
+    )
     async with live_screen(NARROW) as screen:
         screen.app.set_keymap(keys)
         await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
@@ -372,13 +433,15 @@ async def test_keys_of_the_configuration_are_bound_and_shown() -> None:
 async def test_keys_of_the_configuration_are_shown_in_texts() -> None:
     async with live_screen(NARROW) as screen:
         screen.app.set_keymap(checked_keymap({"options": "f6", "hosts": "f8"}, "config.toml"))
-        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci"), link(5, "veth0", kind="veth")))
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci"), link(5, "veth0", kind="veth"))
+        )
         assert any("1 hidden (f6)" in row for row in screen.drawn())
         await screen.press("6")
         assert any("Press f8 to add one" in row for row in screen.drawn())
 
 
-# ------------------------------------------------------------------------------------------------------------ timeline
+# ----------------------------------------------------------------------------------------- timeline
 
 
 async def test_the_timeline_is_a_pane_and_can_be_clicked() -> None:
@@ -399,8 +462,12 @@ async def test_the_timeline_is_a_pane_and_can_be_clicked() -> None:
 
 async def test_the_demo_says_what_it_is_once(monkeypatch: pytest.MonkeyPatch) -> None:
     notices: list[str] = []
-    monkeypatch.setattr(NictopApp, "show_notice", lambda self, text, title: notices.append(f"{title}: {text}"))
-    async with screen_with_replay(DEMO, NARROW, start=30.0, notice="A recording of two guests.") as screen:
+    monkeypatch.setattr(
+        NictopApp, "show_notice", lambda self, text, title: notices.append(f"{title}: {text}")
+    )
+    async with screen_with_replay(
+        DEMO, NARROW, start=30.0, notice="A recording of two guests."
+    ) as screen:
         assert notices == ["Demo: A recording of two guests."]
         assert not isinstance(screen.app.screen, ModalScreen)
         assert screen.drawn()[2].startswith("   DEVICE ")

@@ -1,4 +1,5 @@
-"""What happens to a NIC happens on the screen, by itself: the real probe in a namespace, the real screen."""
+"""What happens to a NIC happens on the screen, by itself: the real probe in a namespace, the real
+screen."""
 
 from __future__ import annotations
 
@@ -34,5 +35,7 @@ async def test_a_nic_appears_loses_carrier_is_renamed_and_vanishes(namespace: Na
         await wait_until(screen, lambda: bool(row("[b]new'")) and not row("right0"))
         namespace.run(["ip", "link", "del", "left0"])
         await wait_until(screen, lambda: not row("left0") and not row("[b]new'"))
-        await wait_until(screen, lambda: getattr(app.nictop.hosts.snapshot, "inventory_pending", None) is False)
+        await wait_until(
+            screen, lambda: getattr(app.nictop.hosts.snapshot, "inventory_pending", None) is False
+        )
         assert row("lo")

@@ -1,6 +1,8 @@
-"""Pictures of runs that were measured between two real guests, as they are kept: what a person sees who opens them.
+"""Pictures of runs that were measured between two real guests, as they are kept: what a person sees
+who opens them.
 
-The guests are emulated without acceleration, so that the figures are those of the machine below them.
+The guests are emulated without acceleration, so that the figures are those of the machine below
+them.
 """
 
 from __future__ import annotations
@@ -67,7 +69,9 @@ async def test_a_comparison_between_guests_looks_like_its_picture(
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
         shown = ResultsScreen()
         screen.app.push_screen(shown)
-        await wait_until(screen, lambda: shown.is_mounted and shown.query_one(SetUpList).chosen is not None)
+        await wait_until(
+            screen, lambda: shown.is_mounted and shown.query_one(SetUpList).chosen is not None
+        )
         await screen.settle()
         screen.app.clear_notifications()
         compare(f"lab-{label}-120x36", picture_of(screen.app))

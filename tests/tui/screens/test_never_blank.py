@@ -1,13 +1,12 @@
-"""No view is ever blank: at every moment it shows values, or what is waited for, or why there is nothing and what to
-do."""
+"""No view is ever blank: at every moment it shows values, or what is waited for, or why there is
+nothing and what to do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,20 +17,20 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.replay.run import RecordedRun
 from nictop.report.runs.points import set_up_points
 from nictop.rules import Finding
-from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.failures import Failure
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, SocketSample, Stage
-from nictop.traffic.run.failures import Failure
+from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, Stage
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.traffic.results_list import ResultGroup
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
@@ -39,6 +38,7 @@ from tests.support.stages import STAGES, items_of, recorded_hosts
 from tests.traffic.live.test_run_view import socket
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
+from tests.traffic.watched import Watched
 
 VIEWS = ("123", "47", "56")
 """Views that are walked together."""
@@ -51,7 +51,8 @@ FRAME_ROWS = 2
 BORDERS = frozenset(" ─│╭╮╰╯┤├")
 MIN_SENTENCE_ROWS = 2
 MAX_DELAY_SECONDS = 3.0
-"""By which the rules, that are run on a timer, may find something later in one loop than in the other."""
+"""By which the rules, that are run on a timer, may find something later in one loop than in the
+other."""
 DEMO_RESULTS = ("104 M", "471 M")
 """Goodput of the tests of the demo, as the list of results has it."""
 
@@ -98,14 +99,18 @@ def findings_of(screen: ScreenWithReplay) -> set[str]:
     """State and key of every finding that the view Findings has."""
     recent = screen.app._live_screen.query_one(FindingsView)._recent
     states = {(False, False): "open", (True, False): "gone", (True, True): "resolved"}
-    return {f"{states[one.gone, one.resolved]} {one.key}" for one in (*recent.entries, *recent.resolved)}
+    return {
+        f"{states[one.gone, one.resolved]} {one.key}" for one in (*recent.entries, *recent.resolved)
+    }
 
 
 def check_times(screen: ScreenWithReplay, key: str) -> None:
     """Nothing is shown that was known only later."""
     now, text = screen.replay.playback.now(), "\n".join(body(screen))
     recent = screen.app._live_screen.query_one(FindingsView)._recent
-    assert all(one.first_seen <= one.last_seen <= now for one in (*recent.entries, *recent.resolved)), recent.entries
+    assert all(
+        one.first_seen <= one.last_seen <= now for one in (*recent.entries, *recent.resolved)
+    ), recent.entries
     ended = [run.end is not None and run.end <= now for run in screen.replay.runs]
     if key == "7":
         listed = [goodput in text for goodput in DEMO_RESULTS]
@@ -115,14 +120,18 @@ def check_times(screen: ScreenWithReplay, key: str) -> None:
 
 
 @pytest.mark.parametrize("views", VIEWS)
-async def test_every_view_of_the_demo_has_content_and_nothing_before_its_time_over_two_loops(views: str) -> None:
-    """Second by second: it is never blank, nothing is shown before its time, and what the first loop has only later is
-    not in the second one before."""
+async def test_every_view_of_the_demo_has_content_and_nothing_before_its_time_over_two_loops(
+    views: str,
+) -> None:
+    """Second by second: it is never blank, nothing is shown before its time, and what the first
+    loop has only later is not in the second one before."""
     first: dict[str, float] = {}
     """Finding with its state → second of the loop at which the first loop had it."""
     second_loop, before = False, -1.0
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC
+        ) as screen:
             recording = screen.replay.playback.recording
             seconds = round(LOOPS * (recording.end - recording.begin - DEMO_START_SECONDS)) + LOOPS
             for second in range(seconds):
@@ -132,22 +141,30 @@ async def test_every_view_of_the_demo_has_content_and_nothing_before_its_time_ov
                     await screen.press(key)
                     await screen.settle()
                     rows = body(screen)
-                    where = "\n".join([f"view {key}, second {second}, at {place}:", *screen.drawn()])
+                    where = "\n".join(
+                        [f"view {key}, second {second}, at {place}:", *screen.drawn()]
+                    )
                     fills = says_something if key == "7" else is_filled  # Results may have none yet
                     assert fills(rows), where
                     check_times(screen, key)
                     for found in findings_of(screen):
                         known = first.setdefault(found, place)
-                        assert not second_loop or known <= place + MAX_DELAY_SECONDS, f"{found} {where}"
+                        assert not second_loop or known <= place + MAX_DELAY_SECONDS, (
+                            f"{found} {where}"
+                        )
                 await pass_second(screen)
             assert second_loop and screen.replay.playback.now() < recording.end - DEMO_START_SECONDS
 
 
 @pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
-async def test_every_row_of_the_devices_fills_the_views_of_one_interface(size: tuple[int, int]) -> None:
+async def test_every_row_of_the_devices_fills_the_views_of_one_interface(
+    size: tuple[int, int],
+) -> None:
     """Also a row that is no interface: its members, and what can be chosen instead of it."""
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, size, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, size, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC
+        ) as screen:
             await screen.seek(screen.replay.runs[0].begin + 5)
             table = screen.app.screen.query_one(DeviceTable)
             keys: set[str] = set()
@@ -159,8 +176,14 @@ async def test_every_row_of_the_devices_fills_the_views_of_one_interface(size: t
                     chosen = table.chosen
                     assert chosen is not None
                     keys.add(chosen.key)
-                    is_short = chosen.kind == "group" and opened == ["enter"]  # all of its members, however few
-                    said = says_something(rows) and "lo " in "".join(rows) if is_short else is_filled(rows)
+                    is_short = chosen.kind == "group" and opened == [
+                        "enter"
+                    ]  # all of its members, however few
+                    said = (
+                        says_something(rows) and "lo " in "".join(rows)
+                        if is_short
+                        else is_filled(rows)
+                    )
                     assert said, "\n".join([f"{chosen.key} {opened}:", *screen.drawn()])
                 await screen.press("escape", "escape", "1", "down")
             assert {"group:virtual"} <= keys and len(keys) == len(table._rows)
@@ -177,7 +200,9 @@ async def test_the_first_frame_of_a_recorded_test_says_that_the_recording_is_rea
 
     monkeypatch.setattr(RecordedRun, "advance", advance)
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC
+        ) as screen:
             await screen.press("6")
             await wait_until(screen, lambda: isinstance(screen.app.screen, RecordedRunScreen))
             await screen.settle()
@@ -190,7 +215,9 @@ async def test_the_first_frame_of_a_recorded_test_says_that_the_recording_is_rea
 async def test_the_view_of_tests_has_content_while_the_demo_plays_around_it() -> None:
     """It was opened during the second test: in the next loop that one has not begun."""
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, loop=True, nic=DEMO_NIC
+        ) as screen:
             first, second = screen.replay.runs
             await screen.seek(second.begin + 5)
             await screen.press("6")
@@ -203,12 +230,39 @@ async def test_the_view_of_tests_has_content_while_the_demo_plays_around_it() ->
                 view = screen.app.screen
                 assert isinstance(view, RecordedRunScreen)
                 assert view._index == (0 if now < second.begin else 1)
-            assert shown == {"alma-load-001:ens256 → alma-load-002:ens256"} and first.end is not None
+            assert (
+                shown == {"alma-load-001:ens256 → alma-load-002:ens256"} and first.end is not None
+            )
+
+
+async def test_a_test_without_data_yet_says_its_stage_as_far_as_the_recording_has_it() -> None:
+    """Its server runs from 0.0 s on, its client from 0.34 s on, the first byte comes at 0.94 s."""
+    with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC
+        ) as screen:
+            begin = screen.replay.runs[0].begin
+
+            async def check(seconds: float, stage: str) -> None:
+                await screen.seek(begin + seconds)
+                sentence = f"server alma-load-002): {stage}."
+                await wait_until(
+                    screen, lambda: sentence in " ".join(" ".join(body(screen)).split())
+                )
+                text = " ".join(" ".join(body(screen)).split())
+                assert "Nothing is measured yet; the chart begins with the first data." in text
+
+            await screen.press("6")
+            await check(0.0, "it is being started")
+            await check(0.6, "waiting for the first byte")
+            assert "being started" not in " ".join(body(screen))
 
 
 async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_before_ended() -> None:
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC
+        ) as screen:
             first, second = screen.replay.runs
             assert first.end is not None
             await screen.press("6")
@@ -218,14 +272,24 @@ async def test_a_test_that_has_not_begun_says_when_it_does_and_how_the_one_befor
             text = " ".join(" ".join(body(screen)).split())
             assert "Test 2 of 2 (client alma-load-001, server alma-load-002)" in text
             assert "It begins at 12:41:36, in 10 s. Enter: go there" in text
-            assert "Result of test 1, alma-load-001 → alma-load-002: 104 Mb/s received by alma-load-002" in text
+            assert (
+                "Result of test 1, alma-load-001 → alma-load-002: 104 Mb/s received by "
+                "alma-load-002" in text
+            )
             assert says_something(body(screen))
+            # on the timeline Enter asks for a time
+            screen.app.screen.query_one(ReplayLine).focus()
+            await wait_until(screen, lambda: "go there" not in " ".join(body(screen)))
+            text = " ".join(" ".join(body(screen)).split())
+            assert "It begins at 12:41:36, in 10 s." in text and "goes there" not in text
 
 
 async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
     """The key n: the begin of a test, of which the client has not been started yet."""
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:
+        async with screen_with_replay(
+            path, NARROW, start=DEMO_START_SECONDS, nic=DEMO_NIC
+        ) as screen:
             first, second = screen.replay.runs
             await screen.press("6")
             for begin in (first.begin, second.begin):
@@ -246,21 +310,22 @@ class ScriptedRun:
     stages: asyncio.Queue[str]
 
     def __init__(self, request: RunRequest, sessions: object, change: object = None) -> None:
-        self.request, self.hosts, self.why = request, dict[str, object](), ""
-        self.results: tuple[StoredRun, ...] = ()
         type(self).stages = asyncio.Queue()
 
-    async def events(self) -> AsyncGenerator[Stage | PathTested, None]:
+    async def run(self, emit: Callable[[Stage | PathTested], object]) -> None:
         while True:
             sentence = await self.stages.get()
             if sentence == UNTESTED:
                 ends = (PathEnd("vm1", "a", 1, "192.0.2.1", None, None, True, {}),) * 2
-                directions = tuple(PathDirection(*ends, None, None, "vm1: no answer") for _ in range(2))
-                yield PathTested(PathReport(PathResult(0.0, "", 0, (directions[0], directions[1])), ()))
+                directions = tuple(
+                    PathDirection(*ends, None, None, "vm1: no answer") for _ in range(2)
+                )
+                result = PathResult(0.0, "", 0, (directions[0], directions[1]))
+                emit(PathTested(PathReport(result, ())))
                 continue
             if sentence.startswith("!"):
                 raise NictopError(sentence[1:], "install iperf3 there")
-            yield Stage("preparing", sentence)
+            emit(Stage("preparing", sentence))
 
     def stop(self) -> bool:
         return False
@@ -303,15 +368,21 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
         passed, waiting = (glyphs.passed, glyphs.encode("◌"))
         assert not any(one.startswith(f"{passed} checking iperf3 on both hosts") for one in shown)
         untested = "checking iperf3 on both hosts: path not fully tested"
-        assert any(one.startswith(f"{glyphs.warning} {untested} ") and one.endswith(" 3 s") for one in shown)
+        assert any(
+            one.startswith(f"{glyphs.warning} {untested} ") and one.endswith(" 3 s")
+            for one in shown
+        )
         assert f"{waiting} starting the server on vm2 9 s" in shown
-        assert any(one.startswith(glyphs.text("Last result, a → b: ")) and "received by" in one for one in shown)
+        assert any(
+            one.startswith(glyphs.text("Last result, a → b: ")) and "received by" in one
+            for one in shown
+        )
         await enter("!vm2: iperf3 is not installed")
         await wait_until(screen, lambda: not traffic.running)
         await screen.settle()
         shown = lines()
         assert "Test failed: vm2: iperf3 is not installed" in shown
-        assert "To do: install iperf3 there" in shown
+        assert "Hint: install iperf3 there" in shown
         assert any(one.startswith("Enter: run it again") for one in shown)
         assert f"{glyphs.critical} starting the server on vm2 9 s" in shown
 
@@ -319,13 +390,15 @@ async def test_a_live_test_names_its_stages_until_there_is_data_and_why_there_is
 async def test_nothing_waits_for_the_first_byte_beside_a_rate() -> None:
     async with live_screen(NARROW) as screen:
         traffic = screen.nictop.traffic
-        session: Any = ScriptedRun(RunRequest("a", "b"), None)
-        traffic._live = LiveRun(PLAN, {})
-        traffic._take(Stage("running", WAITING_FOR_DATA), session)
+        run = Watched(PLAN)
+        traffic._live = run.live
+        traffic._take(Stage("running", WAITING_FOR_DATA))
         control = socket(2, 300, 400)
-        traffic._take(SocketSample("b", None, (control,), "server"), session)
+        for sample in run.sample("server", 0.0, (control,)):
+            traffic._take(sample)
         assert traffic.sentence == WAITING_FOR_DATA
-        traffic._take(SocketSample("b", None, (control, socket(1, 0, 9000)), "server"), session)
+        for sample in run.sample("server", 0.5, (control, socket(1, 0, 9000))):
+            traffic._take(sample)
         assert not traffic.sentence
 
 
@@ -339,7 +412,9 @@ def test_the_first_frame_names_the_hosts_and_no_host_of_a_recording() -> None:
 
 async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> None:
     refused = Failure("refused", "port 5201 of b refuses connections: open it in its firewall")
-    stored = StoredRun("a", "a", result(failure=refused, flows=(), bottleneck="", proof=None), 0.0, "0")
+    stored = StoredRun(
+        "a", "a", result(failure=refused, flows=(), bottleneck="", proof=None), 0.0, "0"
+    )
     async with live_screen(NARROW) as screen:
         (point,) = set_up_points([stored])
         row = ResultGroup("a", point, (stored,))
@@ -352,7 +427,10 @@ async def test_a_stored_result_of_a_test_that_measured_nothing_says_why() -> Non
 
 @pytest.mark.parametrize(
     ("key", "expected"),
-    [("5", ("── alma-load-001 ens192", "Managed by    NetworkManager")), ("4", ("alma-load-001 ens224", "Driver"))],
+    [
+        ("5", ("── alma-load-001 ens192", "Managed by    NetworkManager")),
+        ("4", ("alma-load-001 ens224", "Driver")),
+    ],
     ids=["hosts", "findings"],
 )
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
@@ -360,7 +438,9 @@ async def test_a_large_screen_gives_the_rows_of_a_short_list_to_what_is_chosen(
     key: str, expected: Sequence[str], glyphs: Glyphs
 ) -> None:
     with as_file(files("nictop.recording").joinpath(DEMO_FILE)) as path:
-        async with screen_with_replay(path, LARGE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=glyphs) as screen:
+        async with screen_with_replay(
+            path, LARGE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=glyphs
+        ) as screen:
             await screen.seek(screen.replay.runs[0].begin + 5)
             await screen.press(key)
             await screen.settle()
@@ -374,11 +454,13 @@ async def test_a_large_screen_gives_the_rows_of_a_short_list_to_what_is_chosen(
                 await screen.settle()
                 chosen = screen.app.screen.query_one(FindingList).chosen
                 assert isinstance(chosen, Finding) and chosen.subject != "ens224"
-                subject = screen.app.screen.query_one("#finding-subject", LineView)
+                subject = screen.app.screen.query_one("#finding-subject", LineWidget)
                 assert subject.display and subject.border_title == f"{chosen.host} {chosen.subject}"
 
 
-LONG_HOSTS = tuple(f"a-host-with-a-very-long-name-of-sixty-characters-and-more-{number}.example" for number in "12")
+LONG_HOSTS = tuple(
+    f"a-host-with-a-very-long-name-of-sixty-characters-and-more-{number}.example" for number in "12"
+)
 
 
 @pytest.mark.parametrize("size", [NARROW, (60, 20)], ids=["80x24", "60x20"])
@@ -388,18 +470,29 @@ async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[in
     async with screen_with_hosts(*LONG_HOSTS, size=size) as (screen, hosts):
         for name, stages in zip(LONG_HOSTS, items, strict=True):
             hosts[name].send(*(one for stage in STAGES for one in stages[stage]))
-        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+        await wait_until(
+            screen,
+            lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending,
+        )
         await screen.press("4")
-        cut = [row for row in body(screen) if row[:3].strip("▸ ") in ("▲", "✖", "·") and "more-" not in row]
+        cut = [
+            row
+            for row in body(screen)
+            if row[:3].strip("▸ ") in ("▲", "✖", "·") and "more-" not in row
+        ]
         shown = {row[3:].split()[0] for row in cut}
         assert {"1.example", "2.example"} <= shown, "\n".join(screen.drawn())
         await screen.press("5")
         rows = screen.drawn()[1:]
-        assert all(any(f"e-{number}.example" in row for row in rows) for number in "12"), "\n".join(rows)
+        assert all(any(f"e-{number}.example" in row for row in rows) for number in "12"), "\n".join(
+            rows
+        )
         await screen.press("e")
         rows = [row for row in screen.drawn() if "Reconnect" in row or "Remove" in row]
-        assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(screen.drawn())
-        await screen.press("escape", "1", "e")
-        assert any("…: set up " in row or "example: set up " in row for row in screen.drawn()), "\n".join(
+        assert len(rows) == 2 and all("…" in row or "example" in row for row in rows), "\n".join(
             screen.drawn()
+        )
+        await screen.press("escape", "1", "e")
+        assert any("…: set up " in row or "example: set up " in row for row in screen.drawn()), (
+            "\n".join(screen.drawn())
         )

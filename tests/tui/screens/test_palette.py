@@ -52,8 +52,16 @@ async def test_every_view_host_and_interface_is_listed_once() -> None:
             assert len(found) == len(set(found)), number
             wanted = {f"View: {tab.label}" for tab in TABS}
             host = screen.nictop.hosts.chosen
-            wanted |= {f"Host: Show {host}", *(f"Interface: Show {name} on {host}" for name in ("ens192", "ens224"))}
-            wanted |= {"Devices: Filter", "Findings: Filter", "Hosts: Filter", "Display: Read more often"}
+            wanted |= {
+                f"Host: Show {host}",
+                *(f"Interface: Show {name} on {host}" for name in ("ens192", "ens224")),
+            }
+            wanted |= {
+                "Devices: Filter",
+                "Findings: Filter",
+                "Hosts: Filter",
+                "Display: Read more often",
+            }
             wanted |= {"Report: Write report", "Recording: Start recording", "Program: Quit"}
             assert wanted - set(found) == set(), number
 
@@ -82,6 +90,33 @@ async def test_go_to_time_is_found_in_a_recording() -> None:
     async with screen_with_replay(DEMO, NARROW, start=37.0) as screen:
         found = [hit.text async for hit in NictopCommands(screen.app.screen).search("go to time")]
         assert "Recording: Go to time" in found
+
+
+async def test_a_recording_without_all_interrupts_does_not_offer_them_and_its_key_says_so() -> None:
+    async with screen_with_replay(DEMO, NARROW, start=37.0) as screen:
+        offered = "CPUs: Show or hide all interrupts"
+        assert offered not in [command.text for command in commands(screen)]
+        await screen.press("3")
+        assert "o View" not in screen.drawn()[-1]
+        await screen.press("o")
+        assert any("only the interrupts of NICs" in one for one in screen.notifications())
+    async with live_screen() as screen:
+        assert offered in [command.text for command in commands(screen)]
+
+
+async def test_a_test_of_a_path_where_there_is_none_and_a_mark_of_no_result_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with live_screen() as screen:
+        for text, words in (
+            ("Traffic: Test the path", "Not tested: "),
+            ("Results: Mark A/B", "No result to mark"),
+        ):
+            command = next(one for one in commands(screen) if one.text == text)
+            await invoke(command.run)
+            await screen.settle()
+            assert any(words in row for row in screen.drawn()), text
 
 
 async def test_every_command_is_described_in_words() -> None:
@@ -131,9 +166,13 @@ async def test_one_key_is_one_command_of_a_view() -> None:
 async def test_all_that_is_offered_in_a_recording_works() -> None:
     async with screen_with_replay(DEMO, NARROW, start=37.0) as screen:
         texts = [command.text for command in commands(screen)]
-        assert not {"Devices: Set up", "Devices: Apply fix", "Recording: Start recording"} & set(texts)
+        assert not {"Devices: Set up", "Devices: Apply fix", "Recording: Start recording"} & set(
+            texts
+        )
         for text in texts:
-            if text.startswith(("Program: Quit", "Interface:", "Recording: Next", "Recording: Previous")):
+            if text.startswith(
+                ("Program: Quit", "Interface:", "Recording: Next", "Recording: Previous")
+            ):
                 continue
             await screen.press("1")
             command = next(one for one in commands(screen) if one.text == text)
@@ -195,7 +234,12 @@ async def test_sort_drops_sorts_by_drops() -> None:
 async def test_enter_right_behind_the_last_letter_is_for_all_that_was_typed() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS))
-        for typed, tab in (("find", "findings"), ("traf", "traffic"), ("cpus", "cpus"), ("nic", "devices")):
+        for typed, tab in (
+            ("find", "findings"),
+            ("traf", "traffic"),
+            ("cpus", "cpus"),
+            ("nic", "devices"),
+        ):
             await screen.pilot.press("colon")
             for letter in typed:
                 screen.app.simulate_key(letter)
@@ -213,12 +257,19 @@ async def test_an_entry_is_one_line(size: tuple[int, int]) -> None:
         first = next(number for number, row in enumerate(rows) if row.startswith("Devices:"))
         for row in rows[first : first + 5]:
             assert re.match(r"[A-Z][A-Za-z]+: [A-Z]", row), row
-        assert size[0] < 80 or re.search(r"Devices: Open +Enter  the selected interface", "\n".join(rows))
+        assert size[0] < 80 or re.search(
+            r"Devices: Open +Enter  the selected interface", "\n".join(rows)
+        )
 
 
 async def test_the_filters_are_explained() -> None:
     async with live_screen(WIDE) as screen:
         found = {command.text: command.help for command in commands(screen)}
-        wanted = {"Devices": "speed>10G", "Hosts": "driver:igb", "Queues": "rx>1000", "CPUs": "busy>50"}
+        wanted = {
+            "Devices": "speed>10G",
+            "Hosts": "driver:igb",
+            "Queues": "rx>1000",
+            "CPUs": "busy>50",
+        }
         for area, word in wanted.items():
             assert word in found[f"{area}: Filter"]

@@ -1,4 +1,5 @@
-"""The sentences of each picture of a test agree with the figures in the same picture, and no picture needs a font."""
+"""The sentences of each picture of a test agree with the figures in the same picture, and no
+picture needs a font."""
 
 from __future__ import annotations
 
@@ -46,21 +47,27 @@ def one_line(lines: Sequence[str]) -> str:
     return re.sub(r"\s+", " ", " ".join(lines))
 
 
-# ------------------------------------------------------------------------------------------------------- goodput
+# ------------------------------------------------------------------------------------------ goodput
 
 
 def goodput(lines: Sequence[str]) -> Claims:
-    """The result beside the title, the sentence, the share of the line rate, and the cost of each Gb/s."""
+    """The result beside the title, the sentence, the share of the line rate, and the cost of each
+    Gb/s."""
     text = one_line(lines)
     received = found(RATE + r" received by", text)
     if len(received) != 1:
         return
     rate = value(*received[0])
-    title = next((line for line in lines if line.lstrip("│ ").startswith("▸")), lines[2])  # the chosen one of a list
+    title = next(
+        (line for line in lines if line.lstrip("│ ").startswith("▸")), lines[2]
+    )  # the chosen one of a list
     yield f"title: {title}", any(equal(value(*one), rate) for one in found(RATE, title))
     for (share,) in found(NUMBER + r" % of line rate", text):
         limits = [value(*one) for one in found(r"line rate " + RATE, text)]
-        yield f"{share} % of line rate", bool(limits) and abs(100 * rate / limits[0] - float(share)) <= 0.6
+        yield (
+            f"{share} % of line rate",
+            bool(limits) and abs(100 * rate / limits[0] - float(share)) <= 0.6,
+        )
     for host, busy, cost in found(
         r"(\S+): " + NUMBER + r" of \d+ cores? busy on average, " + NUMBER + " core per", text
     ):
@@ -68,16 +75,25 @@ def goodput(lines: Sequence[str]) -> Claims:
 
 
 def latency(lines: Sequence[str]) -> Claims:
-    """Percentiles of the legend, the title and the sentence; the rate; the histogram beside the chart."""
+    """Percentiles of the legend, the title and the sentence; the rate; the histogram beside the
+    chart."""
     text = one_line(lines)
-    for number, prefix, count, seconds in found(NUMBER + r" ([kM]?) ?transactions/s \((\d+) in " + NUMBER + " s", text):
+    for number, prefix, count, seconds in found(
+        NUMBER + r" ([kM]?) ?transactions/s \((\d+) in " + NUMBER + " s", text
+    ):
         yield "transactions/s", equal(value(number, prefix), int(count) / float(seconds))
-        bars = [int(one) for line in lines for (one,) in found(r"\d [µm]?s [█▏▎▍▌▋▊▉]+\s+(\d+)(?= |$)", line)]
+        bars = [
+            int(one)
+            for line in lines
+            for (one,) in found(r"\d [µm]?s [█▏▎▍▌▋▊▉]+\s+(\d+)(?= |$)", line)
+        ]
         yield f"histogram: {sum(bars)} of {count}", not bars or sum(bars) == int(count)
         p50 = found("latency p50 " + SECONDS, text)[0]
         yield f"title: {lines[2]}", found("p50 " + SECONDS, lines[2]) == [p50]
         yield "legend", all(one == p50 for one in found("█ p50 " + SECONDS, text))
-    change = "p50 " + SECONDS + " idle, " + SECONDS + r" loaded \(" + NUMBER + "×: " + SECONDS + " more"
+    change = (
+        "p50 " + SECONDS + " idle, " + SECONDS + r" loaded \(" + NUMBER + "×: " + SECONDS + " more"
+    )
     for match in found(change, text):
         idle, loaded, more = (value(*match[at : at + 2]) for at in (0, 2, 5))
         yield f"{match[4]}×", equal(loaded / idle, float(match[4]))
@@ -85,21 +101,29 @@ def latency(lines: Sequence[str]) -> Claims:
         yield f"title: {lines[2]}", found("p50 " + SECONDS + " idle", lines[2]) == [match[:2]]
 
 
-# --------------------------------------------------------------------------------------------------------- hosts
+# -------------------------------------------------------------------------------------------- hosts
 
 
 def host_figures(lines: Sequence[str]) -> dict[str, str]:
     """Host → its line with CPU, as it is drawn."""
-    rows = [re.match(r"\s*(?:TX|RX|client|server|observer) ([^:\s]+)\S*\s+(CPU\s+\d+ % of .*)", line) for line in lines]
+    rows = [
+        re.match(r"\s*(?:TX|RX|client|server|observer) ([^:\s]+)\S*\s+(CPU\s+\d+ % of .*)", line)
+        for line in lines
+    ]
     return {row[1]: re.sub(r"\s+", " ", row[2]) for row in rows if row is not None}
 
 
 def cpus(lines: Sequence[str]) -> Claims:
-    """A CPU that limits is full, and the busiest one of its host; busy cores are those of the line of the host."""
+    """A CPU that limits is full, and the busiest one of its host; busy cores are those of the line
+    of the host."""
     text, hosts = one_line(lines), host_figures(lines)
-    hottest = {host: int(found(r"hottest CPU\d+ (\d+) %", line)[0][0]) for host, line in hosts.items()}
+    hottest = {
+        host: int(found(r"hottest CPU\d+ (\d+) %", line)[0][0]) for host, line in hosts.items()
+    }
     for line in lines:
-        for _, host, after in found(r"CPU (\d+) on (\S+?)(?: \((?:receiver|sender)\))?[, ](.*)", line):
+        for _, host, after in found(
+            r"CPU (\d+) on (\S+?)(?: \((?:receiver|sender)\))?[, ](.*)", line
+        ):
             is_limit = line.startswith(" bottleneck") or line.rstrip().endswith("cause")
             if is_limit and host in hottest:
                 yield f"CPU of {host} {after.strip()}", hottest[host] >= FULL_SHARE
@@ -108,7 +132,10 @@ def cpus(lines: Sequence[str]) -> Claims:
     for host, busy, cores in found(r"(\S+): " + NUMBER + r" of (\d+) cores? busy on average", text):
         share = 100 * float(busy) / int(cores)
         drawn = found(r"CPU (\d+) % of", hosts.get(host, ""))
-        yield f"{host}: {busy} of {cores} cores", all(abs(share - int(one)) <= 1 for (one,) in drawn)
+        yield (
+            f"{host}: {busy} of {cores} cores",
+            all(abs(share - int(one)) <= 1 for (one,) in drawn),
+        )
 
 
 def ends(lines: Sequence[str]) -> Claims:
@@ -118,19 +145,25 @@ def ends(lines: Sequence[str]) -> Claims:
         yield "figures of both hosts", hosts[0] != hosts[1]
 
 
-# ----------------------------------------------------------------------------------------- comparisons, path tests
+# -------------------------------------------------------------------------- comparisons, path tests
 
 
 def comparison(lines: Sequence[str]) -> Claims:
-    """The ratio lies in its interval, agrees with its percentage, and with the medians of both set-ups."""
+    """The ratio lies in its interval, agrees with its percentage, and with the medians of both
+    set-ups."""
     text = one_line(lines)
-    verdicts = found(r"= " + NUMBER + r"× of .*?\(([-+]\d+) %, 95 % CI " + NUMBER + "–" + NUMBER, text)
+    verdicts = found(
+        r"= " + NUMBER + r"× of .*?\(([-+]\d+) %, 95 % CI " + NUMBER + "–" + NUMBER, text
+    )
     for ratio, percent, low, high in verdicts:
         yield f"{ratio}×", float(low) <= float(ratio) <= float(high)
         yield f"{percent} %", abs(100 * (float(ratio) - 1) - int(percent)) <= 1
         rows = found(r"[ ]([AB]) [┄●◆ ]+ " + RATE + r" \d+ runs", "\n".join(lines))
         medians = {row[0]: value(row[1], row[2]) for row in rows}
-        yield f"medians of {ratio}×", not medians or float(low) <= medians["B"] / medians["A"] <= float(high)
+        yield (
+            f"medians of {ratio}×",
+            not medians or float(low) <= medians["B"] / medians["A"] <= float(high),
+        )
 
 
 def path_test(lines: Sequence[str]) -> Claims:
@@ -141,7 +174,14 @@ def path_test(lines: Sequence[str]) -> Claims:
         yield f"{size} bytes", bool(re.search(rf"largest packet to \S+: {size} of \d+ bytes", text))
 
 
-CHECKS: tuple[Callable[[Sequence[str]], Claims], ...] = (goodput, latency, cpus, ends, comparison, path_test)
+CHECKS: tuple[Callable[[Sequence[str]], Claims], ...] = (
+    goodput,
+    latency,
+    cpus,
+    ends,
+    comparison,
+    path_test,
+)
 
 
 def claims(lines: Sequence[str]) -> list[tuple[str, bool]]:
@@ -161,7 +201,9 @@ OF_TESTS = ("traffic-", "lab-", "replay-run-120x36", "path-")
 WITHOUT_RESULT = ("traffic-form-120x36", "traffic-form-80x24")
 
 
-@pytest.mark.parametrize("name", [one for one in NAMES if one.startswith(OF_TESTS) and one not in WITHOUT_RESULT])
+@pytest.mark.parametrize(
+    "name", [one for one in NAMES if one.startswith(OF_TESTS) and one not in WITHOUT_RESULT]
+)
 def test_each_picture_of_a_test_has_something_to_check(name: str) -> None:
     assert claims(text_of((PICTURES / f"{name}.svg").read_text()))
 
@@ -186,7 +228,11 @@ INVENTED = """\
     [
         ("", "", "the receiver's CPU 2 is full of softirq"),
         ("", "", "figures of both hosts"),
-        ("the receiver's CPU 2 is full of softirq", "CPU 2 on vm2 (receiver), 98 % softirq", "CPU of vm2"),
+        (
+            "the receiver's CPU 2 is full of softirq",
+            "CPU 2 on vm2 (receiver), 98 % softirq",
+            "CPU of vm2",
+        ),
         ("61 % of line rate", "16 % of line rate", "16 % of line rate"),
         ("5.70 Gb/s received", "7.50 Gb/s received", "title"),
         ("0.10 core per", "1.00 core per", "vm1: 1.00 core per Gb/s"),
@@ -206,7 +252,9 @@ def test_a_picture_needs_no_font_and_no_network(name: str) -> None:
 
 def test_the_latency_test_in_the_readme_is_the_one_of_its_picture() -> None:
     (run,) = kept_runs("self-test")["self-test-rr"]
-    block = (PICTURES.parent / "README.md").read_text().partition("```\nrate ")[2].partition("\n\n")[0]
+    block = (
+        (PICTURES.parent / "README.md").read_text().partition("```\nrate ")[2].partition("\n\n")[0]
+    )
     assert set(f"rate {block}".splitlines()) <= set(run_text(run.result, 120).splitlines())
 
 

@@ -1,4 +1,5 @@
-"""The screens over a real sshd: a key that nobody knows, a host that goes and comes back, and one that never was."""
+"""The screens over a real sshd: a key that nobody knows, a host that goes and comes back, and one
+that never was."""
 
 from __future__ import annotations
 
@@ -50,14 +51,18 @@ async def test_two_hosts_one_of_them_real(sshd: Sshd, tmp_path: Path) -> None:
         assert "there: unknown host key" in drawn
         assert "SHA256:" in drawn
         await press_button(screen, "Trust")
-        await wait_until(screen, lambda: any("Virtual interfaces ▸" in line for line in screen.lines()))
+        await wait_until(
+            screen, lambda: any("Virtual interfaces ▸" in line for line in screen.lines())
+        )
         known = tmp_path / "user" / ".ssh" / "known_hosts"
         assert public_key(sshd.host_key) in known.read_text()
         await wait_until(screen, lambda: "✖ nowhere" in screen.drawn()[1])
 
         sshd.stop()
         await wait_until(screen, lambda: "✖ there" in screen.drawn()[1])
-        assert any("Virtual interfaces ▸" in line for line in screen.lines()), "its last values stay"
+        assert any("Virtual interfaces ▸" in line for line in screen.lines()), (
+            "its last values stay"
+        )
         assert app.screen.has_class("-stale")
         sshd.start()
         await wait_until(screen, lambda: "● there" in screen.drawn()[1])

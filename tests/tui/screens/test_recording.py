@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import ASCII
+from nictop.probe.records import Line, Outdated
 from nictop.recording.file.open import create_file
 from nictop.recording.reader import Recording
 from nictop.replay.position import wall_clock_text
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.live.files import file_name
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
@@ -62,11 +64,13 @@ async def name_it(screen: Screen, keys: tuple[str, ...], path: Path | str) -> No
     assert isinstance(screen.app.screen, LineEntry)
     screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
     await screen.press("enter")
-    await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen) or complaint(screen) != "")
+    await wait_until(
+        screen, lambda: isinstance(screen.app.screen, LiveScreen) or complaint(screen) != ""
+    )
 
 
 def complaint(screen: Screen) -> str:
-    views = screen.app.screen.query("#entry-error").results(LineView)
+    views = screen.app.screen.query("#entry-error").results(LineWidget)
     return "".join(text for view in views for line in view.lines for text, _ in line)
 
 
@@ -77,14 +81,16 @@ async def test_the_field_for_the_name_has_a_label_and_a_cursor_on_a_console() ->
         line = screen.app.screen.query_one("#entry-line", TextInput)
         row = screen.app.screen._compositor.render_strips()[line.region.y]
         assert "| File: nictop-" in row.text
-        (cursor,) = [one for one in row if one.style is not None and one.style.reverse and one.text == " "][:1]
+        (cursor,) = [
+            one for one in row if one.style is not None and one.style.reverse and one.text == " "
+        ][:1]
         assert line.cursor_position == len(line.value)
         assert row.text.index(line.value) + len(line.value) == sum(
             len(one.text) for one in list(row)[: list(row).index(cursor)]
         )
 
 
-# ---------------------------------------------------------------------------------------------------------- recording
+# ---------------------------------------------------------------------------------------- recording
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -109,10 +115,34 @@ async def test_recording_starts_with_what_is_known(size: tuple[int, int], tmp_pa
         times = [line.counters.time for line in lines if line.counters is not None]
         assert times[-1] == last
         assert sum(line.inventory is not None for line in lines) == 1
+        first = [one.item for one in read_all(recording, name) if one.time <= recording.begin]
+        assert sum(isinstance(one, Line) and one.counters is not None for one in first) == 2
+        assert SourceState("live") in first, "its first moment has all that was known"
     async with screen_with_replay(path, size) as shown:
         shown.replay.edge()
         await shown.wait_until_shown()
         assert any("82576" in row for row in shown.drawn())
+
+
+async def test_a_recording_begins_with_the_event_that_the_inventory_is_older_than(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name without a directory is of the current one, and the notice says which that is."""
+    monkeypatch.chdir(tmp_path)
+    event = Line(outdated=Outdated(1e9, "address"))
+    async with live_screen() as screen:
+        await screen.receive(SourceState("live"), *GUEST, event)
+        await wait_until(screen, lambda: screen.source.is_drained)
+        await name_it(screen, RECORD, "a.nictop")
+        await screen.press(*RECORD)
+        await wait_until(screen, lambda: "Recorded" in notification_text(screen))
+        assert str(tmp_path / "a.nictop") in notification_text(screen)
+    with Recording.open(str(tmp_path / "a.nictop")) as recording:
+        (name,) = recording.hosts
+        snapshot = Snapshot.empty(name)
+        for line in lines_of(read_all(recording, name)):
+            snapshot = advance(snapshot, line)
+    assert outdated_text(snapshot) == "read before an event (address)"
 
 
 async def test_a_recording_without_a_reading_is_told(tmp_path: Path) -> None:
@@ -121,14 +151,20 @@ async def test_a_recording_without_a_reading_is_told(tmp_path: Path) -> None:
         await name_it(screen, RECORD, tmp_path / "a.nictop")
         await screen.press(*RECORD)
         await wait_until(screen, lambda: "Recorded" in notification_text(screen))
-        assert "No host has sent a reading: there is nothing to show in it." in notification_text(screen)
+        assert "No host has sent a reading: there is nothing to show in it." in notification_text(
+            screen
+        )
 
 
-async def test_the_status_shows_how_long_it_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_status_shows_how_long_it_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with live_screen() as screen:
         await screen.receive(SourceState("live"), *GUEST)
         await screen.press(*RECORD)
-        assert "r, Stop recording ends it" in " ".join(" ".join(screen.drawn()).replace("│", " ").split())
+        assert "r, Stop recording ends it" in " ".join(
+            " ".join(screen.drawn()).replace("│", " ").split()
+        )
         await screen.press("escape")
         await name_it(screen, RECORD, tmp_path / "a.nictop")
         assert "● REC 00:0" in status(screen)
@@ -202,7 +238,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     if os.geteuid() != 0:
         pytest.skip("not root: no file system can be mounted")
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=False
+    )
     if mounted.returncode:
         pytest.skip("a tmpfs cannot be mounted here")
     yield folder
@@ -234,19 +272,25 @@ async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path)
         folder.rmdir()
         await screen.receive(*GUEST)
         await wait_until(
-            screen, lambda: f"recording stopped: {folder}/a.nictop was removed" in notification_text(screen)
+            screen,
+            lambda: (
+                f"recording stopped: {folder}/a.nictop was removed" in notification_text(screen)
+            ),
         )
         await wait_until(screen, lambda: "REC" not in status(screen))
         await name_it(screen, RECORD, folder / "a.nictop")
         # wrapped: the folder is long
-        assert f"cannotwrite{folder}/a.nictop:Nosuchfileordirectory" in complaint(screen).replace(" ", "")
+        assert f"cannotwrite{folder}/a.nictop:Nosuchfileordirectory" in complaint(screen).replace(
+            " ", ""
+        )
 
 
 @real
 async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The figures are those of the live run, to the last digit; nothing but the start of its clock is not known."""
+    """The figures are those of the live run, to the last digit; nothing but the start of its clock
+    is not known."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     path = tmp_path / "a.nictop"
     async with two_hosts() as runs:
@@ -274,7 +318,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         ]
 
 
-# -------------------------------------------------------------------------------------------------------------- report
+# ------------------------------------------------------------------------------------------- report
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -283,7 +327,10 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
     async with screen_with_hosts("vm1", "pve", size=size) as (screen, hosts):
         hosts["vm1"].send(SourceState("live"), *GUEST)
         hosts["pve"].send(SourceState("failed", "no Python on pve <b>"))
-        await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
+        await wait_until(
+            screen,
+            lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None,
+        )
         await name_it(screen, REPORT, path)
         await wait_until(screen, lambda: "Report written" in notification_text(screen))
         assert str(path) in notification_text(screen)
@@ -306,7 +353,9 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
         await shown.wait_until_shown()
         moment = wall_clock_text(shown.nictop.here().wall, date=True)
         await shown.press(*REPORT)
-        assert f"with the state at {moment}" in " ".join(" ".join(shown.drawn()).replace("│", " ").split())
+        assert f"with the state at {moment}" in " ".join(
+            " ".join(shown.drawn()).replace("│", " ").split()
+        )
         await shown.press("escape")
         await name_it(shown, REPORT, page)
         await wait_until(shown, page.exists)
@@ -353,7 +402,9 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
     assert not (tmp_path / "b.nictop").exists()
 
 
-@pytest.mark.parametrize("host", ["vm1", "../../etc/passwd", "a b\x1b[2J", "", "…", "x" * 500, "-rf", ".hidden"])
+@pytest.mark.parametrize(
+    "host", ["vm1", "../../etc/passwd", "a b\x1b[2J", "", "…", "x" * 500, "-rf", ".hidden"]
+)
 def test_names_of_files_are_harmless(host: str) -> None:
     name = file_name((host,), 1.7e9, "nictop")
     assert name.startswith("nictop-") and name.endswith(".nictop")

@@ -1,4 +1,5 @@
-"""A recording on the screens: what was drawn live is drawn again, and the keys of the playback do what they say."""
+"""A recording on the screens: what was drawn live is drawn again, and the keys of the playback do
+what they say."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from nictop.probe.records import Line
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder, recorded_source
 from nictop.replay.position import wall_clock_text
+from nictop.replay.run import RecordedRun
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -37,13 +39,17 @@ from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import NARROW, NO_COST, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
-# ------------------------------------------------------------------------------------------------- the same screens
+# --------------------------------------------------------------------------------- the same screens
 
 
 GUEST = captured_lines("igb-vfs-vmxnet3-virtio")
 QUEUES = captured_lines("virtio-4-queues")
 PROFILES = lines_of_case("profiles", "profile_is_generated")
-HOSTS: dict[str, list[Line]] = {"alma-load-001": QUEUES, "alma-load-002": GUEST, "alma-load-003": PROFILES}
+HOSTS: dict[str, list[Line]] = {
+    "alma-load-001": QUEUES,
+    "alma-load-002": GUEST,
+    "alma-load-003": PROFILES,
+}
 KEYS: dict[str, tuple[str, ...]] = {
     "devices": (),
     "findings": ("4",),
@@ -66,14 +72,20 @@ Sample = tuple[float, list[str]]
     ],
 )
 async def test_a_replay_draws_what_was_drawn_live(
-    views: tuple[str, ...], hosts: int, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    views: tuple[str, ...],
+    hosts: int,
+    size: tuple[int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
     path = tmp_path / "a.nictop"
     drawn_live = await _live_samples(list(HOSTS)[:hosts], views, size, path, monkeypatch)
     async with screen_with_replay(path, size) as screen:
         for view, samples in drawn_live.items():
-            assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, view  # something moves
+            assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, (
+                view
+            )  # something moves
             await screen.press(*KEYS[view])
             for moment, drawn in (*samples, samples[0]):
                 await screen.seek(moment)
@@ -84,7 +96,11 @@ async def test_a_replay_draws_what_was_drawn_live(
 
 
 async def _live_samples(
-    names: list[str], views: tuple[str, ...], size: tuple[int, int], path: Path, monkeypatch: pytest.MonkeyPatch
+    names: list[str],
+    views: tuple[str, ...],
+    size: tuple[int, int],
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> dict[str, list[Sample]]:
     """What is drawn live in three seconds of each view; the clock moves only in between."""
     clock = _Time()
@@ -93,7 +109,8 @@ async def _live_samples(
     recorder = Recorder(str(path))
     sources = {name: ScriptedSource(name) for name in names}
     app = NictopApp(
-        lambda host, ask: recorded_source(sources[host.label], recorder), [Host(name, name) for name in names]
+        lambda host, ask: recorded_source(sources[host.label], recorder),
+        [Host(name, name) for name in names],
     )
     samples: dict[str, list[Sample]] = {}
     async with running(app, size) as pilot:
@@ -105,13 +122,17 @@ async def _live_samples(
         seconds = count(1)
         for view in views:
             await screen.press(*KEYS[view])
-            samples[view] = [await _a_second_of(screen, clock, sources, next(seconds)) for _ in range(3)]
+            samples[view] = [
+                await _a_second_of(screen, clock, sources, next(seconds)) for _ in range(3)
+            ]
     await recorder.close()
     assert (recorder.trouble, recorder.dropped) == ("", 0)
     return samples
 
 
-async def _a_second_of(screen: Screen, clock: _Time, sources: dict[str, ScriptedSource], second: int) -> Sample:
+async def _a_second_of(
+    screen: Screen, clock: _Time, sources: dict[str, ScriptedSource], second: int
+) -> Sample:
     """Every host counts on by a second, and that is drawn."""
     clock.now += 1.0
     for name, source in sources.items():
@@ -125,8 +146,8 @@ async def _a_second_of(screen: Screen, clock: _Time, sources: dict[str, Scripted
 
 
 async def steady(screen: Screen) -> list[str]:
-    """What is drawn once nothing is laid out anew any more, without the lines of the timeline and of the keys; of the
-    hosts the interfaces, as a recorded host has no address."""
+    """What is drawn once nothing is laid out anew any more, without the lines of the timeline and
+    of the keys; of the hosts the interfaces, as a recorded host has no address."""
     drawn: list[str] = []
     while drawn != (drawn := screen.drawn()):
         await screen.settle()
@@ -152,7 +173,10 @@ def _a_second_later(lines: list[Line], second: int) -> Line:
     step = second * second
 
     def more(table: dict[int, tuple[int, ...]], by: int) -> dict[int, tuple[int, ...]]:
-        return {key: tuple(value + by * step for value in row[:4]) + row[4:] for key, row in table.items()}
+        return {
+            key: tuple(value + by * step for value in row[:4]) + row[4:]
+            for key, row in table.items()
+        }
 
     return Line(
         counters=replace(
@@ -160,10 +184,13 @@ def _a_second_later(lines: list[Line], second: int) -> Line:
             time=last.time + second,
             links=more(last.links, 125_000),
             cpus={
-                cpu: (row[0] + 2 * step, *row[1:3], row[3] + 90 * second, *row[4:]) for cpu, row in last.cpus.items()
+                cpu: (row[0] + 2 * step, *row[1:3], row[3] + 90 * second, *row[4:])
+                for cpu, row in last.cpus.items()
             },
             softirqs=more(last.softirqs, 500),
-            driver={key: tuple(value + 1000 * step for value in row) for key, row in last.driver.items()},
+            driver={
+                key: tuple(value + 1000 * step for value in row) for key, row in last.driver.items()
+            },
             interrupts={
                 number: {cpu: value + 400 * step for cpu, value in row.items()}
                 for number, row in last.interrupts.items()
@@ -181,7 +208,7 @@ async def made(path: Path, times: list[TimedItem]) -> None:
     await asyncio.to_thread(write_recording, path, times)
 
 
-# ------------------------------------------------------------------------------------------------------- what is cut
+# -------------------------------------------------------------------------------------- what is cut
 
 
 async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
@@ -189,7 +216,11 @@ async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
     await made(path, host_items("vm1", 20))
     data = path.read_bytes()
     with Recording.open(str(path)) as recording:
-        frames = [offset for offset, header in filter(None, recording.iter_frames(0)) if header is not None]
+        frames = [
+            offset
+            for offset, header in filter(None, recording.iter_frames(0))
+            if header is not None
+        ]
         begin, last = recording.begin, frames[-1]
     for cut in (last, (last + len(data)) // 2, len(data) - 1):
         path.write_bytes(data[:cut])
@@ -208,7 +239,9 @@ NAMES = ("a\x1b[2J[red]b", "<script>", "[/]", "", "local", "x" * 3000, "other")
 async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
     """Each as that of the host that is shown, then all of them in a row."""
     path = tmp_path / "a.nictop"
-    await made(path, sorted((one for name in NAMES for one in host_items(name, 5)), key=lambda one: one[2]))
+    await made(
+        path, sorted((one for name in NAMES for one in host_items(name, 5)), key=lambda one: one[2])
+    )
     async with screen_with_replay(path, NARROW, glyphs=glyphs) as screen:
         screen.replay.edge()
         await screen.wait_until_shown()
@@ -224,12 +257,16 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
 
 async def test_no_escapes_on_an_ascii_console() -> None:
     """Views, help and facts of the demo contain only characters that have an ASCII form."""
-    async with screen_with_replay(DEMO, WIDE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=ASCII) as screen:
+    async with screen_with_replay(
+        DEMO, WIDE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=ASCII
+    ) as screen:
         await screen.until(lambda: screen.nictop.diagnosis.result is not None)
         for keys in ("1", "enter", "2", "3", "4", "enter", "5", "down", "6", "7", "enter"):
             await screen.press(keys)
             rows = screen.drawn()
-            assert [row for row in rows if not row.isascii() or "\\u" in row or "\\x" in row] == [], keys
+            assert [
+                row for row in rows if not row.isascii() or "\\u" in row or "\\x" in row
+            ] == [], keys
         for key in "1234567":
             await screen.press(key, "question_mark")
             lines = screen.text("#help-lines")
@@ -237,7 +274,7 @@ async def test_no_escapes_on_an_ascii_console() -> None:
             await screen.press("escape")
 
 
-# ------------------------------------------------------------------------------------------------------------ the keys
+# ----------------------------------------------------------------------------------------- the keys
 
 
 @pytest.fixture
@@ -280,13 +317,19 @@ async def test_the_footer_says_what_space_does_now(view: str) -> None:
         for state in ("Pause", "Play", "Pause"):
             await screen.settle()
             assert screen.app.screen.active_bindings["space"].binding.description == state
-            hints = [word for word in ("Pause", "Play", "Resume") if f"Space {word} " in screen.drawn()[-1]]
+            hints = [
+                word
+                for word in ("Pause", "Play", "Resume")
+                if f"Space {word} " in screen.drawn()[-1]
+            ]
             assert hints == [state] or (hints == [] and view == "1"), screen.drawn()[-1]
             await screen.press("space")
         await screen.press("space")
         await screen.seek(screen.replay.playback.end)
         await screen.settle()
-        assert screen.app.screen.active_bindings["space"].binding.description == "Play", "from its beginning"
+        assert screen.app.screen.active_bindings["space"].binding.description == "Play", (
+            "from its beginning"
+        )
 
 
 async def test_the_test_of_a_recording_says_which_keys_step() -> None:
@@ -298,7 +341,9 @@ async def test_the_test_of_a_recording_says_which_keys_step() -> None:
         help_text = screen.text("#help-lines")
         assert "Timeline of the recording; Tab goes to it" in help_text
         for words in ("previous reading", "60 s back", "go to a time"):
-            assert words in help_text.partition("Timeline of the recording")[2].partition("Marks")[0]
+            assert (
+                words in help_text.partition("Timeline of the recording")[2].partition("Marks")[0]
+            )
         await screen.press("escape", "tab")
         assert screen.app.focused is screen.app.screen.query_one(ReplayLine)
         await screen.settle()
@@ -325,7 +370,8 @@ async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> Non
         times = (recording.begin + half, recording.begin, recording.end)
         example, begin, end = (wall_clock_text(recording.wall_time(time)) for time in times)
         assert " ".join(screen.text("#dialog-text").split()) == (
-            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from {begin} to {end}."
+            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from "
+            f"{begin} to {end}."
         )
 
 
@@ -348,7 +394,9 @@ async def test_seek_and_step(one: Path) -> None:
             if expected <= 1000.25:
                 assert screen.nictop.hosts.session.snapshot.counters is None
             else:
-                await screen.until(lambda expected=expected: readings(screen) == pytest.approx(expected))  # type: ignore[misc]
+                await screen.until(
+                    lambda expected=expected: readings(screen) == pytest.approx(expected)  # type: ignore[misc]
+                )
 
 
 async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
@@ -412,13 +460,16 @@ async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
         assert "silent" not in "\n".join(screen.drawn()[:3])
 
 
-async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_that_is_still_being_written_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nictop.recording.writer.MAX_FRAME_SECONDS", 0.0)
     path = tmp_path / "a.nictop"
     recorder = Recorder(str(path))
     begin = recorder.begin - 60.0  # in the past: frames are due by the clock of this machine
     times = sorted(
-        [*host_items("vm1", 40, begin=begin), *host_items("vm2", 20, begin=begin + 20.0)], key=lambda one: one[2]
+        [*host_items("vm1", 40, begin=begin), *host_items("vm2", 20, begin=begin + 20.0)],
+        key=lambda one: one[2],
     )
     try:
         for host, item, moment in times[:15]:
@@ -447,7 +498,7 @@ def _seconds(one: HostSession) -> float:
     return one.snapshot.counters.time if one.snapshot.counters is not None else 0.0
 
 
-# ----------------------------------------------------------------------------------------------- findings and runs
+# -------------------------------------------------------------------------------- findings and runs
 
 
 async def test_next_and_previous_run_of_the_demo() -> None:
@@ -498,7 +549,7 @@ async def test_in_every_view_of_the_demo_what_is_copied_is_on_the_screen() -> No
     assert taken["1"] and taken["2"] and taken["4"] and not taken["3"], taken
 
 
-PARTS_WITH_COMMANDS = {"1": "#facts", "2": "#queues", "3": "#load", "4": "#finding-page"}
+PARTS_WITH_COMMANDS = {"1": "#facts", "2": "#queues", "3": "#cpus", "4": "#finding-page"}
 
 
 async def copies_what_is_drawn(screen: ScreenWithReplay, key: str) -> bool:
@@ -534,6 +585,74 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert shown(screen) is LiveScreen
 
 
+class Gate:
+    """Holds the reading of recorded tests: what is shown meanwhile, as on a slow machine."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.open = asyncio.Event()
+        self.open.set()
+        self.begun = 0
+        advance = RecordedRun.advance
+
+        async def held(run: RecordedRun, now: float) -> None:
+            self.begun += 1
+            await self.open.wait()
+            await advance(run, now)
+
+        patch.setattr(RecordedRun, "advance", held)
+
+
+async def until_drawn(screen: ScreenWithReplay, words: str) -> None:
+    await screen.until(lambda: words in "\n".join(screen.drawn()))
+
+
+async def test_after_a_jump_a_test_is_not_shown_as_it_was_at_another_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither its result inside of it, nor that it begins at its end."""
+    gate = Gate(monkeypatch)
+    async with screen_with_replay(DEMO, WIDE) as screen:
+        first = screen.replay.runs[0]
+        assert first.end is not None
+        await screen.press("6")
+        for before, shown_there, after in (
+            (first.end + 5, "received by", first.begin + 8),
+            (first.begin - 5, "begins at", first.end + 5),
+            (first.begin + 8, "of 16 s", first.end + 5),
+        ):
+            await screen.seek(before)
+            await until_drawn(screen, shown_there)
+            gate.open.clear()
+            await screen.seek(after)
+            await screen.settle()
+            drawn = "\n".join(screen.drawn())
+            assert "Reading the recording up to this time" in drawn, drawn
+            wrong = re.search(
+                "received by|begins (at|with)|being started|of 16 s|bottleneck", drawn
+            )
+            assert wrong is None, (wrong, drawn)
+            gate.open.set()
+            await until_drawn(screen, "of 16 s" if after < first.end else "received by")
+
+
+async def test_the_reading_of_a_test_is_not_begun_anew_at_each_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a slow machine it would never be shown."""
+    gate = Gate(monkeypatch)
+    async with screen_with_replay(DEMO, WIDE) as screen:
+        await screen.press("6")
+        await screen.seek(screen.replay.runs[0].begin + 8)
+        await screen.until(lambda: "of 16 s" in screen.text("#run-title"))
+        gate.open.clear()
+        begun = gate.begun
+        for _ in range(5):
+            screen.replay.changed.publish()
+            await screen.settle()
+        assert gate.begun == begun + 1
+        gate.open.set()
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_demo_offers_only_what_works_in_a_recording(size: tuple[int, int]) -> None:
     async with screen_with_replay(DEMO, size, start=DEMO_START_SECONDS) as screen:
@@ -553,10 +672,14 @@ async def test_results_are_those_that_were_known_at_the_time_that_is_shown() -> 
         assert first.end is not None and second.end is not None
 
         def listed() -> list[str]:
-            return [goodput for goodput in ("104 M", "471 M") if goodput in "\n".join(screen.drawn())]
+            return [
+                goodput for goodput in ("104 M", "471 M") if goodput in "\n".join(screen.drawn())
+            ]
 
         await screen.press("7")
-        await screen.until(lambda: "No traffic test has ended at this time" in "\n".join(screen.drawn()))
+        await screen.until(
+            lambda: "No traffic test has ended at this time" in "\n".join(screen.drawn())
+        )
         assert listed() == [] and " m Mark A/B " not in screen.drawn()[-1]
         for moment, expected in (
             (first.end - 0.5, []),
@@ -571,6 +694,18 @@ async def test_results_are_those_that_were_known_at_the_time_that_is_shown() -> 
             assert listed() == expected, "\n".join([f"at {moment}:", *screen.drawn()])
 
 
+async def test_both_hosts_of_a_running_test_are_named_on_a_narrow_screen() -> None:
+    async with screen_with_replay(DEMO, (60, 20), start=DEMO_START_SECONDS) as screen:
+        await screen.press("7")
+        await screen.until(
+            lambda: "No traffic test has ended at this time" in "\n".join(screen.drawn())
+        )
+        text = " ".join(" ".join(screen.drawn()).split())
+        for run in screen.replay.runs:
+            assert run.hosts_text in text
+        assert "Test 1 of 2 has been running since" in text
+
+
 async def test_results_are_those_of_the_recording() -> None:
     async with screen_with_replay(DEMO, NARROW, start=DEMO_START_SECONDS) as screen:
         await screen.seek(screen.replay.playback.end)
@@ -582,7 +717,9 @@ async def test_results_are_those_of_the_recording() -> None:
         assert any("A against B" in row for row in screen.drawn())
         await screen.press("enter")
         assert isinstance(screen.app.screen, StoredRunScreen)
-        await screen.until(lambda: "104 Mb/s received by alma-load-002" in "\n".join(screen.drawn()))
+        await screen.until(
+            lambda: "104 Mb/s received by alma-load-002" in "\n".join(screen.drawn())
+        )
 
 
 async def test_a_recording_without_tests_has_no_results(tmp_path: Path) -> None:
@@ -607,7 +744,10 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
             await screen.until(lambda: shown(screen) is LiveScreen)
             if not pages:
                 await screen.until(
-                    lambda: "still running at this time of the recording" in "\n".join(screen.notifications())
+                    lambda: (
+                        "still running at this time of the recording"
+                        in "\n".join(screen.notifications())
+                    )
                 )
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]

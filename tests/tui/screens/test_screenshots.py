@@ -1,5 +1,5 @@
-"""Pictures of the live screen on a recorded guest, or on that of a rule case (FAMILY/RULE): what is committed in
-screenshots/ is what nictop draws.
+"""Pictures of the live screen on a recorded guest, or on that of a rule case (FAMILY/RULE): what is
+committed in screenshots/ is what nictop draws.
 
 ``make screenshots`` (NICTOP_DRAW_SCREENSHOTS=1) writes them anew.
 """
@@ -29,7 +29,14 @@ from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.picture import picture_of, text_of
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import Screen, ScriptedHosts, frozen_clock, running, screen_with_hosts, wait_until
+from tests.support.screen import (
+    Screen,
+    ScriptedHosts,
+    frozen_clock,
+    running,
+    screen_with_hosts,
+    wait_until,
+)
 from tests.support.sources import ScriptedSource
 
 PICTURES = Path(__file__).parent.parent.parent.parent / "screenshots"
@@ -53,19 +60,19 @@ SHOTS = {
     "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("4",), UNICODE),
     "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), UNICODE),
     "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), UNICODE),
-    "bond-120x36": ((120, 36), "bond/lacp_port_is_not_in_use", ("down", "down", "down"), UNICODE),
-    "bond-80x24": ((80, 24), "bond/lacp_port_is_not_in_use", ("down", "down"), UNICODE),
-    "bridge-120x36": ((120, 36), "bridge/vlan_is_not_on_the_uplink", (), UNICODE),
-    "bridge-80x24": ((80, 24), "bridge/vlan_is_not_on_the_uplink", ("enter", "pagedown"), UNICODE),
+    "bond-120x36": ((120, 36), "bonds/lacp_port_is_not_in_use", ("down", "down", "down"), UNICODE),
+    "bond-80x24": ((80, 24), "bonds/lacp_port_is_not_in_use", ("down", "down"), UNICODE),
+    "bridge-120x36": ((120, 36), "bridges/vlan_is_not_on_the_uplink", (), UNICODE),
+    "bridge-80x24": ((80, 24), "bridges/vlan_is_not_on_the_uplink", ("enter", "pagedown"), UNICODE),
     "switch-port-120x36": (
         (120, 36),
-        "path/vlan_is_not_on_the_switch_port",
+        "link/vlan_is_not_on_the_switch_port",
         ("tab", "pagedown", *["down"] * 6),
         UNICODE,
     ),
     "switch-port-80x24": (
         (80, 24),
-        "path/vlan_is_not_on_the_switch_port",
+        "link/vlan_is_not_on_the_switch_port",
         ("enter", *["pagedown"] * 2, *["down"] * 6),
         UNICODE,
     ),
@@ -89,7 +96,8 @@ SEVERAL = {
         Question(
             "host_key",
             "pve",
-            "Unknown host key of pve: ssh-ed25519 SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br. Trust it?",
+            "Unknown host key of pve: ssh-ed25519 "
+            "SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br. Trust it?",
             secret=False,
             fingerprint="SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br",
             file="/home/me/.ssh/known_hosts",
@@ -133,14 +141,25 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
             return picture_of(app)
 
 
-async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
+async def draw_several(
+    size: tuple[int, int], keys: tuple[str, ...], question: Question | None
+) -> str:
     async with screen_with_hosts(*HOSTS, size=size) as (screen, hosts):
         for name, recording in HOSTS.items():
-            hosts[name].send(*(lines_of(recording) if recording else [SourceState("failed", REFUSED)]))
-        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
-        await wait_until(screen, lambda: any(f"{UNICODE.critical} " in row for row in screen.drawn()[:2]))
+            hosts[name].send(
+                *(lines_of(recording) if recording else [SourceState("failed", REFUSED)])
+            )
+        await wait_until(
+            screen,
+            lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending,
+        )
+        await wait_until(
+            screen, lambda: any(f"{UNICODE.critical} " in row for row in screen.drawn()[:2])
+        )
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
-        await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
+        await wait_until(
+            screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None)
+        )
         await screen.press(*keys)
         screen.app.clear_notifications()
         await screen.settle()
@@ -156,14 +175,18 @@ async def _asked(hosts: ScriptedHosts, question: Question) -> str | None:
 
 
 @pytest.mark.parametrize("name", SHOTS)
-async def test_the_screen_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_screen_looks_like_its_picture(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # its own cost is the one thing on the screen that a recording does not determine
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     compare(name, await draw(*SHOTS[name]))
 
 
 @pytest.mark.parametrize("name", SEVERAL)
-async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_several_hosts_look_like_their_picture(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr(
         "nictop.hosts.session.SILENT_AFTER_SECONDS", 3600.0
@@ -172,24 +195,37 @@ async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("name", REPLAYS)
-async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_recording_looks_like_its_picture(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     size, start, keys = REPLAYS[name]
     compare(name, await draw_replay(size, start, keys, "", monkeypatch))
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
-async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, DEMO_START_SECONDS, (), DEMO_NOTICE, monkeypatch))
+async def test_the_demo_looks_like_its_picture(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare(
+        f"demo-{size[0]}x{size[1]}",
+        await draw_replay(size, DEMO_START_SECONDS, (), DEMO_NOTICE, monkeypatch),
+    )
 
 
 async def draw_replay(
-    size: tuple[int, int], start: float, keys: tuple[str, ...], notice: str, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int],
+    start: float,
+    keys: tuple[str, ...],
+    notice: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> str:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with screen_with_replay(DEMO, size, start=start, nic=DEMO_NIC, notice=notice) as screen:
+        async with screen_with_replay(
+            DEMO, size, start=start, nic=DEMO_NIC, notice=notice
+        ) as screen:
             await screen.press(*keys)
             if "6" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
@@ -204,7 +240,11 @@ async def draw_replay(
 def _is_read(screen: ScreenWithReplay) -> bool:
     """The run has been read up to the moment that is shown."""
     page = screen.app.screen
-    return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.nictop.now()
+    return (
+        isinstance(page, RecordedRunScreen)
+        and page._run is not None
+        and page._run._now == screen.nictop.now()
+    )
 
 
 def compare(name: str, svg: str) -> None:
@@ -215,5 +255,10 @@ def compare(name: str, svg: str) -> None:
     known = path.read_text()
     if svg != known:
         before, after = map(text_of, (known, svg))
-        difference = "\n".join(difflib.unified_diff(before, after, "committed", "drawn", lineterm="", n=0))
-        pytest.fail(f"{name} is drawn differently (make screenshots, then look at it):\n{difference or 'styles'}")
+        difference = "\n".join(
+            difflib.unified_diff(before, after, "committed", "drawn", lineterm="", n=0)
+        )
+        pytest.fail(
+            f"{name} is drawn differently (make screenshots, then look at "
+            f"it):\n{difference or 'styles'}"
+        )

@@ -1,4 +1,5 @@
-"""Several hosts on one screen: what one of them does or fails to do never takes anything from the others."""
+"""Several hosts on one screen: what one of them does or fails to do never takes anything from the
+others."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ import pytest
 
 from nictop.model.columns.overview import COLUMNS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Address, Line, Request
+from nictop.probe.records import Address, ChangeLine, Line, Outdated, Request
 from nictop.rules import Diagnosis
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
@@ -27,6 +28,7 @@ from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
 from tests.support.findings import finding
+from tests.support.hostile import SHORT as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 
@@ -35,12 +37,15 @@ def nics(*names: str, address: str = "") -> Line:
     """An inventory with NICs from ifindex 2 on, the first one with an address."""
     known = (Address("ipv4", address, 24, "global", ()),) if address else ()
     links = [
-        link(number, name, bus="pci", addresses=known if number == 2 else ()) for number, name in enumerate(names, 2)
+        link(number, name, bus="pci", addresses=known if number == 2 else ())
+        for number, name in enumerate(names, 2)
     ]
     return inventory(link(1, "lo", type=772, flags=0x49), *links)
 
 
-async def receive_from(screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState) -> None:
+async def receive_from(
+    screen: Screen, hosts: ScriptedHosts, name: str, *items: Line | SourceState
+) -> None:
     """Let a host say something, and wait until it is in the picture."""
     hosts[name].send(*items)
     await wait_until(screen, lambda: hosts[name].is_drained)
@@ -51,16 +56,34 @@ async def receive_from(screen: Screen, hosts: ScriptedHosts, name: str, *items: 
 
 async def two(screen: Screen, hosts: ScriptedHosts) -> None:
     await receive_from(screen, hosts, "vm1", hello(), nics("ens192", "ens224", address="192.0.2.1"))
-    await receive_from(screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2"))
+    await receive_from(
+        screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2")
+    )
     for name in ("vm1", "vm2"):
-        await receive_from(screen, hosts, name, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await receive_from(
+            screen, hosts, name, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
+
+
+async def test_hosts_are_named_with_the_event_that_their_values_are_older_than() -> None:
+    async with screen_with_hosts("vm1", "vm2", "vm3", size=(200, 40)) as (screen, hosts):
+        for name in ("vm1", "vm2", "vm3"):
+            await receive_from(screen, hosts, name, hello(), nics("eth0"))
+        await screen.show_diagnosis(Diagnosis((finding(severity="warning"),), ()))
+        for name in ("vm1", "vm3"):
+            await receive_from(screen, hosts, name, Line(outdated=Outdated(1e6, "default route")))
+        changed = ChangeLine(1e6, "x", "applied")
+        await receive_from(screen, hosts, "vm2", Line(change=changed))
+        await screen.press("4")
+        drawn = " ".join(" ".join(screen.drawn()).split())
+        assert "vm1, vm3: read before an event · vm2: read before it" in drawn
 
 
 def hosts_line(screen: Screen) -> str:
     return screen.drawn()[1]
 
 
-# ---------------------------------------------------------------------------------------------------- one after another
+# -------------------------------------------------------------------------------- one after another
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -89,13 +112,26 @@ async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() ->
 
 
 async def test_the_next_host_shows_the_interface_of_the_same_name() -> None:
-    """Also behind a host that has none of that name, and though another one was chosen there before."""
+    """Also behind a host that has none of that name, and though another one was chosen there
+    before."""
     async with screen_with_hosts("vm1", "vm2", "vm3") as (screen, hosts):
-        for name, names in (("vm1", ("ens1", "ens2")), ("vm2", ("ens1",)), ("vm3", ("ens0", "ens1", "ens2"))):
-            await receive_from(screen, hosts, name, hello(), nics(*names), counters(1.0, {2: (0, 0)}))
+        for name, names in (
+            ("vm1", ("ens1", "ens2")),
+            ("vm2", ("ens1",)),
+            ("vm3", ("ens0", "ens1", "ens2")),
+        ):
+            await receive_from(
+                screen, hosts, name, hello(), nics(*names), counters(1.0, {2: (0, 0)})
+            )
         for view in ("1", "2", "3"):
             await screen.press(view)
-            for key, expected in (("right", "ens2"), ("]", "ens1"), ("]", "ens2"), ("left", "ens1"), ("]", "ens1")):
+            for key, expected in (
+                ("right", "ens2"),
+                ("]", "ens1"),
+                ("]", "ens2"),
+                ("left", "ens1"),
+                ("]", "ens1"),
+            ):
                 await screen.press({"]": "right_square_bracket"}.get(key, key))
                 assert screen.chosen() == expected
         assert "[● vm1]" in hosts_line(screen)
@@ -138,18 +174,22 @@ async def test_with_one_host_there_is_no_trace_of_others() -> None:
         await screen.press("right_square_bracket")
         live = screen.app.screen
         assert isinstance(live, LiveScreen)
-        assert live.view == "body"
+        assert live.view == "devices"
 
 
-# ---------------------------------------------------------------------------------------------------------- in trouble
+# --------------------------------------------------------------------------------------- in trouble
 
 
 async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
     async with screen_with_hosts("vm1", "pve") as (screen, hosts):
         await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
-        await receive_from(screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3"))
+        await receive_from(
+            screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3")
+        )
         assert "✖ pve failed" in hosts_line(screen)
-        await receive_from(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await receive_from(
+            screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
         assert any("1.00 G" in line for line in screen.lines() if "ens192" in line)
         await screen.press("right_square_bracket")
         assert "dnf install python3" in screen.lines(FindingsPanel)[0]
@@ -158,12 +198,33 @@ async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
 async def test_a_host_that_failed_has_no_values_of_the_host_before() -> None:
     async with screen_with_hosts("vm1", "pve", size=WIDE) as (screen, hosts):
         await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
-        await receive_from(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await receive_from(
+            screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)})
+        )
         assert any("RX 1.00 Gb/s" in line for line in screen.drawn())
         await receive_from(screen, hosts, "pve", SourceState("failed", "no python3 there"))
         await screen.press("right_square_bracket")
         await screen.settle()
         assert not [line for line in screen.drawn() if "b/s" in line or "┤" in line]
+
+
+async def test_a_host_that_failed_is_marked_the_same_everywhere_and_offers_nothing_to_open() -> (
+    None
+):
+    async with screen_with_hosts("vm1", "pve", size=NARROW) as (screen, hosts):
+        await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
+        assert "Enter Open" in screen.drawn()[-1]
+        await receive_from(screen, hosts, "pve", SourceState("failed", "no python3 there"))
+        await screen.press("greater_than_sign")
+        *_, processors, worst, keys = screen.drawn()
+        assert "[✖ pve failed" in hosts_line(screen)
+        assert worst.startswith(" ✖ no python3 there")
+        assert "no rates yet" not in processors and "not read" in processors
+        assert not any(hint in keys for hint in ("Enter Open", "/ Filter", "o View"))
+        await screen.press("enter")
+        assert not screen.app.screen.has_class("-detail")
+        await screen.press("less_than_sign")
+        assert "Enter Open" in screen.drawn()[-1] and "o View" in screen.drawn()[-1]
 
 
 async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
@@ -179,13 +240,17 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         live = screen.app.screen
-        await receive_from(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0))
+        await receive_from(
+            screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out; is it up?", 4.0)
+        )
         notice = screen.lines(FindingsPanel)[0].strip()
-        assert notice.startswith("▲ vm1: connection timed out; is it up? · reconnecting in ")
+        assert notice.startswith("✖ vm1: connection timed out; is it up? · reconnecting in ")
         assert re.search(r"no data for \d+ s +\(key 4\)$", notice)
         assert "✖ vm1 no answer, retry in" in hosts_line(screen)
         assert live.has_class("-stale")
-        assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), "the last values stay"
+        assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), (
+            "the last values stay"
+        )
         await screen.press("right_square_bracket")
         assert not live.has_class("-stale")
         await screen.press("left_square_bracket")
@@ -205,9 +270,6 @@ async def test_many_hosts_have_the_chosen_one_in_sight() -> None:
         assert len(hosts_line(screen)) == NARROW[0]
 
 
-HOSTILE = "[red]x[/]\x1b[2J\u202e漢"
-
-
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
@@ -221,7 +283,7 @@ async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
             assert drawn.isascii() or not glyphs.is_ascii
 
 
-# ------------------------------------------------------------------------------------------------------------- overview
+# ----------------------------------------------------------------------------------------- overview
 
 
 async def test_the_overview_has_every_nic_of_every_host() -> None:
@@ -244,14 +306,18 @@ async def test_the_overview_has_every_nic_of_every_host() -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(size: tuple[int, int]) -> None:
+async def test_the_overview_of_hosts_with_virtual_links_alone_has_these(
+    size: tuple[int, int],
+) -> None:
     async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
         for name in ("vm1", "vm2"):
             links = inventory(link(1, "lo", type=772, flags=0x49), link(2, "veth0", kind="veth"))
             await receive_from(screen, hosts, name, hello(), links)
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
-        assert any("Interfaces: 2 · 2 virtual hidden (o)" in row for row in screen.drawn()) is (size == WIDE)
+        assert any("Interfaces: 2 · 2 virtual hidden (o)" in row for row in screen.drawn()) is (
+            size == WIDE
+        )
         assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["veth0", "veth0"]
         assert any("vm1 veth0: no peer found on other hosts" in row for row in screen.drawn())
         await screen.press("o")
@@ -284,6 +350,21 @@ async def test_columns_without_room_are_counted_in_the_header() -> None:
         for title in ("HOST", "LINK", "RX b/s", "TX b/s", "drops", "drops/s"):
             assert title in header
         assert re.search(r" \+\d+▸$", header)
+
+
+async def test_only_a_table_that_a_key_scrolls_has_the_arrow_of_more_columns() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(60, 20)) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        headers = {
+            title: next(row for row in screen.drawn() if title in row).rstrip()
+            for title in (" STATE ", " NIC ")
+        }
+        assert re.search(r" \+\d+$", headers[" STATE "])
+        assert re.search(r" \+\d+▸$", headers[" NIC "])
+        await screen.press("1", "enter", "enter")
+        header = next(row for row in screen.drawn() if " PROCESS " in row).rstrip()
+        assert re.search(r" \+\d+$", header), header
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -328,7 +409,11 @@ async def test_the_title_of_the_sorted_column_has_its_mark() -> None:
 async def test_clicks_in_the_overview() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        lines = (link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"), link(5, "veth0", kind="veth"))
+        lines = (
+            link(2, "ens192", bus="pci"),
+            link(3, "ens224", bus="pci"),
+            link(5, "veth0", kind="veth"),
+        )
         await receive_from(screen, hosts, "vm1", inventory(*lines, time=9.0))
         await screen.press("5")
         table = screen.app.screen.query_one(OverviewTable)
@@ -363,13 +448,21 @@ async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
         table = screen.app.screen.query_one(OverviewTable)
         while table.order.column != "name":
             await screen.press("s")
-        assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["ens192", "ens224", "eth0", "eth1", "eth2"]
+        assert [line.split()[1] for line in screen.lines(OverviewTable)] == [
+            "ens192",
+            "ens224",
+            "eth0",
+            "eth1",
+            "eth2",
+        ]
         await screen.press("S")
         assert screen.lines(OverviewTable)[0].split()[1] == "eth2"
         while table.order.column != "in":
             await screen.press("s")
         order = [line.split()[:2] for line in screen.lines(OverviewTable)]
-        await receive_from(screen, hosts, "vm1", counters(3.0, {2: (125_000_000, 0), 3: (900_000_000, 0)}))
+        await receive_from(
+            screen, hosts, "vm1", counters(3.0, {2: (125_000_000, 0), 3: (900_000_000, 0)})
+        )
         assert [line.split()[:2] for line in screen.lines(OverviewTable)] == order
 
 
@@ -398,18 +491,20 @@ async def test_a_filter_stays_after_enter_and_a_slash_in_it_is_a_slash() -> None
         assert [line.split()[:2] for line in screen.lines(OverviewTable)] == [["vm2", "eth0"]]
 
 
-# ---------------------------------------------------------------------------------------------------------------- hosts
+# -------------------------------------------------------------------------------------------- hosts
 
 
 def facts(screen: Screen) -> str:
-    view = screen.app.screen.query_one("#host-facts", LineView)
+    view = screen.app.screen.query_one("#host-facts", LineWidget)
     return "\n".join("".join(text for text, _ in line) for line in view.lines)
 
 
 async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
-        await receive_from(screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3"))
+        await receive_from(
+            screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3")
+        )
         await screen.press("5")
         assert isinstance(screen.app.screen, HostsScreen)
         table = screen.lines(HostTable)
@@ -422,7 +517,9 @@ async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
         assert "[✖ vm2 failed: no python3 there]" in hosts_line(screen)
 
 
-async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_host_is_added_while_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     async with screen_with_hosts("vm1") as (screen, hosts):
         await receive_from(screen, hosts, "vm1", hello(), nics("ens192"))
@@ -453,9 +550,13 @@ async def test_a_host_is_removed_and_the_last_one_stays() -> None:
 async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await receive_from(screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0))
+        await receive_from(
+            screen, hosts, "vm1", SourceState("lost", "vm1: connection timed out", 30.0)
+        )
         await screen.press("5", "e", "down", "enter")
-        await wait_until(screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2)
+        await wait_until(
+            screen, lambda: len([one for one in hosts.sources if one.name == "vm1"]) == 2
+        )
         assert hosts.sources[0].closed
         await receive_from(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
         await screen.press("escape")
@@ -463,14 +564,22 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
         assert "[● vm1]" in hosts_line(screen)
 
 
-# ------------------------------------------------------------------------------------------------------------ questions
+# ---------------------------------------------------------------------------------------- questions
 
-KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=False, fingerprint="SHA256:abc+/xyz")
+KEY = Question(
+    "host_key",
+    "pve",
+    "The host key of pve is not known.",
+    secret=False,
+    fingerprint="SHA256:abc+/xyz",
+)
 FILE = "/home/me/.ssh/known_hosts.d/lab"
 PASSWORD = Question("password", "vm1", "Password for root on vm1")
 
 
-async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asyncio.Task[str | None]:
+async def asked(
+    screen: Screen, hosts: ScriptedHosts, question: Question
+) -> asyncio.Task[str | None]:
     """A question is on its way, and its dialog is shown when no other one is."""
 
     async def ask() -> str | None:
@@ -494,7 +603,9 @@ async def asked(screen: Screen, hosts: ScriptedHosts, question: Question) -> asy
         (("y", "e", "s", "enter"), None),
     ],
 )
-async def test_a_host_key_is_accepted_by_its_button_and_nothing_else(keys: tuple[str, ...], answer: str | None) -> None:
+async def test_a_host_key_is_accepted_by_its_button_and_nothing_else(
+    keys: tuple[str, ...], answer: str | None
+) -> None:
     async with screen_with_hosts("vm1", "pve", size=NARROW) as (screen, hosts):
         task = await asked(screen, hosts, KEY)
         assert any("SHA256:abc+/xyz" in row for row in screen.drawn())
@@ -504,7 +615,8 @@ async def test_a_host_key_is_accepted_by_its_button_and_nothing_else(keys: tuple
 
 
 @pytest.mark.parametrize(
-    ("file", "says"), [(FILE, f"Trust adds the key to {FILE}."), ("", "Trust is valid until nictop quits.")]
+    ("file", "says"),
+    [(FILE, f"Trust adds the key to {FILE}."), ("", "Trust is valid until nictop quits.")],
 )
 async def test_the_dialog_names_the_file_that_a_host_key_is_added_to(file: str, says: str) -> None:
     async with screen_with_hosts("pve", size=NARROW) as (screen, hosts):
@@ -529,7 +641,9 @@ async def test_a_password_is_not_shown(glyphs: Glyphs) -> None:
 
 async def test_a_prompt_that_is_no_secret_is_shown() -> None:
     async with screen_with_hosts("vm1") as (screen, hosts):
-        task = await asked(screen, hosts, Question("prompt", "vm1", "Token [red]serial[/]", secret=False))
+        task = await asked(
+            screen, hosts, Question("prompt", "vm1", "Token [red]serial[/]", secret=False)
+        )
         await screen.press(*"1234")
         assert any("1234" in row for row in screen.drawn())
         assert any("Token [red]serial[/]" in row for row in screen.drawn())
@@ -545,7 +659,9 @@ async def test_questions_of_several_hosts_come_one_after_another() -> None:
         assert any("vm1: password" in row for row in screen.drawn())
         await screen.press("x", "enter")
         assert await first == "x"
-        await wait_until(screen, lambda: any("pve: unknown host key" in row for row in screen.drawn()))
+        await wait_until(
+            screen, lambda: any("pve: unknown host key" in row for row in screen.drawn())
+        )
         await screen.press("escape")
         assert await second is None
 
@@ -566,14 +682,17 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
     async with screen_with_hosts(*names) as (screen, hosts):
         for name in names:
             hosts[name].send(hello(), nics("ens192"))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         costs: list[float] = []
         screen.nictop.hosts.changed.subscribe(lambda: costs.append(time.monotonic()))
         for name in names[1:]:
             for number in range(20):
                 hosts[name].send(counters(float(number), {2: (number, 0)}))
         await wait_until(
-            screen, lambda: all(len(one.history.times()) == 20 for one in screen.nictop.hosts.sessions[1:])
+            screen,
+            lambda: all(len(one.history.times()) == 20 for one in screen.nictop.hosts.sessions[1:]),
         )
         assert len(costs) < 150 < 15 * 20
 
@@ -581,17 +700,25 @@ async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
 async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
-        await receive_from(screen, hosts, "vm1", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
-        assert "● vm1 overloaded" in hosts_line(screen) and "vm2 overloaded" not in hosts_line(screen)
+        await receive_from(
+            screen, hosts, "vm1", SourceState("live", OVERLOADED_MESSAGE, overloaded=True)
+        )
+        assert "● vm1 overloaded" in hosts_line(screen) and "vm2 overloaded" not in hosts_line(
+            screen
+        )
         assert OVERLOADED_MESSAGE in " ".join(screen.drawn())
         await receive_from(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
         assert "overloaded: the host sends more data" in " ".join(screen.drawn())
         await screen.press("5")
-        await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
+        await wait_until(
+            screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn())
+        )
         assert OVERLOADED_MESSAGE in facts(screen).replace("\n ", " ")
         await screen.press("escape")
         await receive_from(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
         assert not [line for line in screen.drawn() if "overloaded" in line]
-        await receive_from(screen, hosts, "vm2", SourceState("live", OVERLOADED_MESSAGE, overloaded=True))
+        await receive_from(
+            screen, hosts, "vm2", SourceState("live", OVERLOADED_MESSAGE, overloaded=True)
+        )
         await receive_from(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
         assert "overloaded" not in hosts_line(screen)

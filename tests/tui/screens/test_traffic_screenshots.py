@@ -1,5 +1,5 @@
-"""Pictures of the traffic screens: real results (`tests.support.kept_runs`) beside captured guests; see
-test_screenshots. Only the form, which has no result, is that of literal hosts."""
+"""Pictures of the traffic screens: real results (`tests.support.kept_runs`) beside captured guests;
+see test_screenshots. Only the form, which has no result, is that of literal hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def host(boot: str, number: int, mtu: int) -> list[Line]:
     """A guest with a NIC in the network of the test."""
     line = hello()
     assert line.hello is not None
-    settings = LinkSettings(speed=10_000, duplex="full", autonegotiation=False, port="fibre", transceiver=None)
+    settings = LinkSettings(
+        speed=10_000, duplex="full", autonegotiation=False, port="fibre", transceiver=None
+    )
     nic = link(
         2,
         "ens224",
@@ -40,21 +42,33 @@ def host(boot: str, number: int, mtu: int) -> list[Line]:
         addresses=(Address("ipv4", f"192.0.2.{number}", 24, "global", ()),),
         ethtool=Ethtool(settings=settings),
     )
-    return [replace(line, hello=replace(line.hello, boot_id=boot)), inventory(nic), counters(1.0, {2: (0, 0)})]
+    return [
+        replace(line, hello=replace(line.hello, boot_id=boot)),
+        inventory(nic),
+        counters(1.0, {2: (0, 0)}),
+    ]
 
 
 async def both(screen: Screen, hosts: ScriptedHosts) -> None:
     hosts["vm1"].send(*host("b1", 1, 1500))
     hosts["vm2"].send(*host("b2", 2, 9000))
-    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
-    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+    await wait_until(
+        screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+    )
+    await wait_until(
+        screen,
+        lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending,
+    )
 
 
 async def open_results(screen: Screen, hosts: ScriptedHosts, guests: Mapping[str, str]) -> None:
     """Results, beside guests that were captured."""
     for name, recording in guests.items():
         hosts[name].send(*captured_lines(recording))
-    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+    await wait_until(
+        screen,
+        lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending,
+    )
     await screen.press("7")
     await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
     await screen.settle()
@@ -84,7 +98,9 @@ def no_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def stored_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def stored_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """The runs that the parameter gives are those of the user."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     for run in request.param():
@@ -132,7 +148,9 @@ async def test_a_comparison_looks_like_its_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("stored_runs", [kept("self-test", "self-test-loaded")], indirect=True, ids=[""])
+@pytest.mark.parametrize(
+    "stored_runs", [kept("self-test", "self-test-loaded")], indirect=True, ids=[""]
+)
 @pytest.mark.usefixtures("stored_runs")
 async def test_a_loaded_run_looks_like_its_picture(name: str) -> None:
     async with screen_with_hosts(*GUESTS, size=SIZES[name]) as (screen, hosts):
@@ -141,7 +159,9 @@ async def test_a_loaded_run_looks_like_its_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("stored_runs", [kept("self-test", "self-test-rr")], indirect=True, ids=[""])
+@pytest.mark.parametrize(
+    "stored_runs", [kept("self-test", "self-test-rr")], indirect=True, ids=[""]
+)
 @pytest.mark.usefixtures("stored_runs")
 async def test_a_latency_run_looks_like_its_pictures(name: str) -> None:
     """On a narrow screen the histogram takes the place of the chart."""

@@ -1,7 +1,8 @@
-"""Every key twice, faster than a screen can be opened or closed, while hosts report: no screen fails.
+"""Every key twice, faster than a screen can be opened or closed, while hosts report: no screen
+fails.
 
-Keys go to the application as the terminal gives them, without a pause between them; news of the hosts comes between
-them. The keys are those of all bindings in `nictop.tui.keys`.
+Keys go to the application as the terminal gives them, without a pause between them; news of the
+hosts comes between them. The keys are those of all bindings in `nictop.tui.keys`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.host_table import HostTable
 from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
@@ -73,7 +74,20 @@ def keys_of_all_bindings() -> Iterator[str]:
                 yield from binding.key.split(",")
 
 
-MORE = ("shift+tab", "up", "down", "left", "right", "pageup", "home", "end", "9", "ctrl+a", "ctrl+k", "é")
+MORE = (
+    "shift+tab",
+    "up",
+    "down",
+    "left",
+    "right",
+    "pageup",
+    "home",
+    "end",
+    "9",
+    "ctrl+a",
+    "ctrl+k",
+    "é",
+)
 KEYS = tuple(dict.fromkeys([*keys_of_all_bindings(), *EVERYWHERE, *TYPED, *MORE]))
 
 
@@ -101,11 +115,20 @@ class Typing:
             return
         number = next(self._numbers)
         for source in (self._hosts["one"], self._hosts["two"]):
-            source.send(counters(float(number), {2: (number * 1000, 0)}), change(2, "ens192", carrier=number % 2 == 0))
             source.send(
-                inventory(link(2, "ens192", bus="pci"), *[link(3, "ens224")] * (number % 3 == 0), time=float(number))
+                counters(float(number), {2: (number * 1000, 0)}),
+                change(2, "ens192", carrier=number % 2 == 0),
             )
-        self._hosts["two"].send(SourceState("lost" if number % 2 else "live", "no answer", 4.0), gone(3, "ens224"))
+            source.send(
+                inventory(
+                    link(2, "ens192", bus="pci"),
+                    *[link(3, "ens224")] * (number % 3 == 0),
+                    time=float(number),
+                )
+            )
+        self._hosts["two"].send(
+            SourceState("lost" if number % 2 else "live", "no answer", 4.0), gone(3, "ens224")
+        )
 
     def type(self, *keys: str) -> None:
         """As a terminal gives them: all at once."""
@@ -133,9 +156,12 @@ class Typing:
         assert self.app._exception is None, f"{keys}: {self.app._exception!r}"
 
     def works(self) -> bool:
-        """Something that a key has begun is not over: a file that is read or written, a run, a closing connection."""
+        """Something that a key has begun is not over: a file that is read or written, a run, a
+        closing connection."""
         return self.nictop.traffic.running or any(
-            not one.is_finished for one in self.app.workers if not (one.group or "").startswith("source ")
+            not one.is_finished
+            for one in self.app.workers
+            if not (one.group or "").startswith("source ")
         )
 
     async def back(self) -> None:
@@ -154,7 +180,9 @@ class Typing:
             self.app.screen.show_tab("devices")
         if self._hosts is None:
             return
-        self.nictop.diagnosis.publish(Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ()))
+        self.nictop.diagnosis.publish(
+            Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ())
+        )
         await self.screen.settle()
 
 
@@ -178,7 +206,10 @@ async def taken(text: str) -> str:
 def stored_group(label: str) -> ResultGroup:
     """Two runs of one experiment."""
     made = result(4.0)
-    runs = [StoredRun(f"{label}{n}", label, made, made.wall, "0", "repeat", label, number=n) for n in (1, 2)]
+    runs = [
+        StoredRun(f"{label}{n}", label, made, made.wall, "0", "repeat", label, number=n)
+        for n in (1, 2)
+    ]
     (found,) = set_ups(runs)
     return found
 
@@ -206,7 +237,10 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "set up": (SetUpScreen, lambda one: press(one, "e")),
     "record": (LineEntry, lambda one: press(one, "r", "home", "enter")),
     "report": (LineEntry, lambda one: press(one, "r", "end", "enter")),
-    "a stored run": (StoredRunScreen, lambda one: push(one, StoredRunScreen(stored_group("before")))),
+    "a stored run": (
+        StoredRunScreen,
+        lambda one: push(one, StoredRunScreen(stored_group("before"))),
+    ),
     "between two runs": (ChangeScreen, lambda one: push(one, ChangeScreen("plug it in"))),
     "leave": (LeaveScreen, lambda one: push(one, LeaveScreen())),
     "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),
@@ -221,9 +255,14 @@ async def two_hosts() -> AsyncIterator[Typing]:
         typing = Typing(screen, hosts)
         for name in ("one", "two"):
             hosts[name].send(
-                SourceState("live"), hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+                SourceState("live"),
+                hello(),
+                inventory(link(2, "ens192", bus="pci")),
+                counters(1.0, {2: (0, 0)}),
             )
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         await typing.back()
         yield typing
@@ -244,7 +283,8 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPENERS if name != "palette"])
 async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
-    """Signals that it subscribed to and its timers come while its widgets are removed, and afterwards."""
+    """Signals that it subscribed to and its timers come while its widgets are removed, and
+    afterwards."""
     async with two_hosts() as typing:
         before = callbacks(typing.nictop)
         await OPENERS[name][1](typing)
@@ -261,7 +301,9 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
         await typing.screen.settle()
         assert not left.children
         of_the_program = [one for one in before if getattr(one, "__self__", None) is typing.app]
-        assert callbacks(typing.nictop) == (of_the_program if isinstance(left, LiveScreen) else before)
+        assert callbacks(typing.nictop) == (
+            of_the_program if isinstance(left, LiveScreen) else before
+        )
         for callback in subscribed:
             callback()
         for message in (HostTable.Chosen(), DeviceTable.Opened()):
@@ -269,7 +311,7 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
         for timer in timers:
             if timer._callback is not None:
                 await invoke(timer._callback)
-        left.call_after_refresh(left.query_one, LineView)
+        left.call_after_refresh(left.query_one, LineWidget)
         await typing.screen.settle()
         assert typing.app._exception is None
 
@@ -295,15 +337,20 @@ async def left(typing: Typing, widget: type[Widget], disk: asyncio.Event) -> Non
     assert typing.app._exception is None
 
 
-async def test_kept_runs_that_are_read_when_their_screen_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is slower than somebody who types: its answer comes while the widgets are taken away."""
+async def test_kept_runs_that_are_read_when_their_screen_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The disk is slower than somebody who types: its answer comes while the widgets are taken
+    away."""
     disk = asyncio.Event()
 
     async def slow(*_: object) -> StoredRuns:
         await disk.wait()
         return StoredRuns()
 
-    monkeypatch.setattr("nictop.tui.screens.traffic.results.asyncio", SimpleNamespace(to_thread=slow))
+    monkeypatch.setattr(
+        "nictop.tui.screens.traffic.results.asyncio", SimpleNamespace(to_thread=slow)
+    )
     async with two_hosts() as typing:
         await press(typing, "7")
         await left(typing, SetUpList, disk)
@@ -319,7 +366,7 @@ async def test_a_line_that_is_taken_when_its_screen_is_left() -> None:
     async with two_hosts() as typing:
         await push(typing, LineEntry("a", "b", "c", slow))
         await press(typing, "enter")
-        await left(typing, LineView, disk)
+        await left(typing, LineWidget, disk)
 
 
 @pytest.mark.parametrize("name", OPENERS)
@@ -333,16 +380,29 @@ async def test_every_key_twice(name: str, every_key: bool) -> None:
             await opened(typing)
             await typing.screen.settle()
             if key == NOTHING:
-                bound = [*typing.app.screen.active_bindings, *EVERYWHERE, *TYPED] if not every_key else KEYS
+                bound = (
+                    [*typing.app.screen.active_bindings, *EVERYWHERE, *TYPED]
+                    if not every_key
+                    else KEYS
+                )
                 keys += [one for one in dict.fromkeys(bound) if one not in QUITS]
             assert isinstance(typing.app.screen, kind), f"before {key}: {typing.app.screen}"
             await typing.burst(key, key)
             assert typing.app.is_running, f"{key} {key}"
 
 
-@pytest.mark.parametrize("name", ["devices", "queues", "CPUs", "findings", "hosts", "timeline", "run", "help"])
+@pytest.mark.parametrize(
+    "name", ["devices", "queues", "CPUs", "findings", "hosts", "timeline", "run", "help"]
+)
 async def test_every_key_twice_in_a_recording(name: str, every_key: bool) -> None:
-    keys = {"queues": "2", "CPUs": "3", "findings": "4", "hosts": "5", "run": "6", "help": "question_mark"}
+    keys = {
+        "queues": "2",
+        "CPUs": "3",
+        "findings": "4",
+        "hosts": "5",
+        "run": "6",
+        "help": "question_mark",
+    }
     keys["timeline"] = "shift+tab"
     async with screen_with_replay(DEMO, start=30.0) as screen:
         typing = Typing(screen)
@@ -352,15 +412,23 @@ async def test_every_key_twice_in_a_recording(name: str, every_key: bool) -> Non
             if name in keys:
                 await screen.press(keys[name])
             if key == NOTHING:
-                bound = [*screen.app.screen.active_bindings, *EVERYWHERE, *TYPED] if not every_key else KEYS
+                bound = (
+                    [*screen.app.screen.active_bindings, *EVERYWHERE, *TYPED]
+                    if not every_key
+                    else KEYS
+                )
                 tried += [one for one in dict.fromkeys(bound) if one not in QUITS]
-            assert name != "run" or isinstance(screen.app.screen, RecordedRunScreen), f"before {key}"
+            assert name != "run" or isinstance(screen.app.screen, RecordedRunScreen), (
+                f"before {key}"
+            )
             await typing.burst(key, key)
             assert screen.app.is_running, f"{key} {key}"
 
 
 @pytest.mark.parametrize("key", QUITS)
-@pytest.mark.parametrize("name", ["devices", "hosts", "help", "traffic", "palette", "a run", "line"])
+@pytest.mark.parametrize(
+    "name", ["devices", "hosts", "help", "traffic", "palette", "a run", "line"]
+)
 async def test_keys_that_end_it_typed_twice_end_it_once(name: str, key: str) -> None:
     async with two_hosts() as typing:
         await OPENERS[name][1](typing)
@@ -369,7 +437,9 @@ async def test_keys_that_end_it_typed_twice_end_it_once(name: str, key: str) -> 
         assert not typing.app.return_code
 
 
-@pytest.mark.parametrize("first", ["5", "6", "7", "e", "f", "question_mark", "r", "o", "4", "slash", "colon", "ctrl+p"])
+@pytest.mark.parametrize(
+    "first", ["5", "6", "7", "e", "f", "question_mark", "r", "o", "4", "slash", "colon", "ctrl+p"]
+)
 async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> None:
     async with two_hosts() as typing:
         for key in KEYS if every_key else SECOND:
@@ -379,16 +449,26 @@ async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> 
             await typing.burst(first, key, first)
 
 
-@pytest.mark.parametrize("keys", [("enter", "enter"), ("enter", "enter", "enter"), ("enter", "escape", "enter")])
-async def test_a_command_of_the_palette_is_run_once(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "keys", [("enter", "enter"), ("enter", "enter", "enter"), ("enter", "escape", "enter")]
+)
+async def test_a_command_of_the_palette_is_run_once(
+    keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with two_hosts() as typing:
         opened: list[str] = []
-        monkeypatch.setattr(type(typing.app), "action_help", lambda app: opened.append(str(app.screen)))
+        monkeypatch.setattr(
+            type(typing.app), "action_help", lambda app: opened.append(str(app.screen))
+        )
         await typing.screen.press("ctrl+p", *"Show help")
-        await wait_until(typing.screen, lambda: typing.app.screen.query_one(OptionList).highlighted is not None)
+        await wait_until(
+            typing.screen, lambda: typing.app.screen.query_one(OptionList).highlighted is not None
+        )
         below = typing.app.screen_stack[:-1]
         await typing.burst(*keys)
-        await wait_until(typing.screen, lambda: typing.app.screen_stack == below)  # the search for the whole text ended
+        await wait_until(
+            typing.screen, lambda: typing.app.screen_stack == below
+        )  # the search for the whole text ended
         await typing.screen.settle()
         assert len(opened) == ("escape" not in keys)
 

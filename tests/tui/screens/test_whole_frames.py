@@ -1,5 +1,6 @@
-"""No frame that a terminal shows has a view that is empty or cut: each is drawn when all that is in it has been drawn
-for its size. Every frame is recorded here as the compositor draws it, not only the one after all work is done."""
+"""No frame that a terminal shows has a view that is empty or cut: each is drawn when all that is in
+it has been drawn for its size. Every frame is recorded here as the compositor draws it, not only
+the one after all work is done."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ class Frames:
         if is_drawn:
             width = screen.app.size.width
             rows = screen._compositor.render_strips()
-            self.drawn.append(comparable(["".join(segment.text for segment in row)[:width] for row in rows]))
+            self.drawn.append(
+                comparable(["".join(segment.text for segment in row)[:width] for row in rows])
+            )
 
 
 def comparable(rows: list[str]) -> list[str]:
@@ -87,7 +90,9 @@ def check(found: Frames, key: str, *whole: list[str]) -> None:
     for number, frame in enumerate(found.drawn):
         is_whole = any(same(frame, one) for one in whole) or is_reading(frame)
         assert is_whole, "\n".join([f"{key}, frame {number}:", *frame, "instead of:", *whole[-1]])
-        assert "Help" in frame[-1] or "Help" in whole[-1][0] or frame[-1].strip(), f"{key}, frame {number}: no keys"
+        assert "Help" in frame[-1] or "Help" in whole[-1][0] or frame[-1].strip(), (
+            f"{key}, frame {number}: no keys"
+        )
 
 
 async def press(screen: Screen, found: Frames, key: str) -> None:
@@ -134,8 +139,14 @@ async def test_every_frame_after_a_resize_is_whole(frames: Frames) -> None:
                 await screen.pilot.resize_terminal(width, height)
                 await screen.settle()
                 after = comparable(screen.drawn())
-                resized = [frame for frame in frames.drawn if (len(frame[0]), len(frame)) == (width, height)]
-                assert all(same(frame, after) for frame in resized), f"view {view}, {width}x{height}"
+                resized = [
+                    frame
+                    for frame in frames.drawn
+                    if (len(frame[0]), len(frame)) == (width, height)
+                ]
+                assert all(same(frame, after) for frame in resized), (
+                    f"view {view}, {width}x{height}"
+                )
         await screen.press("escape")
         await screen.pilot.resize_terminal(*NARROW)
         for other in "514":
@@ -165,7 +176,9 @@ async def test_the_first_frame_of_hosts_has_its_columns(frames: Frames) -> None:
     """It had two of them, whatever the width."""
     async with screen_with_hosts("vm1", "pve", size=NARROW) as (screen, hosts):
         hosts["pve"].send(
-            SourceState("lost", "pve.example: connection refused; check that sshd listens on this port", 4)
+            SourceState(
+                "lost", "pve.example: connection refused; check that sshd listens on this port", 4
+            )
         )
         await screen.settle()
         frames.drawn.clear()
@@ -175,7 +188,9 @@ async def test_the_first_frame_of_hosts_has_its_columns(frames: Frames) -> None:
         of_hosts = [frame for frame in frames.drawn if any("│5 Host" in row for row in frame[:1])]
         assert of_hosts
         for frame in of_hosts:
-            assert "STATE" in frame[2] and "CPU" in frame[2] and "FINDINGS" in frame[2], "\n".join(frame)
+            assert "STATE" in frame[2] and "CPU" in frame[2] and "FINDINGS" in frame[2], "\n".join(
+                frame
+            )
 
 
 async def test_the_palette_has_its_entries_as_soon_as_it_is_seen(frames: Frames) -> None:
@@ -187,4 +202,6 @@ async def test_the_palette_has_its_entries_as_soon_as_it_is_seen(frames: Frames)
         final = comparable(screen.drawn())
         assert any("View: Devices" in row for row in final)
         for frame in frames.drawn:
-            assert any("type words" in row for row in frame) <= any("View: " in row for row in frame), "\n".join(frame)
+            assert any("type words" in row for row in frame) <= any(
+                "View: " in row for row in frame
+            ), "\n".join(frame)

@@ -1,4 +1,5 @@
-"""Parsers of ESXi outputs: what drifts between versions gives unknown values, never wrong ones, and no exception."""
+"""Parsers of ESXi outputs: what drifts between versions gives unknown values, never wrong ones, and
+no exception."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ from nictop.probe.records import Counters, Inventory
 from nictop.wire.codec import decode
 from nictop.wire.errors import TransientError
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
-from nictop.wire.esxi.inventory import Facts, IfindexAllocator, InventoryTime, ifindexes, inventory_of
+from nictop.wire.esxi.inventory import (
+    Facts,
+    IfindexAllocator,
+    InventoryTime,
+    ifindexes,
+    inventory_of,
+)
 from nictop.wire.esxi.outputs import (
     BadOutput,
     Reading,
@@ -46,10 +53,12 @@ def port(value: Reading, number: int = WEB_PORT) -> Any:
 
 
 def record_of(values: dict[str, Json], known: Reading) -> Inventory:
-    return inventory_of(facts_of(values), known, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
+    return inventory_of(
+        facts_of(values), known, IfindexAllocator(), InventoryTime(1.0, 2.0, "start")
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- values
+# ------------------------------------------------------------------------------------------- values
 
 
 def test_the_interval_ports_and_processors() -> None:
@@ -138,7 +147,9 @@ def test_integers(text: Json, number: int | None) -> None:
     assert integer_of(text) == number
 
 
-@pytest.mark.parametrize(("text", "number"), [("0x8086", 0x8086), (32902, 0x8086), ("8086", None), ("0x123456", None)])
+@pytest.mark.parametrize(
+    ("text", "number"), [("0x8086", 0x8086), (32902, 0x8086), ("8086", None), ("0x123456", None)]
+)
 def test_numbers_of_vendors(text: Json, number: int | None) -> None:
     assert hexadecimal_of(text) == number
 
@@ -148,7 +159,7 @@ def test_addresses_with_decimal_numbers_are_not_used() -> None:
     assert pci_address_of("00000:059:02.1") is None
 
 
-# ------------------------------------------------------------------------------------------------------ counters
+# ----------------------------------------------------------------------------------------- counters
 
 
 def counted(*readings: tuple[float, Reading]) -> list[Counters]:
@@ -168,21 +179,35 @@ def test_rates_are_added_for_the_whole_time_since_the_reading_before() -> None:
 
 def test_a_rate_that_is_not_known_has_no_counter() -> None:
     one = reading(statistics())
-    without = replace(one, ports=tuple(replace(each, received=replace(each.received, bits=None)) for each in one.ports))
+    without = replace(
+        one,
+        ports=tuple(
+            replace(each, received=replace(each.received, bits=None)) for each in one.ports
+        ),
+    )
     first, second, third = counted((1.0, one), (2.0, without), (3.0, one))
-    assert len(first.links) == len(one.ports) and second.links == {} and len(third.links) == len(one.ports)
+    assert (
+        len(first.links) == len(one.ports)
+        and second.links == {}
+        and len(third.links) == len(one.ports)
+    )
 
 
 def with_events(value: Reading, **events: float) -> Reading:
-    return replace(value, ports=tuple(replace(one, events=events) if one.vnic else one for one in value.ports))
+    return replace(
+        value, ports=tuple(replace(one, events=events) if one.vnic else one for one in value.ports)
+    )
 
 
 def test_events_are_counted_in_the_order_of_the_inventory() -> None:
-    """The same number of events, of which one is another: its count is not that of the event it takes the place of."""
+    """The same number of events, of which one is another: its count is not that of the event it
+    takes the place of."""
     inventory = with_events(reading(statistics()), r1full=1.0, txdisc=3.0)
     other = with_events(inventory, r2full=100.0, txdisc=3.0)
     more = with_events(inventory, r1full=1.0, r2full=100.0, txdisc=3.0)
-    first, second, third, fourth = counted((1.0, inventory), (2.0, other), (3.0, more), (4.0, inventory))
+    first, second, third, fourth = counted(
+        (1.0, inventory), (2.0, other), (3.0, more), (4.0, inventory)
+    )
     for counters, expected in ((first, (0, 0)), (second, ()), (third, (1, 3)), (fourth, (2, 6))):
         assert set(counters.driver.values()) == {expected}
 
@@ -192,14 +217,24 @@ def test_a_nic_counts_from_its_own_counters_on() -> None:
     accumulated, numbers = Accumulated(), IfindexAllocator()
     accumulated.begin_with("vmnic0", (5, 6, 7, 8, 1, 2, 3, 4))
     numbered = ifindexes(one, numbers)
-    assert accumulated.counters(1.0, one, numbered, {}).links[numbers.of("nic", "vmnic0")] == (5, 6, 7, 8, 1, 2, 3, 4)
+    assert accumulated.counters(1.0, one, numbered, {}).links[numbers.of("nic", "vmnic0")] == (
+        5,
+        6,
+        7,
+        8,
+        1,
+        2,
+        3,
+        4,
+    )
 
 
 def test_statistics_of_a_nic_end_with_the_first_unknown_one() -> None:
     value = fields(outputs()["network nic stats get -n vmnic0"])
     assert nic_counters(value) == (150_000, 150_000, 90_000_000, 105_000_000, 2, 0, 3, 0, 29)
-    assert nic_counters({name: one for name, one in value.items() if name != "totaltransmiterrors"}) == (
-        *(150_000, 150_000, 90_000_000, 105_000_000), 2,
+    assert nic_counters({name: one for name,
+        one in value.items() if name != "totaltransmiterrors"}) == ( *(150_000, 150_000,
+    90_000_000, 105_000_000), 2,
     )  # fmt: skip
     assert nic_counters({name: one for name, one in value.items() if name != "bytessent"}) is None
 
@@ -210,7 +245,7 @@ def test_statistics_of_a_function() -> None:
     assert vf_counters({name: one for name, one in value.items() if name != "txdiscards"}) is None
 
 
-# --------------------------------------------------------------------------------------------------------- inventory
+# ---------------------------------------------------------------------------------------- inventory
 
 
 def test_a_function_without_a_known_version_has_no_owner() -> None:
@@ -250,14 +285,20 @@ def test_an_unknown_mtu_is_not_zero() -> None:
     assert "mtu" in links["web1.eth0"].unreadable
 
 
-# ------------------------------------------------------------------------------------------------------------- drift
+# -------------------------------------------------------------------------------------------- drift
 
 
 def places(value: Json, path: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
     """Every place in a JSON value."""
     if path:
         yield path
-    for key, one in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, one in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from places(one, (*path, key))
 
 
@@ -327,7 +368,11 @@ def test_drifted_outputs_are_unknown_or_as_they_were(values: Json) -> None:
     before = {link.name: link for link in record_of(OUTPUTS, known).links}
     for link in record.links:
         if link.name in before:
-            assert {one.machine for one in link.virtual_functions} <= {None, "db1", "web1"} or values != OUTPUTS
+            assert {one.machine for one in link.virtual_functions} <= {
+                None,
+                "db1",
+                "web1",
+            } or values != OUTPUTS
 
 
 @given(st.data())
@@ -352,7 +397,13 @@ def test_deeply_nested_output() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"[" + b"{}," * 300_000 + b"{}]", b"[" + b"0," * 600_000 + b"0]", b'{"a":' * 600_000, b"[" * 600_000]
+    "text",
+    [
+        b"[" + b"{}," * 300_000 + b"{}]",
+        b"[" + b"0," * 600_000 + b"0]",
+        b'{"a":' * 600_000,
+        b"[" * 600_000,
+    ],
 )
 def test_an_output_of_many_values_is_not_decoded(text: bytes) -> None:
     with pytest.raises(BadOutput):
@@ -362,7 +413,9 @@ def test_an_output_of_many_values_is_not_decoded(text: bytes) -> None:
 
 
 def test_names_of_fields_are_bounded() -> None:
-    assert fields({"x" * 101: 1, "Name": 2, **{str(number): 0 for number in range(1000)}}).keys() >= {"name"}
+    assert fields(
+        {"x" * 101: 1, "Name": 2, **{str(number): 0 for number in range(1000)}}
+    ).keys() >= {"name"}
     assert len(fields({str(number): 0 for number in range(1000)})) == 256
 
 
@@ -374,8 +427,11 @@ def test_more_ports_or_worlds_than_a_host_has_are_refused(part: str, what: str) 
 
 
 def test_an_inventory_of_very_many_machines_takes_little_time() -> None:
-    """As many as are taken, none with a port: work that grows with the square of them would take minutes."""
-    worlds = {str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}"} for number in range(8192)}
+    """As many as are taken, none with a port: work that grows with the square of them would take
+    minutes."""
+    worlds = {
+        str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}"} for number in range(8192)
+    }
     found = reading({"stats": [{"vcpus": worlds}]})
     record = inventory_of(Facts(), found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
     assert len(record.threads) == 8192

@@ -1,4 +1,5 @@
-"""An ESXi host over a real sshd, with replayed outputs: records, what is unknown, and what is left on the host."""
+"""An ESXi host over a real sshd, with replayed outputs: records, what is unknown, and what is left
+on the host."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def esxi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EsxiHost]:
 
 async def observed(esxi: EsxiHost, *, sudo: bool = False) -> Snapshot:
     source = SshSource(esxi.sshd.target(label="esx1", sudo=sudo), 0.1)
-    snapshot, _ = await observe(HostSession(Host("esx1", "esx1"), source), interval=0.1, timeout=ITEM_TIMEOUT)
+    snapshot, _ = await observe(
+        HostSession(Host("esx1", "esx1"), source), interval=0.1, timeout=ITEM_TIMEOUT
+    )
     return snapshot
 
 
@@ -44,7 +47,10 @@ async def test_physical_nics_functions_and_machines(esxi: EsxiHost) -> None:
     assert snapshot.message == ""
     assert snapshot.hello is not None and snapshot.hello.kernel == "VMkernel 7.0.3"
     assert snapshot.inventory is not None
-    assert snapshot.inventory.platform.environment == "esxi" and snapshot.inventory.platform.online_cpus == "0-7"
+    assert (
+        snapshot.inventory.platform.environment == "esxi"
+        and snapshot.inventory.platform.online_cpus == "0-7"
+    )
     assert snapshot.inventory.platform.distribution == "VMware ESXi 7.0.3 Releasebuild-20000000"
     nic = link(snapshot, "vmnic4")
     assert nic.mtu == 1500 and nic.pci_address == "0000:3b:00.0" and nic.carrier
@@ -55,7 +61,10 @@ async def test_physical_nics_functions_and_machines(esxi: EsxiHost) -> None:
     ]
     port = link(snapshot, "db1.eth0")
     assert port.address == DB_MAC and port.kind == "vnic"
-    assert port.master == link(snapshot, "vSwitch0").ifindex and port.lower == link(snapshot, "vmnic0").ifindex
+    assert (
+        port.master == link(snapshot, "vSwitch0").ifindex
+        and port.lower == link(snapshot, "vmnic0").ifindex
+    )
     function = next(one for one in snapshot.pci if one.address == "0000:3b:02.1")
     assert (function.physical_function, function.virtual_function) == ("0000:3b:00.0", 1)
 
@@ -65,9 +74,13 @@ async def test_rates_of_ports_processors_and_virtual_processors(esxi: EsxiHost) 
     rates = snapshot.rates
     assert rates is not None
     assert rates.links[link(snapshot, "vmnic0").ifindex].rx_bits == pytest.approx(940e6, rel=0.01)
-    assert rates.links[link(snapshot, "web1.eth0").ifindex].rx_bits == pytest.approx(940e6, rel=0.01)
+    assert rates.links[link(snapshot, "web1.eth0").ifindex].rx_bits == pytest.approx(
+        940e6, rel=0.01
+    )
     assert rates.links[link(snapshot, "vmnic0").ifindex].rx_dropped == pytest.approx(2.0, abs=30)
-    assert rates.cpus[0].busy == pytest.approx(0.5, abs=0.01) and rates.cpus[0].system == pytest.approx(0.1, abs=0.01)
+    assert rates.cpus[0].busy == pytest.approx(0.5, abs=0.01) and rates.cpus[
+        0
+    ].system == pytest.approx(0.1, abs=0.01)
     assert sorted(rates.cpus) == list(range(8))
     machines = {one.name: one for one in cpu_consumers(snapshot)}
     assert sorted(machines) == ["db1", "web1"]
@@ -126,19 +139,26 @@ async def wait_for(session: HostSession, condition: Callable[[], object]) -> Non
 
 async def test_a_machine_that_is_powered_off_leaves_the_inventory(esxi: EsxiHost) -> None:
     async with watched(esxi) as session:
-        await wait_for(session, lambda: any(one.name == "db1.eth0" for one in session.snapshot.links.values()))
+        await wait_for(
+            session, lambda: any(one.name == "db1.eth0" for one in session.snapshot.links.values())
+        )
         value = statistics()
         ports = value["stats"][0]["ports"]
         value["stats"][0]["ports"] = [port for port in ports if port["name"] != "db1.eth0"]
         esxi.prints("net-stats", value)
-        await wait_for(session, lambda: not any(one.name == "db1.eth0" for one in session.snapshot.links.values()))
+        await wait_for(
+            session,
+            lambda: not any(one.name == "db1.eth0" for one in session.snapshot.links.values()),
+        )
         assert any(one.name == "web1.eth0" for one in session.snapshot.links.values())
 
 
 COMMANDS = sorted(outputs())
 
 
-@pytest.mark.parametrize("text", ["", "[", "Error: connection lost\n", "\xff\x00", "{}", "[[[[", "null"])
+@pytest.mark.parametrize(
+    "text", ["", "[", "Error: connection lost\n", "\xff\x00", "{}", "[[[[", "null"]
+)
 async def test_outputs_that_are_not_as_expected(esxi: EsxiHost, text: str) -> None:
     for command in COMMANDS:
         esxi.prints_text(command, text)
@@ -166,14 +186,20 @@ async def test_counters_of_a_function_that_cannot_be_read(esxi: EsxiHost) -> Non
     assert snapshot.counters is not None and snapshot.counters.vfs == {}
 
 
-async def test_a_command_without_an_answer_is_killed(esxi: EsxiHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_without_an_answer_is_killed(
+    esxi: EsxiHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nictop.wire.esxi import shell
 
     monkeypatch.setattr(shell.EsxiShell.run, "__defaults__", (0.3,))
     hanging = esxi.sshd.tools / "esxcli"
     text = hanging.read_text()
     hanging.write_text(
-        text.replace("case $name in", "case $name in\nnetwork_sriovnic_list) exec cat /dev/zero >/dev/null;;", 1)
+        text.replace(
+            "case $name in",
+            "case $name in\nnetwork_sriovnic_list) exec cat /dev/zero >/dev/null;;",
+            1,
+        )
     )
     snapshot = await observed(esxi)
     assert snapshot.inventory is not None
@@ -210,7 +236,9 @@ async def test_a_lost_connection_is_made_again(esxi: EsxiHost) -> None:
         esxi.sshd.stop()
         esxi.sshd.start()
         async for item in items:
-            if getattr(item, "counters", None) is not None and "lost" in [getattr(one, "state", "") for one in seen]:
+            if getattr(item, "counters", None) is not None and "lost" in [
+                getattr(one, "state", "") for one in seen
+            ]:
                 break
             seen.append(item)
         await source.close()

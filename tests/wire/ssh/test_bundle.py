@@ -54,7 +54,12 @@ def command(packed: Bundle, *arguments: str) -> RemoteCommand:
 def run(line: str, data: bytes, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run the line as a login shell would."""
     return subprocess.run(
-        ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=120, check=False, env=environment
+        ["/bin/sh", "-c", line],
+        input=data,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env=environment,
     )
 
 
@@ -68,27 +73,36 @@ def test_the_bundle_is_cached() -> None:
 
 
 def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
-    """The other frames are the same in both cases: changes delay neither the first counters nor the inventory."""
+    """The other frames are the same in both cases: changes delay neither the first counters nor the
+    inventory."""
     reading, changing = bundle(), bundle(allow_changes=True)
     sources = [
-        {path: text for packed in one.frames for path, text in unpacked(packed).items()} for one in (reading, changing)
+        {path: text for packed in one.frames for path, text in unpacked(packed).items()}
+        for one in (reading, changing)
     ]
     more = {path for path in sources[1] if path not in sources[0]}
     assert more == {path for path in sources[1] if path.startswith("nictop/probe/changes/")}
     assert "nictop/probe/changes/executor.py" in more and not sources[0].keys() - sources[1].keys()
     assert (reading.start, reading.frames[:3]) == (changing.start, changing.frames[:3])
     late = unpacked(reading.frames[3])
-    assert late and all(path.startswith("nictop/probe/plan/") for path in late), "unpacked for a plan only"
+    assert late and all(path.startswith("nictop/probe/plan/") for path in late), (
+        "unpacked for a plan only"
+    )
 
 
 @pytest.mark.parametrize(
     ("step", "expected"),
-    [("prepare", "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"), ("apply", None)],
+    [
+        ("prepare", "only nmcli, ethtool, ip, bridge and writes to some kernel files are allowed"),
+        ("apply", None),
+    ],
 )
 @pytest.mark.parametrize("allowed", [False, True])
-def test_remote_probe_makes_no_change_unless_allowed(allowed: bool, step: str, expected: str | None) -> None:
-    """A probe without the modules for changes reads plans; one without ``--allow-changes`` does not look for the
-    modules."""
+def test_remote_probe_makes_no_change_unless_allowed(
+    allowed: bool, step: str, expected: str | None
+) -> None:
+    """A probe without the modules for changes reads plans; one without ``--allow-changes`` does not
+    look for the modules."""
     packed = bundle(allow_changes=allowed)
     wanted = command(packed, *["--allow-changes"] * allowed)
     fields = {"id": "a", "step": step, "actions": [["reboot"]], "fingerprint": "f"}
@@ -121,29 +135,48 @@ def test_the_bundle_has_all_modules_of_the_probe_and_no_others() -> None:
     together = [path for sources in frames for path in sources]
     assert len(together) == len(set(together))
     own = {path for path in together if path.startswith("nictop/")}
-    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nictop/probe").rglob("*.py")}
+    here = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "nictop/probe").rglob("*.py")
+        if path.parent.name != "reach"  # sent alone: `wire.guests.programs`
+    }
     assert own == here - {"nictop/probe/bootstrap.py"} | {"nictop/__init__.py"}
     assert {path.split("/")[0] for path in together} == {"nictop", "jeepney"}
-    assert not [path for path in together if any(part.startswith("test") for part in path.split("/")[:-1])]
+    assert not [
+        path for path in together if any(part.startswith("test") for part in path.split("/")[:-1])
+    ]
 
 
 def without_docstrings(tree: ast.AST) -> str:
-    """The syntax tree without docstrings, annotations, type aliases, and what is imported for them."""
+    """The syntax tree without docstrings, annotations, type aliases, and what is imported for
+    them."""
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign):
             node.annotation = ast.Constant(value=None)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):
             base = node.value.value
-            node.value = ast.Constant(value=None) if isinstance(base, ast.Name) and base.id in GENERICS else node.value
+            node.value = (
+                ast.Constant(value=None)
+                if isinstance(base, ast.Name) and base.id in GENERICS
+                else node.value
+            )
         if isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing"):
             node.names = [alias for alias in node.names if alias.name in ("NamedTuple", "TypeVar")]
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if (
+            isinstance(node, ast.If)
+            and isinstance(node.test, ast.Name)
+            and node.test.id == "TYPE_CHECKING"
+        ):
             node.body = [ast.Pass()]
         if isinstance(node, ast.arg):
             node.annotation = None
         if isinstance(node, ast.FunctionDef):
             node.returns = None
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
             node.value = ast.Constant(value="")
     for node in ast.walk(tree):
         for name, value in ast.iter_fields(node):
@@ -153,19 +186,27 @@ def without_docstrings(tree: ast.AST) -> str:
 
 
 def plain_assignment(node: object) -> object:
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
+    if (
+        isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Attribute)
+        and node.value is not None
+    ):
         return ast.Assign(targets=[node.target], value=node.value)
     return ast.Pass() if isinstance(node, ast.ImportFrom) and not node.names else node
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name
+)
 def test_stripping_does_not_change_the_program(path: Path) -> None:
     """For every module, though only some are stripped at present. Line numbers do not change."""
     source = path.read_text()
     cut = stripped_source(source)
     assert cut.count("\n") == source.count("\n")
     trees = ast.parse(cut, feature_version=(3, 7)), ast.parse(source)
-    less, all_lines = ({node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} for tree in trees)
+    less, all_lines = (
+        {node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} for tree in trees
+    )
     assert less <= all_lines
     assert without_docstrings(trees[0]) == without_docstrings(trees[1])
     assert not [line for line in cut.splitlines() if line.lstrip().startswith("#")]
@@ -176,24 +217,33 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
 
 
 @given(NAMES, TEXTS, TEXTS, st.booleans())
-def test_any_docstrings_and_comments_are_stripped(name: str, docstring: str, comment: str, inner: bool) -> None:
+def test_any_docstrings_and_comments_are_stripped(
+    name: str, docstring: str, comment: str, inner: bool
+) -> None:
     source = textwrap.dedent(
         f"""\
         {docstring!r}
         # {comment}
-        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {docstring!r}) -> "x":
+        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {docstring!r}) -> tuple[
+            int, str
+        ]:
             {docstring!r}
             from typing import Literal, NamedTuple
             Alias = dict[str, list[int]]
             {name}: list[int]
             self.{name}: list[int] = [1,
                 2]
+            wide: dict[
+                str, int
+            ] = {{}}
             return {name}, {docstring!r}, "->", lambda: 1
         """
     )
     if inner:
         source = "class C:\n" + textwrap.indent(source, "    ")
-    assert without_docstrings(ast.parse(stripped_source(source))) == without_docstrings(ast.parse(source))
+    assert without_docstrings(ast.parse(stripped_source(source))) == without_docstrings(
+        ast.parse(source)
+    )
     assert not [
         token
         for token in tokenize.generate_tokens(io.StringIO(stripped_source(source)).readline)
@@ -205,7 +255,8 @@ def test_imports_are_followed() -> None:
     sources = {
         "nictop/__init__.py": "",
         "nictop/a/__init__.py": "",
-        "nictop/a/one.py": "from nictop.a import two\nimport os\n\ndef f():\n    from nictop.a.three import x\n",
+        "nictop/a/one.py": "from nictop.a import two\nimport os\n\ndef f():\n    from "
+        "nictop.a.three import x\n",
         "nictop/a/two.py": "import nictop.a.one\nfrom nictop.a.missing import (\n    y,\n)\n",
         "nictop/a/three.py": "raise SystemExit",
     }
@@ -215,7 +266,10 @@ def test_imports_are_followed() -> None:
         "nictop/a/two.py",
     }
     assert imports_of(sources, ["nictop.a.one"], everywhere=True) == set(sources)
-    assert set(imported_names(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
+    assert set(imported_names(sources["nictop/a/one.py"], everywhere=True)) >= {
+        "nictop.a.two",
+        "nictop.a.three",
+    }
     assert unpacked(packed_frame(sources)) == sources
 
 
@@ -236,7 +290,13 @@ def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -
     home.mkdir()
     wanted = command(packed, "--once")
     rest = packed.rest_for(version_and_magic(python)[0], "")
-    done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home))
+    done = run(
+        wanted.line(),
+        packed.first + rest,
+        PATH=f"{tmp_path}:/usr/bin:/bin",
+        HOME=str(home),
+        TMPDIR=str(home),
+    )
     answer = wanted.parse_answer(done.stdout)
     assert answer is not None and answer[0].startswith("3."), done
     lines = [decode(line) for line in answer[2].splitlines()]
@@ -256,7 +316,11 @@ def test_same_python_compiles_only_the_first_frame() -> None:
     look += " def tell(source, path, *rest, **more):\n"
     look += "  sys.stderr.write(path + chr(10))\n  return made(source, path, *rest, **more)\n"
     look += " builtins.compile = tell\n return travel(frames, arguments)\n"
-    text = zlib.decompress(packed.start).decode().replace("def run_probe(", "def travel(") + "\n" + look
+    text = (
+        zlib.decompress(packed.start).decode().replace("def run_probe(", "def travel(")
+        + "\n"
+        + look
+    )
     start = zlib.compress(text.encode())
     wanted = RemoteCommand(["--interval", "0.1", "--once"], len(start), len(packed.frames))
     own = os.path.dirname(sys.executable)
@@ -268,7 +332,9 @@ def test_same_python_compiles_only_the_first_frame() -> None:
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     assert inventory.links and not inventory.unreadable
     compiled = set(done.stderr.decode().split())
-    assert compiled and {path for path in compiled if path.startswith("nictop")} <= set(packed.parts[0])
+    assert compiled and {path for path in compiled if path.startswith("nictop")} <= set(
+        packed.parts[0]
+    )
 
 
 def test_byte_code_is_not_sent_to_another_python() -> None:
@@ -276,12 +342,15 @@ def test_byte_code_is_not_sent_to_another_python() -> None:
     assert packed.rest_for("3.9.1", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
     assert packed.rest_for("3.8.10", "00000001") == packed.stripped.rest != packed.rest
     version = ".".join(map(str, sys.version_info[:3]))
-    assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
+    assert packed.rest_for(version, "00000000") == packed.rest, (
+        "a Python of that name, but not of that byte code"
+    )
     assert packed.rest_for(version, BYTECODE_MAGIC) == packed.compiled != packed.rest
 
 
 def test_a_host_that_names_ever_other_pythons_fills_no_memory() -> None:
-    """What is sent to Pythons without byte code is one object, and the kinds that are stored are limited."""
+    """What is sent to Pythons without byte code is one object, and the kinds that are stored are
+    limited."""
     packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
     known = packed.rest_for("3.11.2", BYTECODE_MAGIC)
     rests = [packed.rest_for("3.99.0", f"{number:08x}") for number in range(10 * MAX_SENT_RESTS)]
@@ -304,7 +373,9 @@ def test_a_host_that_names_ever_other_byte_code_starts_no_program_again(
     assert (tmp_path / "starts").read_text() == "\n"
 
 
-def test_a_bundle_is_there_while_that_of_another_host_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_is_there_while_that_of_another_host_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The event loop asks for it."""
     packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
     begun, may_end = threading.Event(), threading.Event()
@@ -327,7 +398,9 @@ def test_a_bundle_is_there_while_that_of_another_host_is_made(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
-def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_byte_code_made_by_another_local_python(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The program is the same there: hello, counters and an inventory."""
     version, magic = version_and_magic(python)
     for name in ("python3", f"python3.{version.split('.')[1]}"):
@@ -375,11 +448,15 @@ def test_the_running_probe_decompresses_only_what_it_needs() -> None:
     wanted = command(packed, "--once")
     start = zlib.compress(LOADED_MODULES_SCRIPT.encode() + zlib.decompress(packed.start))
     changed = RemoteCommand(wanted.arguments, len(start), len(packed.frames))
-    done = run(changed.line(), FIRST_LINE + start + b"".join(packed.frames), PATH=os.environ["PATH"])
+    done = run(
+        changed.line(), FIRST_LINE + start + b"".join(packed.frames), PATH=os.environ["PATH"]
+    )
     modules, isolated = ast.literal_eval(done.stderr.decode())
     frames = [set(unpacked(one)) for one in packed.frames]
     loaded = {
-        path for name in modules for path in (name.replace(".", "/") + ".py", name.replace(".", "/") + "/__init__.py")
+        path
+        for name in modules
+        for path in (name.replace(".", "/") + ".py", name.replace(".", "/") + "/__init__.py")
     }
     assert isolated == 1
     assert "nictop.probe.__main__" in modules and "nictop.probe.events.kernel" in modules
@@ -392,7 +469,9 @@ def test_the_running_probe_decompresses_only_what_it_needs() -> None:
 @pytest.mark.parametrize("length", [0, 100, 1_200, 9_000, 9_900, 30_000])
 def test_incomplete_sources_end_the_remote_python(length: int) -> None:
     packed = bundle()
-    done = run(command(packed).line(), (packed.first + packed.rest)[:length], PATH=os.environ["PATH"])
+    done = run(
+        command(packed).line(), (packed.first + packed.rest)[:length], PATH=os.environ["PATH"]
+    )
     assert done.returncode in (0, INPUT_LOST_STATUS)  # the latter when not even the start is whole
 
 
@@ -437,21 +516,36 @@ def answer(path: Path) -> tuple[str, str, bytes] | None:
 OWN_VERSION = "{}.{}.{}".format(*sys.version_info[:3])
 
 
-@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+@pytest.mark.skipif(
+    os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found"
+)
 @pytest.mark.parametrize(
     ("make", "name", "version"),
-    [(fake_python2, "python", "2.7.5"), (fake_python2, "python2", "2.7.5"), (fake_python35, "python3", "3.5.3")],
+    [
+        (fake_python2, "python", "2.7.5"),
+        (fake_python2, "python2", "2.7.5"),
+        (fake_python35, "python3", "3.5.3"),
+    ],
 )
-def test_python_too_old(make: Callable[[Path, str], None], name: str, version: str, bare_path: Path) -> None:
+def test_python_too_old(
+    make: Callable[[Path, str], None], name: str, version: str, bare_path: Path
+) -> None:
     make(bare_path, name)
     error = refusal(bare_path)
-    assert error.message == f"Python {version} on the host is too old: nictop needs Python 3.6 or newer there"
-    (bare_path / "python3.13").symlink_to(sys.executable)  # a newer one that is also installed is used
+    assert (
+        error.message
+        == f"Python {version} on the host is too old: nictop needs Python 3.6 or newer there"
+    )
+    (bare_path / "python3.13").symlink_to(
+        sys.executable
+    )  # a newer one that is also installed is used
     found = answer(bare_path)
     assert found is not None and found[0] == OWN_VERSION
 
 
-@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+@pytest.mark.skipif(
+    os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found"
+)
 @pytest.mark.parametrize(
     ("tool", "commands"),
     [
@@ -462,7 +556,8 @@ def test_python_too_old(make: Callable[[Path, str], None], name: str, version: s
         ("apk", "`apk add python3`"),
         (
             "",
-            "`dnf install python3`, `yum install python3`, `apt install python3`, `zypper install python3`, "
+            "`dnf install python3`, `yum install python3`, `apt install python3`, `zypper install "
+            "python3`, "
             "`apk add python3`",
         ),
     ],
@@ -483,7 +578,9 @@ def test_python_is_found_under_every_name(name: str, bare_path: Path) -> None:
     assert found is not None and found[0] == OWN_VERSION
 
 
-@pytest.mark.skipif(os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found")
+@pytest.mark.skipif(
+    os.path.exists("/usr/libexec/platform-python"), reason="platform-python is found"
+)
 def test_the_newest_python_is_used_when_python3_is_too_old(bare_path: Path) -> None:
     fake_python35(bare_path, "python3")
     for name, result in (("python3.6", "old"), ("python3.12", "new"), ("python", "other")):
@@ -499,7 +596,9 @@ def test_an_echo_of_the_command_is_not_an_answer() -> None:
     assert wanted.parse_answer(f"{wanted.second}-{wanted.first}".encode()) is None
     noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
     assert wanted.parse_answer(noise) is None
-    assert wanted.parse_answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == (
+    assert wanted.parse_answer(
+        noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()
+    ) == (
         "3.9.1",
         "",
         b"rest",

@@ -1,4 +1,5 @@
-"""Few connections are opened at the same time, and one that does not answer does not delay the others."""
+"""Few connections are opened at the same time, and one that does not answer does not delay the
+others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Every login shell and both SSH servers start the probe, and with every Python `nictop show` has the same facts.
+"""Every login shell and both SSH servers start the probe, and with every Python `nictop show` has
+the same facts.
 
-sshd runs the command of a client with ``SHELL -c COMMAND``; here ForceCommand does that, so that no user with another
-shell has to be created. `make test` takes the oldest Python that is installed, `make campaign` all of them.
+sshd runs the command of a client with ``SHELL -c COMMAND``; here ForceCommand does that, so that no
+user with another shell has to be created. `make test` takes the oldest Python that is installed,
+`make campaign` all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from tests.conftest import why_no_namespace
 from tests.support.items import has_record, items_until
 from tests.support.namespaces import Namespace
 from tests.support.probe import PYTHONS, TEST_TIMEOUT, interpreters, python_parameters, wait_until
-from tests.support.sshd import Sshd, disable_ssh_timeouts, free_port, generate_key, public_key, skip_without_sshd
+from tests.support.sshd import (
+    Sshd,
+    disable_ssh_timeouts,
+    free_port,
+    generate_key,
+    public_key,
+    skip_without_sshd,
+)
 
 SHELLS = {
     "bash": ("bash",),
@@ -69,7 +78,11 @@ def path_of(program: str) -> str:
 async def check_inventory(target: SshTarget) -> None:
     """A complete inventory is received, and no error."""
     async with aclosing(SshSource(target, 0.1).items()) as items:
-        received = [item for item in await items_until(items, has_record("inventory")) if isinstance(item, Line)]
+        received = [
+            item
+            for item in await items_until(items, has_record("inventory"))
+            if isinstance(item, Line)
+        ]
     hello = next(line.hello for line in received if line.hello is not None)
     assert os.path.basename(PYTHON) in ("python", f"python{hello.python.rpartition('.')[0]}")
     assert received[-1].inventory is not None and received[-1].inventory.links
@@ -77,8 +90,11 @@ async def check_inventory(target: SshTarget) -> None:
 
 
 @contextmanager
-def login(server: str, folder: Path, python: str, namespace: Namespace | None = None) -> Iterator[SshTarget]:
-    """A login whose python3 is `python`, in `namespace`. `server`: "dropbear", or one of `SHELLS` below an sshd."""
+def login(
+    server: str, folder: Path, python: str, namespace: Namespace | None = None
+) -> Iterator[SshTarget]:
+    """A login whose python3 is `python`, in `namespace`. `server`: "dropbear", or one of `SHELLS`
+    below an sshd."""
     enter = f"{path_of('ip')} netns exec {namespace.name} " if namespace is not None else ""
     if server == "dropbear":
         with dropbear(folder, python, enter) as target:
@@ -97,8 +113,8 @@ def login(server: str, folder: Path, python: str, namespace: Namespace | None = 
 
 @contextmanager
 def dropbear(folder: Path, python: str, enter: str) -> Iterator[SshTarget]:
-    """A dropbear. It reads authorized_keys in the home directory of the user: here another directory is mounted there,
-    in a mount namespace of its own."""
+    """A dropbear. It reads authorized_keys in the home directory of the user: here another
+    directory is mounted there, in a mount namespace of its own."""
     program, keygen = path_of("dropbear"), path_of("dropbearkey")
     if os.geteuid() != 0:
         pytest.skip("only root can mount another ~/.ssh")
@@ -109,7 +125,9 @@ def dropbear(folder: Path, python: str, enter: str) -> Iterator[SshTarget]:
     (keys / "authorized_keys").write_text(public_key(key) + "\n")
     (keys / "authorized_keys").chmod(0o600)
     (tools / "python3").symlink_to(python)
-    done = subprocess.run([keygen, "-t", "ed25519", "-f", host_key], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [keygen, "-t", "ed25519", "-f", host_key], check=True, capture_output=True, text=True
+    )
     known = next(line for line in done.stdout.splitlines() if line.startswith("ssh-ed25519 "))
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {' '.join(known.split()[:2])}\n")
     config = folder / "ssh_config"
@@ -119,7 +137,18 @@ def dropbear(folder: Path, python: str, enter: str) -> Iterator[SshTarget]:
     is_new = not home.exists()
     home.mkdir(mode=0o700, exist_ok=True)
     start = f'mount --bind {keys} {home} && exec "$@"'
-    words = [program, "-F", "-E", "-m", "-p", f"127.0.0.1:{port}", "-r", str(host_key), "-P", str(folder / "pid")]
+    words = [
+        program,
+        "-F",
+        "-E",
+        "-m",
+        "-p",
+        f"127.0.0.1:{port}",
+        "-r",
+        str(host_key),
+        "-P",
+        str(folder / "pid"),
+    ]
     process = subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", start, "sh", *words, "-c", forced],
         stdin=subprocess.DEVNULL,
@@ -131,7 +160,9 @@ def dropbear(folder: Path, python: str, enter: str) -> Iterator[SshTarget]:
         wait_until(lambda: (folder / "pid").exists() or process.poll() is not None)
         if process.poll() is not None:
             pytest.skip(f"dropbear cannot be started: {process.stderr.read().strip()}")
-        yield SshTarget("127.0.0.1", "root", port, identity_files=(str(key),), config=(str(config),))
+        yield SshTarget(
+            "127.0.0.1", "root", port, identity_files=(str(key),), config=(str(config),)
+        )
     finally:
         process.terminate()
         process.wait(TEST_TIMEOUT)
@@ -146,13 +177,13 @@ async def test_every_login_shell_and_server(server: str, tmp_path: Path) -> None
         await check_inventory(target)
 
 
-# ------------------------------------------------------------------------------------- every pair: in a campaign only
+# ------------------------------------------------------------------- every pair: in a campaign only
 
 
 @pytest.fixture(scope="module")
 def quiet_host(every_pair: None) -> Iterator[QuietHost]:
-    """A namespace with links, addresses and routes that do not change, and its facts by a probe that is a child of
-    nictop."""
+    """A namespace with links, addresses and routes that do not change, and its facts by a probe
+    that is a child of nictop."""
     reason = why_no_namespace()
     if reason is not None:
         pytest.skip(reason)
@@ -170,15 +201,30 @@ def quiet_host(every_pair: None) -> Iterator[QuietHost]:
 @pytest.mark.parametrize("python", python_parameters(PYTHONS))
 @pytest.mark.parametrize("server", SERVERS)
 def test_the_same_facts(
-    server: str, python: str, quiet_host: QuietHost, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    server: str,
+    python: str,
+    quiet_host: QuietHost,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     namespace, expected = quiet_host
-    with login(server, tmp_path, python, namespace) as target, pytest.MonkeyPatch.context() as monkeypatch:
+    with (
+        login(server, tmp_path, python, namespace) as target,
+        pytest.MonkeyPatch.context() as monkeypatch,
+    ):
         assert target.config is not None
         home = tmp_path / "user"
         (home / ".ssh").mkdir(parents=True)
-        lines = ["Host far", f"HostName {target.host}", f"Port {target.port}", f"User {target.user}"]
-        lines += [f"IdentityFile {target.identity_files[0]}", *Path(target.config[0]).read_text().splitlines()]
+        lines = [
+            "Host far",
+            f"HostName {target.host}",
+            f"Port {target.port}",
+            f"User {target.user}",
+        ]
+        lines += [
+            f"IdentityFile {target.identity_files[0]}",
+            *Path(target.config[0]).read_text().splitlines(),
+        ]
         (home / ".ssh/config").write_text("\n".join(lines) + "\n")
         for name in ("HOME", "XDG_CONFIG_HOME"):
             monkeypatch.setenv(name, str(home))
@@ -192,11 +238,16 @@ def test_the_same_facts(
 
 
 def facts(document: Facts) -> Facts:
-    """The inventory without times, counters, the address of the SSH client, and what other processes here change."""
+    """The inventory without times, counters, the address of the SSH client, and what other
+    processes here change."""
 
     def stable(value: object) -> object:
         if isinstance(value, dict):
             return {name: stable(one) for name, one in value.items() if name not in OF_THE_SESSION}
         return list(map(stable, value)) if isinstance(value, list) else value
 
-    return {name: stable(one) for name, one in document["inventory"].items() if name not in OF_THE_MACHINE}
+    return {
+        name: stable(one)
+        for name, one in document["inventory"].items()
+        if name not in OF_THE_MACHINE
+    }

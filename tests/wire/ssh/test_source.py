@@ -1,4 +1,5 @@
-"""The probe over a real sshd: received items, authentication, host keys, and what is left on the host."""
+"""The probe over a real sshd: received items, authentication, host keys, and what is left on the
+host."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ from tests.support.sshd import (
 
 QUICK_RETRY = (0.01, 0.05)
 BELOW_HEARTBEAT_SECONDS = 50.0
-"""Seconds: less than the heartbeat after which the probe would end by itself (`disable_ssh_timeouts`)."""
+"""Seconds: less than the heartbeat after which the probe would end by itself
+(`disable_ssh_timeouts`)."""
 
 
 @pytest.fixture
@@ -79,7 +81,9 @@ async def following(source: SshSource) -> AsyncIterator[AsyncIterator[Item]]:
 
 def run(*command: str) -> str:
     """Standard output of a command."""
-    return subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    ).stdout
 
 
 async def failure(source: SshSource) -> str:
@@ -95,14 +99,22 @@ async def failure(source: SshSource) -> str:
 async def wait_until_live(source: SshSource) -> None:
     async with following(source) as items:
         received = await items_until(items, has_record("counters"))
-    assert not [item for item in received if isinstance(item, SourceState) and item.state in ("lost", "failed")]
+    assert not [
+        item
+        for item in received
+        if isinstance(item, SourceState) and item.state in ("lost", "failed")
+    ]
 
 
-# ------------------------------------------------------------------------------------------- received items
+# ----------------------------------------------------------------------------------- received items
 
 
-async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_probe, "REMOTE_END_TIMEOUT", 3600.0)  # the end of its stdin must suffice
+async def test_the_real_probe_from_start_to_end(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        remote_probe, "REMOTE_END_TIMEOUT", 3600.0
+    )  # the end of its stdin must suffice
     begin = time.monotonic()
     source = SshSource(replace(sshd.target(), label="vm1"), 0.1, eager=True)
     as_any_source: Source = source
@@ -128,7 +140,10 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
         shells = [command_line(one).split(b"\0")[0].decode() for one in sshd.sessions()]
         assert len(shells) >= 2 and not [shell for shell in shells if shell.endswith("sh")], shells
         await source.request(Request(watch=(2**30,)))
-        await items_until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
+        await items_until(
+            items,
+            lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable,
+        )
         clock = (await items_until(items, has_record("clock")))[-1]
         assert isinstance(clock, Line) and clock.clock is not None and source.clock is not None
         # both ends have the same clock
@@ -160,18 +175,24 @@ async def test_a_python_that_is_too_old(tmp_path: Path) -> None:
     try:
         (server.tools / "sh").symlink_to("/bin/sh")
         assert "python3 not found on the host" in await failure(SshSource(server.target(), 0.1))
-        server.install_script("python", '#!/bin/sh\ntest "$*" = -V || exit 2; echo "Python 2.7.5" >&2\n')
+        server.install_script(
+            "python", '#!/bin/sh\ntest "$*" = -V || exit 2; echo "Python 2.7.5" >&2\n'
+        )
         message = await failure(SshSource(server.target(), 0.1))
-        assert "Python 2.7.5 on the host is too old: nictop needs Python 3.6 or newer there" in message
+        assert (
+            "Python 2.7.5 on the host is too old: nictop needs Python 3.6 or newer there" in message
+        )
         assert "`apt install python3`" in message
     finally:
         server.stop()
 
 
 async def test_login_shells_with_output(sshd: Sshd) -> None:
-    """Start files print before every command; the output must not be mistaken for the probe, and its length is
-    limited."""
-    (sshd.home / ".bashrc").write_text("echo motd; echo '{\"hello\": 1}'; printf 'no newline'; echo oops >&2\n")
+    """Start files print before every command; the output must not be mistaken for the probe, and
+    its length is limited."""
+    (sshd.home / ".bashrc").write_text(
+        "echo motd; echo '{\"hello\": 1}'; printf 'no newline'; echo oops >&2\n"
+    )
     await wait_until_live(SshSource(sshd.target(), 0.1))
     (sshd.home / ".bashrc").write_text("head -c 200000 /dev/zero\n")
     source = SshSource(sshd.target(), 0.1)
@@ -188,12 +209,17 @@ async def test_requests_are_repeated_after_a_reconnect(sshd: Sshd) -> None:
         first = sshd.probes()[0]
         os.kill(first, 9)
         lost = await next_state(items, "lost")
-        assert "KILL" in lost.message and lost.retry_in is not None and lost.retry_in <= QUICK_RETRY[1]
+        assert (
+            "KILL" in lost.message and lost.retry_in is not None and lost.retry_in <= QUICK_RETRY[1]
+        )
         again = await items_until(items, has_record("hello"))
         assert isinstance(again[-1], Line) and again[-1].hello is not None
         assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
         await items_until(
-            items, lambda item: isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
+            items,
+            lambda item: (
+                isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
+            ),
         )
 
 
@@ -215,7 +241,9 @@ async def test_many_connections_closed_at_any_time(sshd: Sshd) -> None:
     wait_until(lambda: not sshd.sessions())
 
 
-async def test_closed_between_connection_and_probe_start(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closed_between_connection_and_probe_start(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = SshSource(sshd.target(), 0.1)
     closing: list[asyncio.Future[None]] = []
 
@@ -226,7 +254,9 @@ async def test_closed_between_connection_and_probe_start(sshd: Sshd, monkeypatch
 
     monkeypatch.setattr("nictop.wire.ssh.source.connect", connected)
     async with following(source) as items:
-        assert {item.state async for item in items if isinstance(item, SourceState)} == {"connecting"}
+        assert {item.state async for item in items if isinstance(item, SourceState)} == {
+            "connecting"
+        }
     await asyncio.gather(*closing)
     wait_until(lambda: not sshd.sessions())
 
@@ -280,11 +310,14 @@ async def test_cancelling_the_consumer_ends_everything(sshd: Sshd) -> None:
 
 
 def test_asyncssh_is_loaded_only_for_remote_hosts() -> None:
-    code = "import sys, nictop.wire.ssh.source, nictop.wire.ssh.connection; print('asyncssh' in sys.modules)"
+    code = (
+        "import sys, nictop.wire.ssh.source, nictop.wire.ssh.connection; print('asyncssh' in "
+        "sys.modules)"
+    )
     assert run(sys.executable, "-c", code).strip() == "False"
 
 
-# ------------------------------------------------------------------------------------------- authentication
+# ----------------------------------------------------------------------------------- authentication
 
 
 async def test_a_key_that_is_not_authorized(sshd: Sshd, tmp_path: Path) -> None:
@@ -299,9 +332,13 @@ async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
     target = replace(sshd.target(), identity_files=(str(locked),))
     assert "permission denied for" in await failure(SshSource(target, 0.1))
     if find_spec("bcrypt") is None:
-        assert "the Python package bcrypt is required" in await failure(SshSource(target, 0.1, ask=User("open sesame")))
+        assert "the Python package bcrypt is required" in await failure(
+            SshSource(target, 0.1, ask=User("open sesame"))
+        )
         pytest.skip("without the package bcrypt no key can be decrypted")
-    assert "permission denied for" in await failure(SshSource(target, 0.1, ask=(nobody := User(None))))
+    assert "permission denied for" in await failure(
+        SshSource(target, 0.1, ask=(nobody := User(None)))
+    )
     assert nobody.questions[0].kind == "passphrase" and nobody.questions[0].secret
     assert str(locked) in nobody.questions[0].text
     person = User("wrong", "open sesame")
@@ -325,7 +362,9 @@ async def test_an_agent(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with agent(tmp_path / "agent") as socket:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         run("ssh-add", "-q", str(sshd.key))
-        await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(tmp_path / "none"),)), 0.1))
+        await wait_until_live(
+            SshSource(replace(sshd.target(), identity_files=(str(tmp_path / "none"),)), 0.1)
+        )
 
 
 @contextmanager
@@ -335,7 +374,9 @@ def agent(socket: Path) -> Iterator[Path]:
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
         file_names = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
-        ask = partial(subprocess.run, ["ssh-add", "-l"], env=file_names, check=False, capture_output=True)
+        ask = partial(
+            subprocess.run, ["ssh-add", "-l"], env=file_names, check=False, capture_output=True
+        )
         wait_until(lambda: ask().returncode != 2)  # the socket file exists before the agent listens
         yield socket
     finally:
@@ -346,18 +387,22 @@ def agent(socket: Path) -> Iterator[Path]:
 async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
     """HostName, Port, User, IdentityFile and Include; and a jump host, whose key is checked too."""
     (tmp_path / "more").write_text(
-        f"Host vm1 vm2\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {sshd.key}\n"
+        f"Host vm1 vm2\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n "
+        f"IdentityFile {sshd.key}\n"
         " RemoteCommand false\n RequestTTY force\n"
     )
     config = tmp_path / "config"
     config.write_text(
-        f"Include {tmp_path / 'more'}\nHost vm2\n ProxyJump vm1\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
+        f"Include {tmp_path / 'more'}\nHost vm2\n ProxyJump vm1\nHost *\n UserKnownHostsFile "
+        f"{sshd.known_hosts}\n"
     )
     await wait_until_live(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
     await wait_until_live(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     wait_until(lambda: not sshd.sessions())
     sshd.known_hosts.write_text("")
-    assert "unknown host key of" in await failure(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
+    assert "unknown host key of" in await failure(
+        SshSource(SshTarget("vm2", config=(str(config),)), 0.1)
+    )
     config.write_text("Host *\n Port seven\n")
     message = await failure(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
     assert "line 2" in message and "config" in message
@@ -366,9 +411,11 @@ async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
 async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(
-        f"Host jump\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {sshd.key}\n"
+        f"Host jump\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n "
+        f"IdentityFile {sshd.key}\n"
         f"Host far\n HostName 127.0.0.1\n Port {free_port()}\n ProxyJump jump\n"
-        f"Host round\n ProxyJump trip\nHost trip\n ProxyJump round\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
+        f"Host round\n ProxyJump trip\nHost trip\n ProxyJump round\nHost *\n UserKnownHostsFile "
+        f"{sshd.known_hosts}\n"
     )
     async with following(SshSource(SshTarget("far", config=(str(config),)), 0.1)) as items:
         assert "jump host cannot reach far" in (await next_state(items, "lost")).message
@@ -378,7 +425,10 @@ async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> N
 async def test_connection_refused_and_unknown_name(sshd: Sshd) -> None:
     closed = replace(sshd.target(), port=free_port())
     async with following(SshSource(closed, 0.1, retry=QUICK_RETRY)) as items:
-        assert "connection refused; check that sshd listens on this port" in (await next_state(items, "lost")).message
+        assert (
+            "connection refused; check that sshd listens on this port"
+            in (await next_state(items, "lost")).message
+        )
         await items_until(items, is_state("connecting"))
     unknown = replace(sshd.target(), host="no-such-host.invalid")
     async with following(SshSource(unknown, 0.1, retry=QUICK_RETRY)) as items:
@@ -395,7 +445,7 @@ async def test_sshd_restarted(sshd: Sshd) -> None:
         await items_until(items, has_record("counters"))
 
 
-# ------------------------------------------------------------------------------------------- host keys
+# ---------------------------------------------------------------------------------------- host keys
 
 
 async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
@@ -406,9 +456,14 @@ async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
     await wait_until_live(SshSource(sshd.target(), 0.1, ask=person))
     fingerprint = run("ssh-keygen", "-lf", f"{sshd.host_key}.pub").split()[1]
     assert [question.kind for question in person.questions] == ["host_key"]
-    assert person.questions[0].fingerprint == fingerprint and fingerprint in person.questions[0].text
+    assert (
+        person.questions[0].fingerprint == fingerprint and fingerprint in person.questions[0].text
+    )
     assert person.questions[0].file == str(sshd.known_hosts)
-    assert sshd.known_hosts.read_text() == f"[{sshd.address}]:{sshd.port} {public_key(sshd.host_key)}\n"
+    assert (
+        sshd.known_hosts.read_text()
+        == f"[{sshd.address}]:{sshd.port} {public_key(sshd.host_key)}\n"
+    )
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) & 0o022 == 0
     await wait_until_live(SshSource(sshd.target(), 0.1))
 
@@ -420,7 +475,9 @@ async def test_new_host_keys_may_be_accepted_by_option(sshd: Sshd) -> None:
 
 
 async def test_no_setting_disables_the_host_key_check(sshd: Sshd) -> None:
-    sshd.client_config.write_text("StrictHostKeyChecking no\nUserKnownHostsFile none\nGlobalKnownHostsFile none\n")
+    sshd.client_config.write_text(
+        "StrictHostKeyChecking no\nUserKnownHostsFile none\nGlobalKnownHostsFile none\n"
+    )
     assert "unknown host key of" in await failure(SshSource(sshd.target(), 0.1))
 
 
@@ -444,7 +501,9 @@ async def test_a_changed_host_key_is_always_rejected(sshd: Sshd, tmp_path: Path,
         ("", "Ciphers chacha20-poly1305@openssh.com", "chacha20-poly1305@openssh.com"),
     ],
 )
-async def test_a_cipher_that_costs_little_is_preferred(tmp_path: Path, client: str, server: str, cipher: str) -> None:
+async def test_a_cipher_that_costs_little_is_preferred(
+    tmp_path: Path, client: str, server: str, cipher: str
+) -> None:
     """The user's configuration comes first, and a host without that cipher is reached."""
     skip_without_sshd()
     sshd = Sshd(tmp_path, options=[server] if server else [])
@@ -452,7 +511,11 @@ async def test_a_cipher_that_costs_little_is_preferred(tmp_path: Path, client: s
     connection = Connection()
     try:
         connection = await connect(sshd.target(), Credentials(None), "refuse")
-        assert connection.ssh.get_extra_info("send_cipher") == connection.ssh.get_extra_info("recv_cipher") == cipher
+        assert (
+            connection.ssh.get_extra_info("send_cipher")
+            == connection.ssh.get_extra_info("recv_cipher")
+            == cipher
+        )
     finally:
         await connection.close()
         sshd.stop()
@@ -460,10 +523,22 @@ async def test_a_cipher_that_costs_little_is_preferred(tmp_path: Path, client: s
 
 def run_openssh(sshd: Sshd) -> tuple[int, str]:
     """Exit code and output of OpenSSH's ssh with the same configuration."""
-    way = ["-F", str(sshd.client_config), "-i", str(sshd.key), "-p", str(sshd.port), f"{sshd.user}@{sshd.address}"]
+    way = [
+        "-F",
+        str(sshd.client_config),
+        "-i",
+        str(sshd.key),
+        "-p",
+        str(sshd.port),
+        f"{sshd.user}@{sshd.address}",
+    ]
     options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new"]
     done = subprocess.run(
-        ["ssh", *options, *way, "true"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+        ["ssh", *options, *way, "true"],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
     return done.returncode, done.stderr
 
@@ -509,7 +584,18 @@ async def test_host_certificates(tmp_path: Path) -> None:
     """Trusted by their authority; without a known authority the plain key is checked as usual."""
     skip_without_sshd()
     authority, host_key = generate_key(tmp_path / "authority"), generate_key(tmp_path / "host_key")
-    run("ssh-keygen", "-q", "-s", str(authority), "-I", "host", "-h", "-n", "127.0.0.1", f"{host_key}.pub")
+    run(
+        "ssh-keygen",
+        "-q",
+        "-s",
+        str(authority),
+        "-I",
+        "host",
+        "-h",
+        "-n",
+        "127.0.0.1",
+        f"{host_key}.pub",
+    )
     server = Sshd(tmp_path, options=[f"HostCertificate {host_key}-cert.pub"])
     server.set_python(sys.executable)
     try:
@@ -519,7 +605,9 @@ async def test_host_certificates(tmp_path: Path) -> None:
             f"@cert-authority * {public_key(authority)}\n@revoked * {public_key(authority)}\n"
         )
         assert "revoked" in await failure(SshSource(server.target(), 0.1))
-        server.known_hosts.write_text(f"@cert-authority * {public_key(generate_key(tmp_path / 'stranger'))}\n")
+        server.known_hosts.write_text(
+            f"@cert-authority * {public_key(generate_key(tmp_path / 'stranger'))}\n"
+        )
         assert "is not trusted" in await failure(SshSource(server.target(), 0.1, ask=User("yes")))
         server.known_hosts.write_text("")
         await wait_until_live(SshSource(server.target(), 0.1, ask=(person := User("yes"))))
@@ -581,7 +669,9 @@ async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
         await next_state(items, "lost")
         await items_until(items, has_record("counters"))
     assert len(person.questions) == 2
-    assert "3 incorrect password attempts" in await failure(SshSource(target, 0.1, ask=User("wrong", "no", "never")))
+    assert "3 incorrect password attempts" in await failure(
+        SshSource(target, 0.1, ask=User("wrong", "no", "never"))
+    )
     assert "no password given" in await failure(SshSource(target, 0.1, ask=User(None)))
     (sshd.home / "nopasswd").touch()
     assert await runs_as_root(sshd, SshSource(target, 0.1))

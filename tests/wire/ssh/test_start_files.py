@@ -1,10 +1,12 @@
-"""What a remote login does before, around and instead of nictop's command is told with its cause; and what nictop sends
-is executed by no other program than its own Python."""
+"""What a remote login does before, around and instead of nictop's command is told with its cause;
+and what nictop sends is executed by no other program than its own Python."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import aclosing
@@ -19,6 +21,7 @@ from nictop.wire.ssh.bootstrap_command import FIRST_LINE, NOT_A_SHELL_STATUS
 from nictop.wire.ssh.exit_reason import Ending, Reached, late_reason, oom_reason
 from nictop.wire.ssh.source import SshSource
 from tests.support.items import has_record, items_until, next_state
+from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, disable_ssh_timeouts, skip_without_sshd
 
 LONG_SECONDS = 3600.0
@@ -47,7 +50,8 @@ FAILING_START_FILES = {
     "exec </dev/null": INPUT_LOST,
     "exec sh -l": OTHER_READER,
     "exit 0": f"{NOT_RUN}: status 0; a start-up file",
-    "echo 'maintenance until 18:00'; exit 1": f"{NOT_RUN}: maintenance until 18:00; a start-up file",
+    "echo 'maintenance until 18:00'; exit 1": f"{NOT_RUN}: maintenance until 18:00; a start-up "
+    f"file",
     "echo 'no access' >&2; exit 7": f"{NOT_RUN}: no access; a start-up file",
     "set -e; false": f"{NOT_RUN}: status 1; a start-up file",
     "PATH=/nonexistent": "check PATH in the start-up files",
@@ -59,14 +63,16 @@ FORCED_COMMANDS = {
     "sh": OTHER_READER,
     "bash -i": OTHER_READER,
     "bash -l": OTHER_READER,
-    "printf 'Choice: '; read x; echo bad choice; exit 1": f"{NOT_RUN}: Choice: bad choice; a start-up file",
+    "printf 'Choice: '; read x; echo bad choice; exit 1": f"{NOT_RUN}: Choice: bad choice; a "
+    f"start-up file",
     "printf 'Choice: '; read x; echo unknown $x; exit 1": OTHER_READER,
     'rbash -c "$SSH_ORIGINAL_COMMAND"': "the account has a restricted shell",
     "internal-sftp": "the account is for file transfer only",
     "/usr/sbin/nologin": "the account has no login shell",
     "/usr/local/bin/gone": "a program is missing there",
 }
-"""Command of sshd → what is told; so that it can be told, it must be permanent: no attempt helps."""
+"""Command of sshd → what is told; so that it can be told, it must be permanent: no attempt
+helps."""
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +111,9 @@ async def reason(source: SshSource, state: str = "failed") -> str:
 
 
 @pytest.mark.parametrize("text", WORKING_START_FILES)
-async def test_a_start_file_that_does_not_matter_or_can_be_worked_around(sshd: Sshd, text: str) -> None:
+async def test_a_start_file_that_does_not_matter_or_can_be_worked_around(
+    sshd: Sshd, text: str
+) -> None:
     set_start_file(sshd, text)
     told = await troubles(SshSource(sshd.target(), 0.1))
     if WORKING_START_FILES[text]:
@@ -144,7 +152,9 @@ async def test_a_forced_command_is_named(tmp_path: Path, command: str) -> None:
         server.stop()
 
 
-async def test_a_forced_command_that_prints_what_it_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_forced_command_that_prints_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     skip_without_sshd()
     monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 0.0)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
@@ -156,17 +166,23 @@ async def test_a_forced_command_that_prints_what_it_reads(tmp_path: Path, monkey
         server.stop()
 
 
-async def test_a_forced_command_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_forced_command_that_does_not_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     skip_without_sshd()
     monkeypatch.setattr(remote_probe, "STARTUP_TIMEOUT", 0.0)
     monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
     monkeypatch.setattr(remote_probe, "LATE_END_TIMEOUT", 0.0)
-    server = Sshd(tmp_path, options=("ForceCommand sleep 1000",))
+    pid = tmp_path / "pid"
+    server = Sshd(tmp_path, options=(f"ForceCommand echo $$ > {pid}; exec sleep 1000",))
     try:
         message = await reason(SshSource(server.target(), 0.1), "lost")
         assert "did not run nictop's command within 0 s" in message and "ForceCommand" in message
+        wait_until(lambda: pid.exists() and pid.read_text())
     finally:
         server.stop()
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", "fish", "tcsh", "busybox ash"])
@@ -176,13 +192,17 @@ def test_a_shell_that_reads_the_input_executes_nothing_of_it(tmp_path: Path, she
     if shutil.which(words[0]) is None:
         pytest.skip(f"{words[0]} is not installed")
     done = subprocess.run(
-        words, input=FIRST_LINE + b"echo executed\ntouch made\n", capture_output=True, cwd=tmp_path, check=False
+        words,
+        input=FIRST_LINE + b"echo executed\ntouch made\n",
+        capture_output=True,
+        cwd=tmp_path,
+        check=False,
     )
     assert done.returncode == NOT_A_SHELL_STATUS
     assert b"executed" not in done.stdout and list(tmp_path.glob("made")) == []
 
 
-# ------------------------------------------------------------------------------------------------ slow, and killed
+# --------------------------------------------------------------------------------- slow, and killed
 
 
 async def test_a_slow_login_is_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +213,10 @@ async def test_a_slow_login_is_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_only_a_login_that_needs_half_of_the_limit_is_slow() -> None:
-    assert exit_reason.slow_notice("the login", 13.0, 15.0, "hint") == "the login took 13 s of at most 15 s: hint"
+    assert (
+        exit_reason.slow_notice("the login", 13.0, 15.0, "hint")
+        == "the login took 13 s of at most 15 s: hint"
+    )
     assert exit_reason.slow_notice("the login", 7.4, 15.0, "hint") == ""
 
 
@@ -201,7 +224,10 @@ async def test_a_probe_that_the_kernel_killed_for_want_of_memory(sshd: Sshd) -> 
     """Told by the kernel log of the host; without it, both causes are named."""
     set_start_file(sshd, "true")
     line = "[ 12.3] Out of memory: Killed process {} (python3) total-vm:1kB"
-    for text, expected in ((line, "it was out of memory; free memory there"), ("{}", "was killed by KILL; memory may")):
+    for text, expected in (
+        (line, "it was out of memory; free memory there"),
+        ("{}", "was killed by KILL; memory may"),
+    ):
         source = SshSource(sshd.target(), 0.1)
         async with aclosing(source.items()) as items:
             await items_until(items, has_record("counters"))
@@ -213,7 +239,11 @@ async def test_a_probe_that_the_kernel_killed_for_want_of_memory(sshd: Sshd) -> 
 
 
 def ending(
-    reached: Reached, status: int | None = None, signal: str = "", detail: str = "", sudo: bool = False
+    reached: Reached,
+    status: int | None = None,
+    signal: str = "",
+    detail: str = "",
+    sudo: bool = False,
 ) -> Ending:
     return Ending("vm1", reached, status, signal, detail, has_echo=False, uses_sudo=sudo)
 
@@ -221,16 +251,40 @@ def ending(
 @pytest.mark.parametrize(
     ("end", "message", "hint"),
     [
-        (ending("python", signal="KILL"), "the probe on vm1 was killed by KILL", "memory may be short there"),
+        (
+            ending("python", signal="KILL"),
+            "the probe on vm1 was killed by KILL",
+            "memory may be short there",
+        ),
         (ending("python", 137), "the probe on vm1 was killed by KILL", "memory may be short there"),
-        (ending("python", 137, detail="Killed"), "the probe on vm1 was killed by KILL: Killed", "memory may be short"),
-        (ending("python", signal="ALRM"), "the probe on vm1 was killed by ALRM", "network to the host"),
+        (
+            ending("python", 137, detail="Killed"),
+            "the probe on vm1 was killed by KILL: Killed",
+            "memory may be short",
+        ),
+        (
+            ending("python", signal="ALRM"),
+            "the probe on vm1 was killed by ALRM",
+            "network to the host",
+        ),
         (ending("python", 152), "the probe on vm1 was killed by XCPU", "ulimit -t"),
         (ending("shell", signal="SEGV"), "Python on vm1 was killed by SEGV", "python3 -V"),
-        (ending("nothing", signal="TERM"), "the login shell on vm1 was killed by TERM", "shuts down"),
-        (ending("python", 1, detail="MemoryError"), "the probe on vm1 ended with status 1: MemoryError", ""),
+        (
+            ending("nothing", signal="TERM"),
+            "the login shell on vm1 was killed by TERM",
+            "shuts down",
+        ),
+        (
+            ending("python", 1, detail="MemoryError"),
+            "the probe on vm1 ended with status 1: MemoryError",
+            "",
+        ),
         (ending("python"), "the probe on vm1 ended without an exit status", ""),
-        (ending("shell", 3, detail="licence expired"), "cannot start Python on vm1: licence expired", "python3 -V"),
+        (
+            ending("shell", 3, detail="licence expired"),
+            "cannot start Python on vm1: licence expired",
+            "python3 -V",
+        ),
         (
             ending("nothing", 1, detail="sudo: a password is required", sudo=True),
             "sudo failed on vm1: sudo: a password is required",
@@ -241,7 +295,11 @@ def ending(
             "sudo failed on vm1: sudo: sorry, you must have a tty to run sudo",
             "remove requiretty from sudoers",
         ),
-        (ending("nothing", 1, detail="closed", sudo=True), "vm1: the login ended before", "a start-up file"),
+        (
+            ending("nothing", 1, detail="closed", sudo=True),
+            "vm1: the login ended before",
+            "a start-up file",
+        ),
     ],
 )
 def test_reasons(end: Ending, message: str, hint: str) -> None:

@@ -27,7 +27,9 @@ class BrokenBundle:
 
 def probe_with(error: Exception) -> RemoteProbe:
     bundle: Any = BrokenBundle(error)
-    return RemoteProbe(RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "vm1", Credentials(None), HostBudget())
+    return RemoteProbe(
+        RemoteCommand((), 0, 0, "a" * 16, "b" * 16), bundle, "vm1", Credentials(None), HostBudget()
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,9 @@ def probe_with(error: Exception) -> RemoteProbe:
         (TransientError("vm1 is busy"), TransientError, "vm1 is busy"),
     ],
 )
-async def test_sources_that_cannot_be_sent(error: Exception, kind: type[Exception], message: str) -> None:
+async def test_sources_that_cannot_be_sent(
+    error: Exception, kind: type[Exception], message: str
+) -> None:
     probe = probe_with(error)
     probe.spawn(probe._send_rest("3.99.0", "00"))
     assert await probe.next() is None

@@ -29,7 +29,9 @@ def settings(host: str, port: int = 22, **more: Any) -> Any:
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
     async def found(host: str, port: int, **options: object) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses
+        ]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
 
@@ -50,9 +52,15 @@ async def test_every_address_is_tried_and_named(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-async def test_a_refused_connection_says_more_than_a_missing_route(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_connection_says_more_than_a_missing_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     resolve_to(monkeypatch, "192.0.2.1", "192.0.2.2", "192.0.2.3")
-    numbers = {"192.0.2.1": errno.ENETUNREACH, "192.0.2.2": errno.ECONNREFUSED, "192.0.2.3": errno.ENETUNREACH}
+    numbers = {
+        "192.0.2.1": errno.ENETUNREACH,
+        "192.0.2.2": errno.ECONNREFUSED,
+        "192.0.2.3": errno.ENETUNREACH,
+    }
 
     async def refuse(opened: socket.socket, address: tuple[str, int]) -> None:
         raise OSError(numbers[address[0]], "no")
@@ -75,7 +83,9 @@ async def test_a_proxy_command_is_left_to_asyncssh() -> None:
         ("sock_connect", "vm1: no answer from 192.0.2.1 port 22 within 0.05 s"),
     ],
 )
-async def test_the_time_limit_names_what_did_not_answer(monkeypatch: pytest.MonkeyPatch, waits: str, text: str) -> None:
+async def test_the_time_limit_names_what_did_not_answer(
+    monkeypatch: pytest.MonkeyPatch, waits: str, text: str
+) -> None:
     from nictop.wire.errors import TransientError
 
     async def wait(*given: object, **named: object) -> None:

@@ -1,7 +1,8 @@
-"""Restore which profile is active on which device: activate, disconnect, and wait until the state is reached.
+"""Restore which profile is active on which device: activate, disconnect, and wait until the state
+is reached.
 
-Uses ActivateConnection and Device.Disconnect. What NetworkManager does not restore (addresses set by hand, an MTU) is
-restored with ip afterwards.
+Uses ActivateConnection and Device.Disconnect. What NetworkManager does not restore (addresses set
+by hand, an MTU) is restored with ip afterwards.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ NOT_RESTORED = "its previous connection is not active again"
 
 @dataclass(frozen=True)
 class Target:
-    """One device and the profile that must be active on it, or that NetworkManager must try to activate."""
+    """One device and the profile that must be active on it, or that NetworkManager must try to
+    activate."""
 
     interface: str
     uuid: str
@@ -54,7 +56,9 @@ class Target:
         profile = now.profiles.get(now.current_profile(device))
         external = profile is not None and profile.is_temporary
         uuid = "" if profile is None or external else profile.uuid
-        return Target(device.interface, uuid, device.state, device.managed, device.autoconnect, external)
+        return Target(
+            device.interface, uuid, device.state, device.managed, device.autoconnect, external
+        )
 
 
 @dataclass(frozen=True)
@@ -68,11 +72,17 @@ class ActivationCall:
 
 
 def apply_targets(
-    client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses], end: float, *, force: bool = False
+    client: NmClient,
+    targets: Iterable[Target],
+    links: Iterable[LinkAddresses],
+    end: float,
+    *,
+    force: bool = False,
 ) -> str:
-    """Bring devices and links to the given state. Returns "", or a sentence about what is not reached by `end`
-    (CLOCK_MONOTONIC) or after `ACTIVATION_TIMEOUT`. `force`: activate in any case, because a restarted NetworkManager
-    may treat the remains of other settings as external. Raises what `NmClient` does."""
+    """Bring devices and links to the given state. Returns "", or a sentence about what is not
+    reached by `end` (CLOCK_MONOTONIC) or after `ACTIVATION_TIMEOUT`. `force`: activate in any case,
+    because a restarted NetworkManager may treat the remains of other settings as external. Raises
+    what `NmClient` does."""
     devices, before = tuple(targets), tuple(links)
     until = min(end, time.monotonic() + ACTIVATION_TIMEOUT)
     problems = activate_targets(client, devices, before, until, force)
@@ -87,10 +97,15 @@ def apply_targets(
 
 
 def activate_targets(
-    client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses], until: float, force: bool
+    client: NmClient,
+    targets: Iterable[Target],
+    links: Iterable[LinkAddresses],
+    until: float,
+    force: bool,
 ) -> list[str]:
-    """Activate and disconnect devices; returns sentences about those that have not reached their target by `until`
-    (CLOCK_MONOTONIC). A profile that is active with other addresses than in `links` is activated again."""
+    """Activate and disconnect devices; returns sentences about those that have not reached their
+    target by `until` (CLOCK_MONOTONIC). A profile that is active with other addresses than in
+    `links` is activated again."""
     pending = {target.interface: target for target in targets}
     before = {link.name: link for link in links}
     calls: dict[str, ActivationCall] = {}
@@ -102,8 +117,12 @@ def activate_targets(
             # an activation that it has begun already shows in the next state
             if device is None or stop_autoconnect(client, target, now, force):
                 continue
-            is_untouched = not force and device.active == target.uuid and is_link_unchanged(before.get(name))
-            if (call is not None or not target.uuid or is_untouched) and is_reached(target, device, now, call):
+            is_untouched = (
+                not force and device.active == target.uuid and is_link_unchanged(before.get(name))
+            )
+            if (call is not None or not target.uuid or is_untouched) and is_reached(
+                target, device, now, call
+            ):
                 del pending[name]
             elif must_activate(target, device, call, start, force):
                 calls[name] = activate(client, target, device, now)
@@ -116,8 +135,9 @@ def activate_targets(
 
 
 def stop_autoconnect(client: NmClient, target: Target, now: NmState, force: bool) -> bool:
-    """Set Autoconnect to false where no profile must be active: NetworkManager would otherwise activate any that fits
-    when it starts, or after a disconnect. Returns whether it had to be set."""
+    """Set Autoconnect to false where no profile must be active: NetworkManager would otherwise
+    activate any that fits when it starts, or after a disconnect. Returns whether it had to be
+    set."""
     device = now.devices.get(target.interface)
     if device is None or not must_stop_autoconnect(target, device, now, force):
         return False
@@ -133,20 +153,25 @@ def must_stop_autoconnect(target: Target, device: Device, now: NmState, force: b
 
 
 def wait_until_external(client: NmClient, targets: Iterable[Target], end: float) -> None:
-    """Wait until NetworkManager has detected the restored addresses, until `end` (CLOCK_MONOTONIC) or for
-    `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as Autoconnect is true."""
+    """Wait until NetworkManager has detected the restored addresses, until `end` (CLOCK_MONOTONIC)
+    or for `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as
+    Autoconnect is true."""
     until = min(end, time.monotonic() + EXTERNAL_DETECTION_TIMEOUT)
     undetected = [target.interface for target in targets if target.external]
     while undetected and time.monotonic() < until:
         now = read_nm_state(client)
-        undetected = [name for name in undetected if name in now.devices and not now.devices[name].active]
+        undetected = [
+            name for name in undetected if name in now.devices and not now.devices[name].active
+        ]
         if undetected:
             time.sleep(DEVICE_POLL_SECONDS)
 
 
-def unmet_targets(client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses]) -> list[str]:
-    """Sentences about devices and links that are not in the target state now: a profile may have come up by itself
-    since, or changed an address."""
+def unmet_targets(
+    client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses]
+) -> list[str]:
+    """Sentences about devices and links that are not in the target state now: a profile may have
+    come up by itself since, or changed an address."""
     now = read_nm_state(client)
     found = []
     for target in targets:
@@ -156,18 +181,25 @@ def unmet_targets(client: NmClient, targets: Iterable[Target], links: Iterable[L
         elif (device.managed, device.autoconnect) != (target.managed, target.autoconnect):
             found.append(f"{target.interface}: Managed or Autoconnect not restored")
         elif target.external and not device.active:
-            found.append(f"{target.interface}: external connection not detected again by NetworkManager")
+            found.append(
+                f"{target.interface}: external connection not detected again by NetworkManager"
+            )
     changed_links = [link.name for link in links if not is_link_unchanged(link)]
     return found + [f"addresses, routes or MTU of {name} not restored" for name in changed_links]
 
 
 def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
-    """Sentences about what could not be restored by `end` (CLOCK_MONOTONIC) or within `NM_ROLLBACK_SECONDS`: a
-    NetworkManager that was just started may still be configuring the same links."""
+    """Sentences about what could not be restored by `end` (CLOCK_MONOTONIC) or within
+    `NM_ROLLBACK_SECONDS`: a NetworkManager that was just started may still be configuring the same
+    links."""
     until = min(end, time.monotonic() + NM_ROLLBACK_SECONDS)
     while True:
         problems = [
-            problem for link in links if not is_link_unchanged(link) for problem in (restore_link(link),) if problem
+            problem
+            for link in links
+            if not is_link_unchanged(link)
+            for problem in (restore_link(link),)
+            if problem
         ]
         if not problems or time.monotonic() >= until:
             return problems
@@ -182,19 +214,31 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
         inactive = not device.active and device.state <= NM_DEVICE_STATE_DISCONNECTED
         return inactive or (profile is not None and profile.is_temporary)
     if target.state != NM_DEVICE_STATE_ACTIVATED and device.waits:
-        return call is None or bool(call.path)  # the activation has failed again, as before the change
+        return call is None or bool(
+            call.path
+        )  # the activation has failed again, as before the change
     if device.active != target.uuid or (call is not None and device.active_path != call.path):
         return False
-    lowest = NM_DEVICE_STATE_ACTIVATED if target.state == NM_DEVICE_STATE_ACTIVATED else NM_DEVICE_STATE_PREPARE
+    lowest = (
+        NM_DEVICE_STATE_ACTIVATED
+        if target.state == NM_DEVICE_STATE_ACTIVATED
+        else NM_DEVICE_STATE_PREPARE
+    )
     return lowest <= device.state <= NM_DEVICE_STATE_ACTIVATED
 
 
-def must_activate(target: Target, device: Device, call: ActivationCall | None, start: float, force: bool) -> bool:
-    """Whether to call NetworkManager now: its own rollback comes first, and an activation it starts by itself may
-    replace ours."""
+def must_activate(
+    target: Target, device: Device, call: ActivationCall | None, start: float, force: bool
+) -> bool:
+    """Whether to call NetworkManager now: its own rollback comes first, and an activation it starts
+    by itself may replace ours."""
     if call is None:
-        return force or device.active != target.uuid or time.monotonic() > start + NM_ROLLBACK_SECONDS
-    return time.monotonic() > call.time + NM_ROLLBACK_SECONDS and (not target.uuid or device.active_path != call.path)
+        return (
+            force or device.active != target.uuid or time.monotonic() > start + NM_ROLLBACK_SECONDS
+        )
+    return time.monotonic() > call.time + NM_ROLLBACK_SECONDS and (
+        not target.uuid or device.active_path != call.path
+    )
 
 
 def activate(client: NmClient, target: Target, device: Device, now: NmState) -> ActivationCall:
@@ -205,10 +249,14 @@ def activate(client: NmClient, target: Target, device: Device, now: NmState) -> 
     profile = now.profiles.get(target.uuid)
     if profile is None:
         return ActivationCall(time.monotonic(), "", "profile not found")
-    answer = client.request(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
+    answer = client.request(
+        ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/"
+    )
     if answer.error is not None:
         return ActivationCall(
-            time.monotonic() - NM_ROLLBACK_SECONDS + ACTIVATION_RETRY_SECONDS, "", answer.text or answer.error
+            time.monotonic() - NM_ROLLBACK_SECONDS + ACTIVATION_RETRY_SECONDS,
+            "",
+            answer.text or answer.error,
         )
     return ActivationCall(time.monotonic(), str(answer.body[0]), "")
 
@@ -230,4 +278,12 @@ def restore_properties(client: NmClient, targets: Iterable[Target]) -> None:
 
 def set_property(client: NmClient, device: Device, name: str, value: bool) -> None:
     """Set a property of a device; the caller reads the result."""
-    client.request(device.path, f"{bus.BUS_NAME}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))
+    client.request(
+        device.path,
+        f"{bus.BUS_NAME}.Properties",
+        "Set",
+        "ssv",
+        f"{SERVICE}.Device",
+        name,
+        ("b", value),
+    )

@@ -1,15 +1,16 @@
 """Save and restore the profiles and devices of NetworkManager, also when NetworkManager is killed.
 
-Call `begin` before the first action, `record_applied` after the last, then `keep` or `undo`; the calls block. `begin`
-makes a checkpoint of NetworkManager (org.freedesktop.NetworkManager.CheckpointCreate), which it rolls back by itself
-after a timeout. That checkpoint is lost when NetworkManager ends, does not include inactive profiles, and writes
-profiles to disk that were in memory only. `Checkpoint` therefore also has the files of the affected profiles, their
-settings with secrets (for profiles that are not keyfiles), the active profile of each device, and the addresses. It is
-plain data (``json.dumps(checkpoint, default=vars)``, back with `Checkpoint.from_json`), contains secrets, and must not
-leave the host.
+Call `begin` before the first action, `record_applied` after the last, then `keep` or `undo`; the
+calls block. `begin` makes a checkpoint of NetworkManager
+(org.freedesktop.NetworkManager.CheckpointCreate), which it rolls back by itself after a timeout.
+That checkpoint is lost when NetworkManager ends, does not include inactive profiles, and writes
+profiles to disk that were in memory only. `Checkpoint` therefore also has the files of the affected
+profiles, their settings with secrets (for profiles that are not keyfiles), the active profile of
+each device, and the addresses. It is plain data (``json.dumps(checkpoint, default=vars)``, back
+with `Checkpoint.from_json`), contains secrets, and must not leave the host.
 
-Actions change and add profiles in memory only (`apply.unsaved_words`); `keep` writes them to disk, so that a machine
-that ends before it boots with the old ones.
+Actions change and add profiles in memory only (`apply.unsaved_words`); `keep` writes them to disk,
+so that a machine that ends before it boots with the old ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nictop.probe.changes.link_addresses import LinkAddresses, read_link_addresses, restore_link
-from nictop.probe.changes.networkmanager.activation import ACTIVATION_TIMEOUT, Target, apply_targets, stop_autoconnect
+from nictop.probe.changes.networkmanager.activation import (
+    ACTIVATION_TIMEOUT,
+    Target,
+    apply_targets,
+    stop_autoconnect,
+)
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
@@ -29,23 +35,35 @@ from nictop.probe.changes.networkmanager.files import (
     restore_files,
     restore_no_auto_default,
 )
-from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings, store_profiles
+from nictop.probe.changes.networkmanager.settings import (
+    ProfileCopy,
+    copy_profile,
+    restore_settings,
+    store_profiles,
+)
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
-from nictop.probe.plan.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
+from nictop.probe.plan.networkmanager.state import (
+    BUS_ERRORS,
+    NmClient,
+    NmState,
+    NotRunning,
+    read_nm_state,
+)
 
 BEGIN_TIMEOUT = 10.0
 """Seconds for the calls of `begin` and `record_applied`."""
 OWNER_CHECK_TIMEOUT = 1.0
-"""Seconds for the calls of `is_same_networkmanager`."""
+"""Seconds for the calls of `has_networkmanager_ended`."""
 RESTART_TIMEOUT = 20.0
 """Seconds that NetworkManager may be gone before its links are restored without it."""
 UNDO_TIMEOUT = RESTART_TIMEOUT + 2 * ACTIVATION_TIMEOUT
 """Seconds for `undo` and for `keep`; files are restored first, at once."""
 CHECKPOINT_GRACE_SECONDS = 5
-"""Seconds by which NetworkManager's checkpoint outlives the deadline of the change, so that the guard undoes first."""
+"""Seconds by which NetworkManager's checkpoint outlives the deadline of the change, so that the
+guard undoes first."""
 NETWORKMANAGER_RETRY_SECONDS = 0.1
 NM_CHECKPOINT_CREATE_FLAG_DELETE_NEW_CONNECTIONS = 2
 """NMCheckpointCreateFlags."""
@@ -80,7 +98,9 @@ class Checkpoint:
         """From decoded JSON. Raises TypeError and KeyError for any other structure."""
         fields = {
             **plain,
-            "affected": AffectedProfiles(**{key: tuple(value) for key, value in plain["affected"].items()}),
+            "affected": AffectedProfiles(
+                **{key: tuple(value) for key, value in plain["affected"].items()}
+            ),
         }
         for key in ("known", "no_auto_default", "specs"):
             fields[key] = tuple(plain[key])
@@ -97,8 +117,9 @@ class Checkpoint:
 def begin(
     operations: Iterable[Operation], keep_within: float, *, paths: NetworkManagerPaths | None = None
 ) -> tuple[Checkpoint | None, str]:
-    """(state before the change, why the change must not begin). Changes nothing but that it makes the checkpoint.
-    Errors of the bus, of NetworkManager and of its files become the second value."""
+    """(state before the change, why the change must not begin). Changes nothing but that it makes
+    the checkpoint. Errors of the bus, of NetworkManager and of its files become the second
+    value."""
     used_paths = paths or NetworkManagerPaths()
     try:
         with NmClient(bus.bus_address(used_paths.run), BEGIN_TIMEOUT) as client:
@@ -115,9 +136,14 @@ def begin(
             if not device_paths:  # an empty list would mean all devices
                 return checkpoint, ""
             seconds = rollback_timeout(keep_within)
-            answer = client.request(ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, seconds, flags)
+            answer = client.request(
+                ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, seconds, flags
+            )
             if answer.error is not None:
-                return None, f"NetworkManager cannot create a checkpoint: {answer.text or answer.error}"
+                return (
+                    None,
+                    f"NetworkManager cannot create a checkpoint: {answer.text or answer.error}",
+                )
             checkpoint = replace(checkpoint, path=str(answer.body[0]))
             problem = change_since(checkpoint, read_nm_state(client))
             if problem:
@@ -131,19 +157,26 @@ def begin(
 
 
 def startup_problem(affected: AffectedProfiles, now: NmState) -> str:
-    """Empty, or why the present state must not be saved: while NetworkManager starts, a device without an active
-    profile is not yet configured."""
+    """Empty, or why the present state must not be saved: while NetworkManager starts, a device
+    without an active profile is not yet configured."""
     empty = [name for name in affected.interfaces if not now.devices[name].active]
     if not now.starting or not empty:
         return ""
-    return f"NetworkManager is still starting, no active profile on {', '.join(empty)} yet: try again"
+    return (
+        f"NetworkManager is still starting, no active profile on {', '.join(empty)} yet: try again"
+    )
 
 
 def change_since(checkpoint: Checkpoint, now: NmState) -> str:
-    """Empty, or a sentence about what NetworkManager has changed by itself since `checkpoint` was made."""
+    """Empty, or a sentence about what NetworkManager has changed by itself since `checkpoint` was
+    made."""
     for one in checkpoint.targets:
         device = now.devices.get(one.interface)
-        if device is None or Target.of(device, now).uuid != one.uuid or now.owner != checkpoint.owner:
+        if (
+            device is None
+            or Target.of(device, now).uuid != one.uuid
+            or now.owner != checkpoint.owner
+        ):
             return f"NetworkManager is activating {one.interface}: try again"
     return ""
 
@@ -153,7 +186,9 @@ def rollback_timeout(keep_within: float) -> int:
     return max(1, round(keep_within)) + CHECKPOINT_GRACE_SECONDS
 
 
-def save_state(client: NmClient, now: NmState, affected: AffectedProfiles, paths: NetworkManagerPaths) -> Checkpoint:
+def save_state(
+    client: NmClient, now: NmState, affected: AffectedProfiles, paths: NetworkManagerPaths
+) -> Checkpoint:
     """All fields but `path`. Raises what `NmClient` does, and OSError of the files."""
     profiles_found = [now.profiles[uuid] for uuid in affected.uuids if uuid in now.profiles]
     restorable = [profile for profile in profiles_found if not profile.is_temporary]
@@ -183,21 +218,29 @@ def read_links(names: Iterable[str]) -> tuple[LinkAddresses, ...]:
     return tuple(link for link in map(read_link_addresses, names) if link is not None)
 
 
-def is_same_networkmanager(checkpoint: Checkpoint) -> bool:
-    """Whether the NetworkManager that made the checkpoint still runs; one cheap call. Used while waiting for nmcli,
-    which does not notice its end. False also when the bus does not answer."""
+def has_networkmanager_ended(checkpoint: Checkpoint) -> bool:
+    """Whether the bus says that the NetworkManager that made the checkpoint runs no more; one cheap
+    call. Used while waiting for nmcli, which does not notice its end. False when the bus does not
+    answer in time, as on a busy host: then it is not known."""
     try:
         with NmClient(bus.bus_address(checkpoint.paths.run), OWNER_CHECK_TIMEOUT) as client:
-            owner = client.request("/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE)
-            return owner.error is None and owner.body[:1] == (checkpoint.owner,)
+            owner = client.request(
+                "/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE
+            )
+    except NotRunning:
+        return True
     except (*BUS_ERRORS, ImportError):
         return False
+    return owner.error is None and owner.body[:1] != (checkpoint.owner,)
 
 
-def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> tuple[Checkpoint | None, str]:
-    """(`checkpoint` with the profiles that are active after all actions, why they could not be read). They are needed
-    to keep the change when NetworkManager is killed before the confirmation. `keep_within`: new timeout of
-    NetworkManager's checkpoint in seconds, because the first one had to allow for the actions; None: unchanged."""
+def record_applied(
+    checkpoint: Checkpoint, keep_within: float | None = None
+) -> tuple[Checkpoint | None, str]:
+    """(`checkpoint` with the profiles that are active after all actions, why they could not be
+    read). They are needed to keep the change when NetworkManager is killed before the confirmation.
+    `keep_within`: new timeout of NetworkManager's checkpoint in seconds, because the first one had
+    to allow for the actions; None: unchanged."""
     try:
         with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
             now = read_nm_state(client)
@@ -205,16 +248,25 @@ def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> 
                 return None, "NetworkManager was restarted during the change"
             if keep_within is not None and checkpoint.path:
                 seconds = rollback_timeout(keep_within)
-                client.require(ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", checkpoint.path, seconds)
-            devices = [now.devices[name] for name in checkpoint.affected.interfaces if name in now.devices]
+                client.require(
+                    ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", checkpoint.path, seconds
+                )
+            devices = [
+                now.devices[name] for name in checkpoint.affected.interfaces if name in now.devices
+            ]
             after = tuple(Target.of(device, now) for device in devices)
-            return replace(checkpoint, targets_after=after, links_after=read_links(checkpoint.affected.interfaces)), ""
+            return replace(
+                checkpoint,
+                targets_after=after,
+                links_after=read_links(checkpoint.affected.interfaces),
+            ), ""
     except BUS_ERRORS as error:
         return None, error_text(error)
 
 
 def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
-    """Empty: the change is kept. Else a sentence why it could not be kept; it must be undone then."""
+    """Empty: the change is kept. Else a sentence why it could not be kept; it must be undone
+    then."""
 
     affected = checkpoint.affected
 
@@ -240,12 +292,14 @@ def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
         return problem
     if checkpoint.targets_after is None or affected.added or affected.modified:
         return "NetworkManager is not running, so that no profile can be stored"
-    return restore_links_directly(checkpoint.links_after)  # its profiles are the new ones, and so must be the links
+    return restore_links_directly(
+        checkpoint.links_after
+    )  # its profiles are the new ones, and so must be the links
 
 
 def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
-    """Empty: the state is restored. Else a sentence about what is not. Takes at most `limit` seconds, and a few for
-    programs; may be called again."""
+    """Empty: the state is restored. Else a sentence about what is not. Takes at most `limit`
+    seconds, and a few for programs; may be called again."""
     touched_files: set[str] = set()
     problems: list[str] = []
 
@@ -253,16 +307,28 @@ def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
         problems[:] = restore_profile_files(checkpoint, touched_files)
         now = read_nm_state(client)
         if touched_files:
-            client.require(f"{ROOT}/Settings", f"{SERVICE}.Settings", "LoadConnections", "as", sorted(touched_files))
+            client.require(
+                f"{ROOT}/Settings",
+                f"{SERVICE}.Settings",
+                "LoadConnections",
+                "as",
+                sorted(touched_files),
+            )
         if checkpoint.path and now.owner == checkpoint.owner:
             # CheckpointRollback would turn an external connection into a saved profile
             external = any(one.external for one in checkpoint.targets)
             method = "CheckpointDestroy" if external else "CheckpointRollback"
-            client.request(ROOT, SERVICE, method, "o", checkpoint.path)  # an error: it has rolled back by itself
+            client.request(
+                ROOT, SERVICE, method, "o", checkpoint.path
+            )  # an error: it has rolled back by itself
         restarted = now.owner != checkpoint.owner
         for one in checkpoint.targets:
             stop_autoconnect(client, one, now, restarted)
-        problems.extend(restore_settings(client, checkpoint.profiles, checkpoint.known, checkpoint.affected.added))
+        problems.extend(
+            restore_settings(
+                client, checkpoint.profiles, checkpoint.known, checkpoint.affected.added
+            )
+        )
         problem = apply_targets(client, checkpoint.targets, checkpoint.links, end, force=restarted)
         problems.extend(restore_profile_files(checkpoint, touched_files))
         return problem
@@ -278,10 +344,12 @@ def restore_links_directly(links: Iterable[LinkAddresses]) -> str:
     return "; ".join(filter(None, map(restore_link, links)))
 
 
-def retry(step: Callable[[NmClient, float], str], checkpoint: Checkpoint, limit: float) -> tuple[bool, str]:
-    """(whether `step(client, end)` returned, its result), retried while NetworkManager or the bus ends meanwhile.
-    Gives up after `RESTART_TIMEOUT` seconds without NetworkManager, with "", or after `limit` seconds, with the last
-    error."""
+def retry(
+    step: Callable[[NmClient, float], str], checkpoint: Checkpoint, limit: float
+) -> tuple[bool, str]:
+    """(whether `step(client, end)` returned, its result), retried while NetworkManager or the bus
+    ends meanwhile. Gives up after `RESTART_TIMEOUT` seconds without NetworkManager, with "", or
+    after `limit` seconds, with the last error."""
     end = time.monotonic() + limit
     seen = time.monotonic()
     problem = ""
@@ -304,7 +372,13 @@ def restore_profile_files(checkpoint: Checkpoint, touched_files: set[str]) -> li
     try:
         affected = checkpoint.affected
         touched_files.update(
-            restore_files(checkpoint.copies, affected.uuids, checkpoint.known, affected.added, checkpoint.paths)
+            restore_files(
+                checkpoint.copies,
+                affected.uuids,
+                checkpoint.known,
+                affected.added,
+                checkpoint.paths,
+            )
         )
         restore_no_auto_default(checkpoint.no_auto_default, checkpoint.specs, checkpoint.paths)
     except OSError as error:

@@ -1,4 +1,5 @@
-"""The NetworkManager part of a change, called by the guard process; each function does nothing when a change has none.
+"""The NetworkManager part of a change, called by the guard process; each function does nothing when
+a change has none.
 
 `checkpoint` is imported only when needed. Its data crosses a pipe, and is a plain dictionary here.
 """
@@ -21,7 +22,8 @@ CheckpointFields = dict[str, Any]
 
 
 class RolledBack(Exception):
-    """The change must be undone, for the reason given as a sentence. `failed`: because of an error."""
+    """The change must be undone, for the reason given as a sentence. `failed`: because of an
+    error."""
 
     def __init__(self, reason: str, *, failed: bool = False) -> None:
         super().__init__(reason)
@@ -34,7 +36,9 @@ def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
         return None
     from nictop.probe.changes.networkmanager import checkpoint
 
-    timeouts = (NMCLI_TIMEOUT if one.uses_networkmanager else PROGRAM_TIMEOUT for one in plan.operations)
+    timeouts = (
+        NMCLI_TIMEOUT if one.uses_networkmanager else PROGRAM_TIMEOUT for one in plan.operations
+    )
     fields, problem = checkpoint.begin(plan.networkmanager_operations, keep_within + sum(timeouts))
     if fields is None:
         raise ValueError(problem)
@@ -42,38 +46,37 @@ def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
 
 
 class NetworkManagerWatchdog:
-    """Checks once a second whether the NetworkManager that made the checkpoint still runs: nmcli does not notice its
-    end and continues to wait."""
+    """Checks once a second whether the NetworkManager that made the checkpoint still runs: nmcli
+    does not notice its end and continues to wait."""
 
     def __init__(self, fields: CheckpointFields | None) -> None:
         self._checkpoint = None if fields is None else checkpoint_from(fields)
         self._next = time.monotonic() + OWNER_CHECK_SECONDS
-        self._missed = False
 
     def check(self) -> None:
-        """Raises RolledBack after two failed checks in a row; a busy bus may miss one."""
+        """Raises RolledBack if it has ended."""
         if self._checkpoint is None or time.monotonic() < self._next:
             return
         from nictop.probe.changes.networkmanager import checkpoint
 
-        missed = not checkpoint.is_same_networkmanager(self._checkpoint)
-        if missed and self._missed:
+        if checkpoint.has_networkmanager_ended(self._checkpoint):
             raise RolledBack(NETWORKMANAGER_ENDED, failed=True)
-        self._missed = missed
         self._next = time.monotonic() + OWNER_CHECK_SECONDS
 
     def failure_reason(self, problem: str) -> str:
-        """Why an action failed: `problem`, or that NetworkManager has ended, which nmcli reports as D-Bus errors."""
+        """Why an action failed: `problem`, or that NetworkManager has ended, which nmcli reports as
+        D-Bus errors."""
         if self._checkpoint is None:
             return problem
         from nictop.probe.changes.networkmanager import checkpoint
 
-        return problem if checkpoint.is_same_networkmanager(self._checkpoint) else NETWORKMANAGER_ENDED
+        has_ended = checkpoint.has_networkmanager_ended(self._checkpoint)
+        return NETWORKMANAGER_ENDED if has_ended else problem
 
 
 def settle(fields: CheckpointFields | None, keep_within: float) -> CheckpointFields | None:
-    """Called when all actions are done: NetworkManager now rolls back by itself soon after `keep_within` seconds.
-    Raises RolledBack."""
+    """Called when all actions are done: NetworkManager now rolls back by itself soon after
+    `keep_within` seconds. Raises RolledBack."""
     if fields is None:
         return None
     from nictop.probe.changes.networkmanager import checkpoint

@@ -1,7 +1,8 @@
 """Settings of NetworkManager's profiles with secrets: copied and restored over D-Bus.
 
-For profiles that are not keyfiles (ifcfg, netplan, or releases without /run): files are restored first, and profiles
-that are right then are left alone. Uses org.freedesktop.NetworkManager.Settings and .Settings.Connection.
+For profiles that are not keyfiles (ifcfg, netplan, or releases without /run): files are restored
+first, and profiles that are right then are left alone. Uses org.freedesktop.NetworkManager.Settings
+and .Settings.Connection.
 """
 
 from __future__ import annotations
@@ -21,7 +22,18 @@ from nictop.probe.plan.networkmanager.state import (
 )
 
 SECRET_SETTINGS = frozenset(
-    ("802-1x", "802-11-wireless-security", "adsl", "cdma", "gsm", "macsec", "pppoe", "vpn", "wifi-p2p", "wireguard")
+    (
+        "802-1x",
+        "802-11-wireless-security",
+        "adsl",
+        "cdma",
+        "gsm",
+        "macsec",
+        "pppoe",
+        "vpn",
+        "wifi-p2p",
+        "wireguard",
+    )
 )
 """Settings that can have secrets."""
 (
@@ -68,21 +80,25 @@ def copy_profile(client: NmClient, profile: BusProfile) -> ProfileCopy:
         answer = client.request(profile.path, PROFILE_INTERFACE, "GetSecrets", "s", setting)
         if answer.error is None and answer.body:
             secrets.append(packed(answer.body[0]))
-    return ProfileCopy(profile.uuid, profile.id, profile.in_memory, packed(profile.settings), tuple(secrets))
+    return ProfileCopy(
+        profile.uuid, profile.id, profile.in_memory, packed(profile.settings), tuple(secrets)
+    )
 
 
 def restore_settings(
     client: NmClient, copies: Iterable[ProfileCopy], known: Collection[str], added: Collection[str]
 ) -> list[str]:
-    """Delete added profiles, update changed ones, add removed ones; returns sentences about refusals. Raises what
-    `NmClient` does."""
+    """Delete added profiles, update changed ones, add removed ones; returns sentences about
+    refusals. Raises what `NmClient` does."""
     now = read_nm_state(client)
     problems = []
     for profile in now.profiles.values():
         if profile.id in added and profile.uuid not in known:
             answer = client.request(profile.path, PROFILE_INTERFACE, "Delete")
             if answer.error is not None:
-                problems.append(f"new profile {profile.id} not removed: {answer.text or answer.error}")
+                problems.append(
+                    f"new profile {profile.id} not removed: {answer.text or answer.error}"
+                )
     for copy in copies:
         refusal = restore_profile(client, copy, now)
         if refusal:
@@ -90,9 +106,11 @@ def restore_settings(
     return problems
 
 
-def store_profiles(client: NmClient, known: Collection[str], added: Collection[str], modified: Collection[str]) -> str:
-    """Write the profiles that a change has added or modified to disk (Settings.Connection.Save). Empty, or a sentence
-    about refusals. Raises what `NmClient` does."""
+def store_profiles(
+    client: NmClient, known: Collection[str], added: Collection[str], modified: Collection[str]
+) -> str:
+    """Write the profiles that a change has added or modified to disk (Settings.Connection.Save).
+    Empty, or a sentence about refusals. Raises what `NmClient` does."""
     problems = []
     for profile in read_nm_state(client).profiles.values():
         if profile.uuid not in modified and (profile.id not in added or profile.uuid in known):
@@ -111,10 +129,18 @@ def restore_profile(client: NmClient, copy: ProfileCopy, now: NmState) -> str:
         return ""
     complete = with_secrets(settings, map(unpacked, copy.secrets))
     if present is None:
-        flags = NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
+        flags = (
+            NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY
+            if copy.in_memory
+            else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
+        )
         path, interface, method = f"{ROOT}/Settings", f"{SERVICE}.Settings", "AddConnection2"
     else:
-        flags = NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
+        flags = (
+            NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY
+            if copy.in_memory
+            else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
+        )
         path, interface, method = present.path, PROFILE_INTERFACE, "Update2"
     flags |= NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT
     answer = client.request(path, interface, method, "a{sa{sv}}ua{sv}", complete, flags, {})

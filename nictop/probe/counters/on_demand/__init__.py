@@ -1,1 +1,2 @@
-"""Counters that are read on request only: driver, queue and VF counters of links, the whole of /proc/interrupts."""
+"""Counters that are read on request only: driver, queue and VF counters of links, the whole of
+/proc/interrupts."""

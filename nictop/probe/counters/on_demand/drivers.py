@@ -1,8 +1,9 @@
 """Driver counters of one link: ioctl ETHTOOL_GSTATS, about eight microseconds.
 
-The kernel copies as many numbers as the driver has at that time, without checking the size of the buffer. The count is
-therefore read right before (ETHTOOL_GSSET_INFO), and the buffer has space for a driver that gains counters in between.
-Meaning of the numbers: the string set ETH_SS_STATS, which the inventory reads.
+The kernel copies as many numbers as the driver has at that time, without checking the size of the
+buffer. The count is therefore read right before (ETHTOOL_GSSET_INFO), and the buffer has space for
+a driver that gains counters in between. Meaning of the numbers: the string set ETH_SS_STATS, which
+the inventory reads.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ STATS_HEAD = struct.Struct("@II")
 """struct ethtool_stats: command, count; the numbers follow."""
 
 SPARE_COUNTERS = 4096
-"""Counters that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds about 2000 to mlx5."""
+"""Counters that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds
+about 2000 to mlx5."""
 MAX_DRIVER_COUNTERS = 1 << 20
 
 
@@ -48,8 +50,8 @@ class DriverCounterReader:
     def read(self, ifindex: int) -> tuple[int, ...]:
         """Every counter of the driver, in the driver's order.
 
-        Raises OSError: ENODEV (the link is gone), EOPNOTSUPP (the driver has no counters), EAGAIN (their number
-        changed between the two calls), EOVERFLOW (more than `MAX_DRIVER_COUNTERS`).
+        Raises OSError: ENODEV (the link is gone), EOPNOTSUPP (the driver has no counters), EAGAIN
+        (their number changed between the two calls), EOVERFLOW (more than `MAX_DRIVER_COUNTERS`).
         """
         name = self.link_name(ifindex)
         expected = self._count(name)
@@ -59,7 +61,9 @@ class DriverCounterReader:
             raise OSError(errno.EOVERFLOW, f"{expected} counters")
         numbers = self._numbers
         if len(numbers) < 1 + expected + SPARE_COUNTERS:
-            self._numbers = numbers = array.array("Q", bytes(8 * (1 + 2 * expected + SPARE_COUNTERS)))
+            self._numbers = numbers = array.array(
+                "Q", bytes(8 * (1 + 2 * expected + SPARE_COUNTERS))
+            )
         STATS_HEAD.pack_into(numbers, 0, ETHTOOL_GSTATS, expected)
         self._ethtool(name, numbers)
         if STATS_HEAD.unpack_from(numbers, 0)[1] != expected:
@@ -79,4 +83,6 @@ class DriverCounterReader:
         return int(count) if mask else 0
 
     def _ethtool(self, name: bytes, structure: array.array[int]) -> None:
-        fcntl.ioctl(self._socket, SIOCETHTOOL, ETHTOOL_REQUEST.pack(name, structure.buffer_info()[0]))
+        fcntl.ioctl(
+            self._socket, SIOCETHTOOL, ETHTOOL_REQUEST.pack(name, structure.buffer_info()[0])
+        )

@@ -1,8 +1,9 @@
 """Every interrupt source of the machine: /proc/interrupts → its lines, with counts by CPU id.
 
-The first pass parses all lines and records their position. After that, a line with the same bytes is skipped, and of a
-changed line only the changed columns are parsed; the kernel pads counts, so lines rarely move. When lines or CPUs are
-added or removed, everything is parsed again. The columns are the online CPUs, named in the header.
+The first pass parses all lines and records their position. After that, a line with the same bytes
+is skipped, and of a changed line only the changed columns are parsed; the kernel pads counts, so
+lines rarely move. When lines or CPUs are added or removed, everything is parsed again. The columns
+are the online CPUs, named in the header.
 """
 
 from __future__ import annotations
@@ -34,27 +35,47 @@ SUM_LABELS = ("ERR", "MIS", "BAD")
 
 
 class InterruptRow:
-    """One line: its position in the buffer, its bytes with the line feed, and the values parsed from them."""
+    """One line: its position in the buffer, its bytes with the line feed, and the values parsed
+    from them."""
 
-    __slots__ = ("begin", "cpus", "end", "first", "head", "last", "last_cpu", "line", "tail", "text")
+    __slots__ = (
+        "begin",
+        "cpus",
+        "end",
+        "first",
+        "head",
+        "last",
+        "last_cpu",
+        "line",
+        "tail",
+        "text",
+    )
 
     def __init__(self, begin: int, text: bytes, cpus: tuple[int, ...]) -> None:
         self.begin, self.end, self.text = begin, begin + len(text), text
         self.line, self.cpus, self.first, self.last = parse_line(text[:-1], cpus)
-        self.last_cpu: int | None = None  # the only CPU that counted in the last pass, between head and tail
+        self.last_cpu: int | None = (
+            None  # the only CPU that counted in the last pass, between head and tail
+        )
         self.head = self.tail = b""
 
     def update(self, text: bytes) -> bool:
         """Parse the new `text`, of the same length; False when more than the counts has changed."""
         if self.last_cpu is not None and text.startswith(self.head) and text.endswith(self.tail):
-            return self._count((self.last_cpu,), text[len(self.head) : -len(self.tail)].split(), text)
+            return self._count(
+                (self.last_cpu,), text[len(self.head) : -len(self.tail)].split(), text
+            )
         first, last = changed_span(self.text, text)
         begin = text.rfind(b" ", 0, first) + 1
         end = text.find(b" ", last, self.last)
         if end < 0:
             end = self.last
         words = text[begin:end].split()
-        if begin < self.first or last > self.last or len(words) != len(self.text[begin:end].split()):
+        if (
+            begin < self.first
+            or last > self.last
+            or len(words) != len(self.text[begin:end].split())
+        ):
             return False
         column = len(text[self.first : begin].split())
         self.last_cpu = None
@@ -66,7 +87,11 @@ class InterruptRow:
         if len(words) != len(cpus):
             return False
         counts = with_counts(self.line["counts"], cpus, words)
-        self.line = {"label": self.line["label"], "description": self.line["description"], "counts": counts}
+        self.line = {
+            "label": self.line["label"],
+            "description": self.line["description"],
+            "counts": counts,
+        }
         self.text = text
         return True
 
@@ -81,15 +106,18 @@ class InterruptTable:
         self._reset()
 
     def read(self) -> tuple[InterruptLine, ...]:
-        """All lines in the kernel's order. They must not be modified: the next pass may return the same objects.
+        """All lines in the kernel's order. They must not be modified: the next pass may return the
+        same objects.
 
-        Raises OSError when the file cannot be read and ValueError when it is not as proc(5) documents.
+        Raises OSError when the file cannot be read and ValueError when it is not as proc(5)
+        documents.
         """
         self._fill(None)
         return tuple(row.line for row in self._rows)
 
     def read_some(self, numbers: Iterable[int]) -> dict[int, InterruptLine]:
-        """IRQ number → its line, for those of `numbers` that have one; other lines are not parsed again."""
+        """IRQ number → its line, for those of `numbers` that have one; other lines are not parsed
+        again."""
         self._fill(numbers)
         by_number = self._by_number
         return {number: by_number[number].line for number in numbers if number in by_number}
@@ -130,7 +158,11 @@ class InterruptTable:
             if same(row.text, row.begin):
                 continue
             text = bytes(buffer[row.begin : row.end])
-            if text.find(b"\n") != len(text) - 1 or buffer[row.begin - 1] != 10 or not row.update(text):
+            if (
+                text.find(b"\n") != len(text) - 1
+                or buffer[row.begin - 1] != 10
+                or not row.update(text)
+            ):
                 return False
         return True
 
@@ -169,8 +201,11 @@ class InterruptTable:
             filled += count
 
 
-def parse_line(text: bytes, cpus: tuple[int, ...]) -> tuple[InterruptLine, tuple[int, ...], int, int]:
-    """`records.MachineInterrupt` of one line without line feed, the CPUs of its columns, and start and end of those.
+def parse_line(
+    text: bytes, cpus: tuple[int, ...]
+) -> tuple[InterruptLine, tuple[int, ...], int, int]:
+    """`records.MachineInterrupt` of one line without line feed, the CPUs of its columns, and start
+    and end of those.
 
     Raises ValueError when the line is garbled or truncated (fewer counts than CPUs).
     """
@@ -188,7 +223,13 @@ def parse_line(text: bytes, cpus: tuple[int, ...]) -> tuple[InterruptLine, tuple
     words = parts[: len(cpus)]
     if len(words) != len(cpus):
         raise ValueError(f"{len(words)} counts for {len(cpus)} CPUs: {text[:80]!r}")
-    counts = {cpu: number for cpu, word in zip(cpus, words) if word != b"0" for number in [parse_count(word)] if number}
+    counts = {
+        cpu: number
+        for cpu, word in zip(cpus, words)
+        if word != b"0"
+        for number in [parse_count(word)]
+        if number
+    }
     description = parts[len(cpus)] if len(parts) > len(cpus) else b""
     folded = " ".join(description.decode("utf-8", "replace").split())
     first = len(label) + 1

@@ -1,6 +1,8 @@
-"""Packets, bytes and drops of every queue of one link: generic netlink family `netdev`, qstats-get with queue scope.
+"""Packets, bytes and drops of every queue of one link: generic netlink family `netdev`, qstats-get
+with queue scope.
 
-Since Linux 6.10; there the only source of per-queue counters for virtio_net. Empty for drivers without them.
+Since Linux 6.10; there the only source of per-queue counters for virtio_net. Empty for drivers
+without them.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class QueueCounterReader:
     def read(self, ifindex: int) -> tuple[Queue, ...]:
         """("rx" or "tx", queue id, numbers in the order of `records.QUEUE_COUNTERS`) of each queue.
 
-        Raises OSError: ENOENT (no such family: Linux < 6.8), EOPNOTSUPP (no qstats: < 6.10, or not in the driver),
-        ENODEV (the link is gone).
+        Raises OSError: ENOENT (no such family: Linux < 6.8), EOPNOTSUPP (no qstats: < 6.10, or not
+        in the driver), ENODEV (the link is gone).
         """
         query = netlink.pack_u32(NETDEV_A_QSTATS_IFINDEX, ifindex)
         query += netlink.pack_u32(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE)
@@ -65,7 +67,8 @@ class QueueCounterReader:
 
     @staticmethod
     def empty_if_unsupported(error: Exception) -> tuple[Queue, ...] | None:
-        """() when an error of `read` means that the kernel or the driver has no queue counters; None otherwise."""
+        """() when an error of `read` means that the kernel or the driver has no queue counters;
+        None otherwise."""
         return () if isinstance(error, OSError) and error.errno in NO_QSTATS_ERRNOS else None
 
 
@@ -75,5 +78,7 @@ def parse_queue(body: bytes) -> Queue | None:
     number, direction = fields.get(NETDEV_A_QSTATS_QUEUE_ID), fields.get(NETDEV_A_QSTATS_QUEUE_TYPE)
     if not number or not direction or netlink.unsigned(direction) >= len(QUEUE_TYPES):
         return None
-    numbers = tuple(netlink.unsigned(fields[kind]) if fields.get(kind) else None for kind in QSTATS_ATTRIBUTES)
+    numbers = tuple(
+        netlink.unsigned(fields[kind]) if fields.get(kind) else None for kind in QSTATS_ATTRIBUTES
+    )
     return QUEUE_TYPES[netlink.unsigned(direction)], netlink.unsigned(number), numbers

@@ -1,7 +1,8 @@
-"""Counters of each VF, as the physical function reports them: RTM_GETLINK with RTEXT_FILTER_VF, IFLA_VFINFO_LIST.
+"""Counters of each VF, as the physical function reports them: RTM_GETLINK with RTEXT_FILTER_VF,
+IFLA_VFINFO_LIST.
 
-On some cards the request costs a mailbox or firmware call, so only links with VFs are requested: those whose PCI
-function has ``sriov_numvfs`` above 0.
+On some cards the request costs a mailbox or firmware call, so only links with VFs are requested:
+those whose PCI function has ``sriov_numvfs`` above 0.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from nictop.probe.kernel.rtnetlink import (
 
 
 class VfCounterReader:
-    """Reads VF counters of any physical function in the network namespace in which it was created."""
+    """Reads VF counters of any physical function in the network namespace in which it was
+    created."""
 
     def __init__(self) -> None:
         self._netlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
@@ -37,14 +39,18 @@ class VfCounterReader:
         self._netlink.close()
 
     def read(self, ifindex: int) -> dict[int, tuple[int, ...]]:
-        """VF number → numbers in the order of `records.VF_COUNTERS`; VFs without counters are left out.
+        """VF number → numbers in the order of `records.VF_COUNTERS`; VFs without counters are left
+        out.
 
-        If the driver has no VF counters the kernel reports zeros: when all numbers of all VFs are zero, {} is returned.
+        If the driver has no VF counters the kernel reports zeros: when all numbers of all VFs are
+        zero, {} is returned.
 
-        Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs, because their list
-        exceeds one attribute of 64 KiB).
+        Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs,
+        because their list exceeds one attribute of 64 KiB).
         """
-        body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + netlink.pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+        body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + netlink.pack_u32(
+            IFLA_EXT_MASK, RTEXT_FILTER_VF
+        )
         counters: dict[int, tuple[int, ...]] = {}
         for kind, reply in self._netlink.request(RTM_GETLINK, body):
             if kind == RTM_NEWLINK:
@@ -56,7 +62,8 @@ class VfCounterReader:
 
 
 def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]]:
-    """Of one RTM_NEWLINK: the number of VFs (IFLA_NUM_VF), how many are listed, and the counters by VF number."""
+    """Of one RTM_NEWLINK: the number of VFs (IFLA_NUM_VF), how many are listed, and the counters by
+    VF number."""
     fields = dict(netlink.iter_attributes(body[IFINFOMSG.size :]))
     counters: dict[int, tuple[int, ...]] = {}
     listed = 0
@@ -75,7 +82,8 @@ def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]
 
 
 def read_physical_functions(sys: str = "/sys") -> tuple[int, ...]:
-    """ifindexes of the netdevs whose PCI function has virtual functions; unreadable ones are left out."""
+    """ifindexes of the netdevs whose PCI function has virtual functions; unreadable ones are left
+    out."""
     found = []
     try:
         names = os.listdir(f"{sys}/class/net")

@@ -1,8 +1,10 @@
-"""Lines of configuration files and scripts that run ``ethtool`` → the settings that they store. Pure.
+"""Lines of configuration files and scripts that run ``ethtool`` → the settings that they store.
+Pure.
 
-Names and numbers are those of NetworkManager's profiles (nm-settings-nmcli(5), ethtool setting): ``feature-tso`` 0,
-``ring-rx`` 4096, ``channels-combined`` 4, ``eee-enabled`` 0. ethtool(8); interfaces(5) of Debian's ethtool package
-(``offload-tso off``) and of ifupdown2 (``tso-offload off``); systemd.link(5).
+Names and numbers are those of NetworkManager's profiles (nm-settings-nmcli(5), ethtool setting):
+``feature-tso`` 0, ``ring-rx`` 4096, ``channels-combined`` 4, ``eee-enabled`` 0. ethtool(8);
+interfaces(5) of Debian's ethtool package (``offload-tso off``) and of ifupdown2 (``tso-offload
+off``); systemd.link(5).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ OPTIONS = {
     "--set-eee": "eee",
 }  # fmt: skip
 LONG_FEATURES = {
-    "rx-checksumming": "rx", "tx-checksumming": "tx", "scatter-gather": "sg", "tcp-segmentation-offload": "tso",
-    "generic-segmentation-offload": "gso", "generic-receive-offload": "gro", "large-receive-offload": "lro",
+    "rx-checksumming": "rx", "tx-checksumming": "tx", "scatter-gather": "sg",
+    "tcp-segmentation-offload": "tso", "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro", "large-receive-offload": "lro",
 }  # fmt: skip
 """Names of ``ethtool -k``, which ``-K`` accepts, too (ethtool.c, off_flag_def)."""
 SWITCHES = {"on": 1, "off": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
@@ -55,10 +58,19 @@ def parse_ethtool_line(line: str) -> Calls:
     found: Calls = {}
     for call in CALL.finditer(line[:MAX_LINE_CHARS].partition(" #")[0]):
         option, *rest = [word.strip("\"'") for word in call[1].split()] or [""]
-        settings = parse_pairs(OPTIONS[option], rest[1:]) if option in OPTIONS else {}
+        if option not in OPTIONS:
+            continue
+        settings = parse_pairs(OPTIONS[option], rest[1:])
         if settings:
-            found.setdefault("" if set("$%{") & set(rest[0]) else rest[0], {}).update(settings)
+            found.setdefault(literal_name(rest[0]), {}).update(settings)
     return found
+
+
+def literal_name(word: str) -> str:
+    """The name of a link; "": it is in a variable."""
+    if set("$%{") & set(word):
+        return ""
+    return word
 
 
 def parse_pairs(prefix: str, words: list[str]) -> dict[str, int]:
@@ -75,7 +87,9 @@ def parse_pairs(prefix: str, words: list[str]) -> dict[str, int]:
 def setting_name(prefix: str, name: str) -> str:
     if prefix == "feature":
         return f"feature-{LONG_FEATURES.get(name, name)}"
-    return "eee-enabled" if (prefix, name) == ("eee", "eee") else f"{prefix}-{name}"
+    if (prefix, name) == ("eee", "eee"):
+        return "eee-enabled"
+    return f"{prefix}-{name}"
 
 
 def parse_stanza_line(line: str) -> Calls:
@@ -90,11 +104,14 @@ def parse_link_value(key: str, value: str) -> dict[str, int]:
     """A line of the [Link] section of a .link file."""
     name = LINK_KEYS.get(key)
     number = SWITCHES.get(value.lower(), parse_integer(value))
-    return {name: number} if name is not None and number is not None else {}
+    if name is None or number is None:
+        return {}
+    return {name: number}
 
 
 def parse_script(text: str, file: str) -> list[ConfigurationEntry]:
-    """Calls of ethtool in a script or unit. Those with a variable for the interface may be for any."""
+    """Calls of ethtool in a script or unit. Those with a variable for the interface may be for
+    any."""
     return [
         ConfigurationEntry("other", file, number, names=(name or "*",), ethtool=settings)
         for number, line in joined_lines(text)

@@ -17,7 +17,8 @@ OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class Files:
-    """The limits apply to all files that are read by one object; `unreadable` has failures by path."""
+    """The limits apply to all files that are read by one object; `unreadable` has failures by
+    path."""
 
     def __init__(self) -> None:
         self.unreadable: dict[str, Unreadable] = {}
@@ -27,19 +28,27 @@ class Files:
         self._bytes = 0
 
     def listed(self, directory: str, *suffixes: str) -> list[str]:
-        """Paths of the files in a directory, sorted, with one of `suffixes` if given; empty without the directory."""
+        """Paths of the files in a directory, sorted, with one of `suffixes` if given; empty without
+        the directory."""
         try:
             names = sorted(os.listdir(directory))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            self.unreadable[printable_path(directory)] = unreadable_from_error(error, printable_path(directory))
+            self.unreadable[printable_path(directory)] = unreadable_from_error(
+                error, printable_path(directory)
+            )
             return []
-        selected = [name for name in names if not name.startswith(".") and (not suffixes or name.endswith(suffixes))]
+        selected = [
+            name
+            for name in names
+            if not name.startswith(".") and (not suffixes or name.endswith(suffixes))
+        ]
         return [os.path.join(directory, name) for name in selected]
 
     def text(self, path: str) -> str | None:
-        """Contents; None when there is no such file, when it is not a regular file or could not be read."""
+        """Contents; None when there is no such file, when it is not a regular file or could not be
+        read."""
         shown = printable_path(path)
         if self._files >= MAX_CONFIGURATION_FILES or self._bytes >= MAX_CONFIGURATION_BYTES:
             limit = f"more than {MAX_CONFIGURATION_FILES} files or {MAX_CONFIGURATION_BYTES} bytes"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 
 def joined_lines(text: str) -> list[tuple[int, str]]:
-    """(Line number, contents) without empty lines and comments; a backslash at the end continues a line."""
+    """(Line number, contents) without empty lines and comments; a backslash at the end continues a
+    line."""
     found = []
     before, first = "", 0
     for number, line in enumerate(text.splitlines(), 1):

@@ -17,11 +17,20 @@ DEVICE_KINDS = ["ethernets", "wifis", "modems", "bonds", "bridges", "vlans", "tu
 DEVICE_KINDS += ["dummy-devices", "virtual-ethernets"]
 DEFAULT_DESTINATIONS = ("default", "0.0.0.0/0", "::/0")
 STATIC_SUBNETS = ("static", "static6")
-SUBNET_METHODS = {"dhcp": "dhcp4", "dhcp4": "dhcp4", "dhcp6": "dhcp6", "manual": "manual", "loopback": "loopback"}
-"""Type of a subnet in version 1 → method. dhcp6 has longer forms as well: ipv6_dhcpv6-stateful, …"""
+SUBNET_METHODS = {
+    "dhcp": "dhcp4",
+    "dhcp4": "dhcp4",
+    "dhcp6": "dhcp6",
+    "manual": "manual",
+    "loopback": "loopback",
+}
+"""Type of a subnet in version 1 → method. dhcp6 has longer forms as well: ipv6_dhcpv6-stateful,
+…"""
 
 
-def parse_netplan(text: str, file: str, owner: ConfigurationOwner = "netplan") -> list[ConfigurationEntry]:
+def parse_netplan(
+    text: str, file: str, owner: ConfigurationOwner = "netplan"
+) -> list[ConfigurationEntry]:
     """One file of /etc/netplan."""
     return list(version_2(parse_yaml(text).get("network"), file, owner))
 
@@ -29,7 +38,7 @@ def parse_netplan(text: str, file: str, owner: ConfigurationOwner = "netplan") -
 def parse_cloud_init(text: str, file: str) -> list[ConfigurationEntry]:
     """A file of cloud.cfg.d with a ``network`` key, or a network-config without one."""
     document = parse_yaml(text)
-    network = document.get("network") if "network" in document.items() else document
+    network = document.items().get("network", document)
     config = network.get("config")
     if config.text() == "disabled":
         return [ConfigurationEntry("cloud-init", file, config.line, names=("*",), ignores=True)]
@@ -39,7 +48,8 @@ def parse_cloud_init(text: str, file: str) -> list[ConfigurationEntry]:
 
 
 def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[ConfigurationEntry]:
-    """``ethernets: {ID: {match: …, set-name: …, dhcp4: …}}``; without ``match`` the ID is the name."""
+    """``ethernets: {ID: {match: …, set-name: …, dhcp4: …}}``; without ``match`` the ID is the
+    name."""
     known = names_by_id(network)
     for kind in DEVICE_KINDS:
         for name, device in network.get(kind).items().items():
@@ -63,12 +73,15 @@ def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[C
 def gateways(device: Node) -> Iterator[str]:
     """``gateway4``, ``gateway6``, and ``via`` of default routes in the table main."""
     for key in ("gateway4", "gateway6"):
-        if is_address(device.get(key).text()):
-            yield device.get(key).text()
+        gateway = device.get(key).text()
+        if is_address(gateway):
+            yield gateway
     for route in device.get("routes").sequence():
-        is_default = route.get("to").text() in DEFAULT_DESTINATIONS and route.get("table").text() in ("", "254")
-        if is_default and is_address(route.get("via").text()):
-            yield route.get("via").text()
+        if route.get("to").text() not in DEFAULT_DESTINATIONS:
+            continue
+        gateway = route.get("via").text()
+        if route.get("table").text() in ("", "254") and is_address(gateway):
+            yield gateway
 
 
 def members_of(device: Node) -> tuple[str, ...]:
@@ -77,9 +90,13 @@ def members_of(device: Node) -> tuple[str, ...]:
 
 
 def names_by_id(network: Node) -> dict[str, str]:
-    """ID of each NIC with ``match`` → the name that it gets; "": it keeps its own, which is not in the file."""
-    devices = network.get("ethernets").items().items()
-    return {name: device.get("set-name").text() for name, device in devices if device.get("match").items()}
+    """ID of each NIC with ``match`` → the name that it gets; "": it keeps its own, which is not in
+    the file."""
+    names = {}
+    for identity, device in network.get("ethernets").items().items():
+        if device.get("match").items():
+            names[identity] = device.get("set-name").text()
+    return names
 
 
 def address_methods(device: Node) -> tuple[str, ...]:
@@ -92,24 +109,31 @@ def address_methods(device: Node) -> tuple[str, ...]:
 def version_1(config: Node, file: str) -> Iterator[ConfigurationEntry]:
     """``config: [{type: physical, name: eth0, mac_address: …, subnets: [{type: dhcp}]}]``."""
     for device in config.sequence():
-        name = device.get("name").text()
-        if not name or device.get("type").text() in ("nameserver", "route"):
+        name, kind = device.get("name").text(), device.get("type").text()
+        if not name or kind in ("nameserver", "route"):
             continue
-        found = []
-        for subnet in device.get("subnets").sequence():
-            kind = subnet.get("type").text()
-            method = (
-                "static" if kind in STATIC_SUBNETS else SUBNET_METHODS.get(kind, "dhcp6" if "dhcpv6" in kind else "")
-            )
-            if method and method not in found:
-                found.append(method)
         address = device.get("mac_address").text().lower()
+        is_renamed = kind == "physical" and address != ""
         yield ConfigurationEntry(
             owner="cloud-init",
             file=file,
             line=device.line,
-            names=() if address and device.get("type").text() == "physical" else (name,),
+            names=() if is_renamed else (name,),
             addresses=(address,) if address else (),
-            methods=tuple(found),
-            new_name=name if address and device.get("type").text() == "physical" else None,
+            methods=subnet_methods(device),
+            new_name=name if is_renamed else None,
         )
+
+
+def subnet_methods(device: Node) -> tuple[str, ...]:
+    """How the addresses of a device of version 1 are set, each once."""
+    methods: dict[str, None] = {}
+    for subnet in device.get("subnets").sequence():
+        kind = subnet.get("type").text()
+        if kind in STATIC_SUBNETS:
+            methods["static"] = None
+        elif kind in SUBNET_METHODS:
+            methods[SUBNET_METHODS[kind]] = None
+        elif "dhcpv6" in kind:
+            methods["dhcp6"] = None
+    return tuple(methods)

@@ -1,4 +1,5 @@
-"""systemd's .network and .link files → `ConfigurationEntry`. Pure. systemd.network(5), systemd.link(5)."""
+"""systemd's .network and .link files → `ConfigurationEntry`. Pure. systemd.network(5),
+systemd.link(5)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def parse_unit(text: str) -> list[Assignment]:
         line = raw.strip()
         if not line or line.startswith(("#", ";")):
             continue  # also inside a continued line
-        first = first if before else number
+        if not before:
+            first = number
         if line.endswith("\\"):
             before += line[:-1] + " "
             continue
@@ -62,18 +64,20 @@ def parse_network(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
     match = match_section(assignments, "Name")
     if match is None:
         return None
-    methods = list(DHCP_METHODS.get(last(assignments, "Network", "DHCP").lower(), ()))
-    if last(assignments, "Network", "DHCP").lower() in TRUE_VALUES:
+    dhcp = last(assignments, "Network", "DHCP").lower()
+    methods = list(DHCP_METHODS.get(dhcp, ()))
+    if dhcp in TRUE_VALUES:
         methods = ["dhcp4", "dhcp6"]
     if values(assignments, "Network", "Address") or values(assignments, "Address", "Address"):
         methods.append("static")
-    return match._replace(methods=tuple(methods), gateways=tuple(gateways(assignments))).entry(
-        "networkd", file, ignores=last(assignments, "Link", "Unmanaged").lower() in TRUE_VALUES
-    )
+    is_unmanaged = last(assignments, "Link", "Unmanaged").lower() in TRUE_VALUES
+    match = match._replace(methods=tuple(methods), gateways=tuple(gateways(assignments)))
+    return match.entry("networkd", file, ignores=is_unmanaged)
 
 
 def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
-    """A .link file and its drop-ins. None: it sets no name, no number of virtual functions and nothing of ethtool."""
+    """A .link file and its drop-ins. None: it sets no name, no number of virtual functions and
+    nothing of ethtool."""
     assignments = all_assignments(texts)
     match = match_section(assignments, "OriginalName")
     name = last(assignments, "Link", "Name") or None
@@ -82,7 +86,8 @@ def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
     for assignment in assignments:
         if assignment.section == "Link":
             settings.update(parse_link_value(assignment.key, assignment.value))
-    if match is None or (name is None and functions is None and not settings):
+    sets_nothing = name is None and functions is None and not settings
+    if match is None or sets_nothing:
         return None
     return match.entry("link", file, new_name=name, virtual_functions=functions, ethtool=settings)
 
@@ -126,22 +131,30 @@ class MatchSection(NamedTuple):
 
 
 def gateways(assignments: list[Assignment]) -> Iterator[str]:
-    """Gateways of default routes in the table main: [Network] Gateway=, and [Route] sections without Destination=. What
-    DHCP or a router gives (_dhcp4, _ipv6ra) is no address."""
+    """Gateways of default routes in the table main: [Network] Gateway=, and [Route] sections
+    without Destination=. What DHCP or a router gives (_dhcp4, _ipv6ra) is no address."""
     for value in values(assignments, "Network", "Gateway"):
         if is_address(value):
             yield value
+    for route in route_sections(assignments):
+        if route.get("Destination", "") not in DEFAULT_DESTINATIONS:
+            continue
+        gateway = route.get("Gateway", "")
+        if route.get("Table", "") in MAIN_TABLES and is_address(gateway):
+            yield gateway
+
+
+def route_sections(assignments: Iterable[Assignment]) -> list[dict[str, str]]:
+    """Key → value of each section [Route]."""
     sections: list[dict[str, str]] = []
     for assignment in assignments:
-        if assignment.section == "Route":
-            if not assignment.key:  # a new section
-                sections.append({})
-            elif sections:
-                sections[-1][assignment.key] = assignment.value
-    for route in sections:
-        is_default = route.get("Destination", "") in DEFAULT_DESTINATIONS and route.get("Table", "") in MAIN_TABLES
-        if is_default and is_address(route.get("Gateway", "")):
-            yield route["Gateway"]
+        if assignment.section != "Route":
+            continue
+        if not assignment.key:  # a new section
+            sections.append({})
+        elif sections:
+            sections[-1][assignment.key] = assignment.value
+    return sections
 
 
 def match_section(assignments: list[Assignment], name_key: str) -> MatchSection | None:
@@ -149,7 +162,10 @@ def match_section(assignments: list[Assignment], name_key: str) -> MatchSection 
     lines = [assignment.line for assignment in assignments if assignment.section == "Match"]
     if not lines:
         return None
-    addresses = [*match_words(assignments, "MACAddress"), *match_words(assignments, "PermanentMACAddress")]
+    addresses = [
+        *match_words(assignments, "MACAddress"),
+        *match_words(assignments, "PermanentMACAddress"),
+    ]
     return MatchSection(
         line=lines[0],
         names=tuple(match_words(assignments, name_key)),
@@ -167,8 +183,12 @@ def values(assignments: Iterable[Assignment], section: str, key: str) -> list[st
     """All values of a key that may occur several times; an empty value removes those before it."""
     found: list[str] = []
     for assignment in assignments:
-        if (assignment.section, assignment.key) == (section, key):
-            found = [*found, assignment.value] if assignment.value else []
+        if (assignment.section, assignment.key) != (section, key):
+            continue
+        if assignment.value:
+            found.append(assignment.value)
+        else:
+            found.clear()
     return found
 
 

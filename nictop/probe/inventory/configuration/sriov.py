@@ -1,7 +1,8 @@
-"""Files that request virtual functions at boot, other than those of network managers → `ConfigurationEntry`. Pure.
+"""Files that request virtual functions at boot, other than those of network managers →
+`ConfigurationEntry`. Pure.
 
-Module options (``options igb max_vfs=4``, modprobe.d(5)), and lines of shell scripts, units, tuned profiles, tmpfiles
-and sysfs.conf that write to ``sriov_numvfs``.
+Module options (``options igb max_vfs=4``, modprobe.d(5)), and lines of shell scripts, units, tuned
+profiles, tmpfiles and sysfs.conf that write to ``sriov_numvfs``.
 """
 
 from __future__ import annotations
@@ -13,14 +14,21 @@ from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
 PCI_ADDRESS_PATTERN = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"
-NUMVFS_PATH = pattern(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({PCI_ADDRESS_PATTERN})/sriov_numvfs")
-COUNT_BEFORE_PATH = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]{0,200}(?:>|\|)")
-COUNT_AFTER_PATH = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
+NUMVFS_PATH = pattern(
+    rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({PCI_ADDRESS_PATTERN})/sriov_numvfs"
+)
+COUNT_BEFORE_PATH = pattern(
+    r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]{0,200}(?:>|\|)"
+)
+COUNT_AFTER_PATH = pattern(
+    r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b"
+)
 MAX_LINE_CHARS = 4096
 
 
 class VfRequest(NamedTuple):
-    """A write to ``sriov_numvfs``. `name` or `address` are "" when they are not literal in the line (variables)."""
+    """A write to ``sriov_numvfs``. `name` or `address` are "" when they are not literal in the line
+    (variables)."""
 
     name: str
     address: str
@@ -32,12 +40,18 @@ def parse_numvfs_line(line: str) -> VfRequest | None:
     line = line[:MAX_LINE_CHARS]
     if "sriov_numvfs" not in line or line.lstrip().startswith(("#", ";")):
         return None
-    path = NUMVFS_PATH.search(line)
     count = COUNT_AFTER_PATH.search(line) or COUNT_BEFORE_PATH.search(line)
-    name, address = (path[1] or "", (path[2] or "").lower()) if path else ("", "")
     if count is None and ">" not in line:
         return None  # the file is only read
-    return VfRequest("" if "$" in name else name, address, int(count[1]) if count else None)
+    name = address = ""
+    path = NUMVFS_PATH.search(line)
+    if path is not None:
+        name, address = path[1] or "", (path[2] or "").lower()
+    if "$" in name:
+        name = ""
+    if count is None:
+        return VfRequest(name, address, None)
+    return VfRequest(name, address, int(count[1]))
 
 
 def parse_numvfs(text: str, file: str) -> list[ConfigurationEntry]:
@@ -72,5 +86,9 @@ def parse_modprobe(text: str, file: str) -> list[ConfigurationEntry]:
             count = parse_integer(value.split(",")[0])
             if key in ("max_vfs", "num_vfs") and count:
                 driver = words[1].replace("-", "_")
-                entries.append(ConfigurationEntry("sriov", file, number, drivers=(driver,), virtual_functions=count))
+                entries.append(
+                    ConfigurationEntry(
+                        "sriov", file, number, drivers=(driver,), virtual_functions=count
+                    )
+                )
     return entries

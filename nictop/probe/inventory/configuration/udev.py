@@ -1,4 +1,5 @@
-"""udev rules (udev(7)) that rename links, create VFs, run ethtool or set NM_UNMANAGED → `ConfigurationEntry`. Pure."""
+"""udev rules (udev(7)) that rename links, create VFs, run ethtool or set NM_UNMANAGED →
+`ConfigurationEntry`. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
-RULE_WORD = pattern(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
+RULE_WORD = pattern(
+    r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?'
+)
 RELEVANT_WORDS = ("sriov_numvfs", "NM_UNMANAGED", "NAME", "ethtool")
 """Rules without any of these words are ignored."""
 GENERAL_KEYS = ("ACTION", "SUBSYSTEM", "SUBSYSTEMS", "TAG")
@@ -38,7 +41,8 @@ class Word(NamedTuple):
 
 
 def parse_udev_rules(text: str, file: str) -> list[ConfigurationEntry]:
-    """The entries of all relevant rules. GOTO is not followed: only the conditions of the rule itself are used."""
+    """The entries of all relevant rules. GOTO is not followed: only the conditions of the rule
+    itself are used."""
     if not any(word in text for word in RELEVANT_WORDS):
         return []
     entries: list[ConfigurationEntry] = []
@@ -69,8 +73,9 @@ class Effects(NamedTuple):
 
 
 def parse_rule(words: list[Word], file: str, line: int) -> list[ConfigurationEntry]:
-    """One entry for the links that it selects, and one for each other link that it runs ethtool for; none: it neither
-    renames a link, nor creates VFs, nor runs ethtool, nor sets NM_UNMANAGED."""
+    """One entry for the links that it selects, and one for each other link that it runs ethtool
+    for; none: it neither renames a link, nor creates VFs, nor runs ethtool, nor sets
+    NM_UNMANAGED."""
     effects = effects_of([word for word in words if word.operator not in ("==", "!=")])
     settings = effects.calls.get("", {})
     entries = [
@@ -78,7 +83,8 @@ def parse_rule(words: list[Word], file: str, line: int) -> list[ConfigurationEnt
         for name, found in effects.calls.items()
         if name
     ]
-    if effects.new_name is None and not effects.functions and not effects.ignores and not settings:
+    does_nothing_else = effects.new_name is None and not effects.functions and not effects.ignores
+    if does_nothing_else and not settings:
         return entries
     selected = replace(
         selection_of(words, file, line),
@@ -87,7 +93,8 @@ def parse_rule(words: list[Word], file: str, line: int) -> list[ConfigurationEnt
         ignores=effects.ignores,
         ethtool=settings,
     )
-    if settings and not (selected.names or selected.addresses or selected.drivers or selected.paths):
+    conditions = selected.names + selected.addresses + selected.drivers + selected.paths
+    if settings and not conditions:
         selected = replace(selected, names=("*",))  # by another property: it may be for any
     return [selected, *entries]
 
@@ -97,7 +104,7 @@ def effects_of(words: list[Word]) -> Effects:
     new_name, functions, ignores = None, None, False
     calls: Calls = {}
     for word in words:
-        if word.kind == ("NAME", "") and word.value and not set("$%/") & set(word.value):
+        if word.kind == ("NAME", "") and is_literal_name(word.value):
             new_name = word.value
         elif word.kind in NUMVFS_KEYS:
             functions = parse_integer(word.value)
@@ -105,15 +112,23 @@ def effects_of(words: list[Word]) -> Effects:
             ignores = word.value == "1"
         elif word.key == "RUN":
             request = parse_numvfs_line(word.value)
-            functions = functions if request is None else request.functions
+            if request is not None:
+                functions = request.functions
             for name, settings in parse_ethtool_line(word.value).items():
                 calls.setdefault(name, {}).update(settings)
     return Effects(new_name, functions, ignores, calls)
 
 
+def is_literal_name(value: str) -> bool:
+    """The name of a link without substitutions."""
+    return value != "" and not set("$%/") & set(value)
+
+
 def selection_of(words: list[Word], file: str, line: int) -> ConfigurationEntry:
     """Which links a rule selects."""
-    tests = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
+    tests = [
+        word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS
+    ]
     conditions = [word for word in tests if word.operator == "=="]
     return ConfigurationEntry(
         owner="udev",

@@ -1,7 +1,7 @@
 """Parses a subset of YAML: nested mappings, sequences and texts with their line numbers. Pure.
 
-Enough for configuration files written by people and installers (block and flow collections, quotes, comments; JSON is a
-subset). Unsupported syntax is skipped, never an error.
+Enough for configuration files written by people and installers (block and flow collections, quotes,
+comments; JSON is a subset). Unsupported syntax is skipped, never an error.
 """
 
 from __future__ import annotations
@@ -24,22 +24,30 @@ class Node(NamedTuple):
 
     def text(self) -> str:
         """The text; "" for a collection."""
-        return self.value if isinstance(self.value, str) else ""
+        if isinstance(self.value, str):
+            return self.value
+        return ""
 
     def items(self) -> dict[str, Node]:
         """The mapping; empty for anything else."""
-        return self.value if isinstance(self.value, dict) else {}
+        if isinstance(self.value, dict):
+            return self.value
+        return {}
 
     def sequence(self) -> list[Node]:
         """The sequence; a text that is not empty is a sequence of one."""
         if isinstance(self.value, list):
             return self.value
-        return [self] if isinstance(self.value, str) and self.value else []
+        if self.text():
+            return [self]
+        return []
 
     def get(self, key: str) -> Node:
         """The value of a key of the mapping; an empty text without it."""
         found = self.items().get(key)
-        return found if found is not None else Node("", self.line)
+        if found is None:
+            return Node("", self.line)
+        return found
 
     def texts(self) -> tuple[str, ...]:
         """The texts of a sequence, without empty ones."""
@@ -47,6 +55,9 @@ class Node(NamedTuple):
 
     def is_true(self) -> bool:
         return self.text().lower() in YAML_TRUE
+
+
+CLOSING_BRACKETS = {"{": "}", "[": "]"}
 
 
 class YamlLine(NamedTuple):
@@ -66,42 +77,51 @@ def parse_yaml(text: str) -> Node:
 
 
 def content_lines(text: str) -> list[YamlLine]:
-    """Lines without comments and block scalars; a flow collection over several lines becomes one line."""
+    """Lines without comments and block scalars; a flow collection over several lines becomes one
+    line."""
     found: list[YamlLine] = []
     open_brackets = 0
     scalar_indent = -1
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.expandtabs(8)
         if scalar_indent >= 0:
-            if not line.strip() or len(line) - len(line.lstrip()) > scalar_indent:
+            if not line.strip() or indent_of(line) > scalar_indent:
                 continue
             scalar_indent = -1
         content, change = without_comment(line)
         stripped = content.strip()
-        if not open_brackets and BLOCK_SCALAR.search(stripped):
-            scalar_indent = len(content) - len(content.lstrip())
-        if stripped in ("---", "...") and not open_brackets:
-            if found:
-                break
-            continue
+        if open_brackets == 0:
+            if BLOCK_SCALAR.search(stripped):
+                scalar_indent = indent_of(content)
+            if stripped in ("---", "..."):
+                if found:
+                    break
+                continue
         if not stripped or stripped.startswith("%"):
             continue
         if open_brackets > 0 and found:
             before = found[-1]
             found[-1] = before._replace(content=f"{before.content} {stripped}")
         else:
-            found.append(YamlLine(len(content) - len(content.lstrip()), stripped, number))
+            found.append(YamlLine(indent_of(content), stripped, number))
         open_brackets = max(0, open_brackets + change)
     return found
 
 
+def indent_of(line: str) -> int:
+    """Number of blanks before its text."""
+    return len(line) - len(line.lstrip())
+
+
 def without_comment(line: str) -> tuple[str, int]:
-    """(The line up to its comment, number of opening minus closing brackets), both outside of quotes."""
+    """(The line up to its comment, number of opening minus closing brackets), both outside of
+    quotes."""
     quote, brackets = "", 0
     before = " "
     for position, character in enumerate(line):
         if quote:
-            quote = "" if character == quote and before != "\\" else quote
+            if character == quote and before != "\\":
+                quote = ""
         elif character in "\"'" and before in " \t[{,:-":
             quote = character
         elif character == "#" and before in " \t":
@@ -123,7 +143,11 @@ def block(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
     indent, first = lines[start].indent, lines[start].number
     mapping: dict[str, Node] = {}
     position = start
-    while position < len(lines) and lines[position].indent == indent and not is_item(lines[position].content):
+    while (
+        position < len(lines)
+        and lines[position].indent == indent
+        and not is_item(lines[position].content)
+    ):
         line = lines[position]
         key, separated, rest = key_and_rest(line.content)
         position += 1
@@ -145,7 +169,11 @@ def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node,
     indent, first = lines[start].indent, lines[start].number
     items = []
     position = start
-    while position < len(lines) and lines[position].indent == indent and is_item(lines[position].content):
+    while (
+        position < len(lines)
+        and lines[position].indent == indent
+        and is_item(lines[position].content)
+    ):
         line = lines[position]
         rest = line.content[1:].lstrip()
         if rest and (is_item(rest) or (rest[0] not in "{[" and key_and_rest(rest)[1])):
@@ -162,7 +190,8 @@ def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node,
 
 
 def is_below(line: YamlLine, indent: int) -> bool:
-    """Whether a line begins the value of a key before it: it is deeper, or a sequence item at the same depth."""
+    """Whether a line begins the value of a key before it: it is deeper, or a sequence item at the
+    same depth."""
     return line.indent > indent or (line.indent == indent and is_item(line.content))
 
 
@@ -194,7 +223,9 @@ def scalar_text(rest: str) -> str:
     """The text without anchors and tags; "" for the indicator of a block scalar."""
     while rest[:1] in ("&", "!") and rest:
         rest = rest.partition(" ")[2].lstrip()
-    return "" if rest.rstrip("+-0123456789") in ("|", ">") else rest
+    if rest.rstrip("+-0123456789") in ("|", ">"):
+        return ""
+    return rest
 
 
 def flow(text: str, line: int) -> Node:
@@ -206,22 +237,40 @@ def flow_value(text: str, position: int, line: int, depth: int, ends: str) -> tu
     """(The value at `position`, the position after it); a plain text ends before one of `ends`."""
     position = skip_spaces(text, position)
     opening = text[position : position + 1]
-    if opening in ("{", "[") and depth < MAX_DEPTH:
-        return flow_collection(text, position + 1, line, depth + 1, "}" if opening == "{" else "]")
+    if opening in CLOSING_BRACKETS and depth < MAX_DEPTH:
+        return flow_collection(text, position + 1, line, depth + 1, CLOSING_BRACKETS[opening])
     if opening in ('"', "'"):
-        end = position + 1
-        while end < len(text) and text[end] != opening:
-            end += 2 if opening == '"' and text[end] == "\\" else 1
+        end = end_of_quoted(text, position)
         return Node(text[position + 1 : end], line), end + 1
-    end = position
-    while end < len(text) and text[end] not in ends:
-        if text[end] == ":" and ":" not in ends and ends and text[end + 1 : end + 2] in ("", " "):
-            break
-        end += 1
+    end = end_of_plain(text, position, ends)
     return Node(text[position:end].strip(), line), end
 
 
-def flow_collection(text: str, position: int, line: int, depth: int, closing: str) -> tuple[Node, int]:
+def end_of_quoted(text: str, position: int) -> int:
+    """Index of the quote that closes the one at `position`, or behind the text."""
+    quote = text[position]
+    end = position + 1
+    while end < len(text) and text[end] != quote:
+        is_escape = quote == '"' and text[end] == "\\"
+        end += 2 if is_escape else 1
+    return end
+
+
+def end_of_plain(text: str, position: int, ends: str) -> int:
+    """Index of the first of `ends`, or of the colon of a key, or the length of the text."""
+    may_be_key = ends != "" and ":" not in ends
+    end = position
+    while end < len(text) and text[end] not in ends:
+        is_colon = text[end] == ":" and text[end + 1 : end + 2] in ("", " ")
+        if is_colon and may_be_key:
+            break
+        end += 1
+    return end
+
+
+def flow_collection(
+    text: str, position: int, line: int, depth: int, closing: str
+) -> tuple[Node, int]:
     mapping: dict[str, Node] = {}
     items: list[Node] = []
     while position < len(text):

@@ -1,7 +1,7 @@
 """Attributes of the generic netlink family ``ethtool`` → records. Pure.
 
-Each parser takes the attributes of one reply (linux/ethtool_netlink.h; attribute 1 is the header with the device). A
-missing attribute, or one of the wrong size, is None.
+Each parser takes the attributes of one reply (linux/ethtool_netlink.h; attribute 1 is the header
+with the device). A missing attribute, or one of the wrong size, is None.
 """
 
 from __future__ import annotations
@@ -11,9 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from nictop.probe.inventory.links.messages import number
+from nictop.probe.inventory.links.messages import flag, named, number
 from nictop.probe.kernel.netlink import iter_attributes, text
-from nictop.probe.records import Channels, Eee, Feature, Fec, LinkSettings, LinkState, Pause, Rings, Rss
+from nictop.probe.records import (
+    Channels,
+    Eee,
+    Feature,
+    Fec,
+    LinkSettings,
+    LinkState,
+    Pause,
+    Rings,
+    Rss,
+)
 
 Attributes = Mapping[int, bytes]
 Names = Sequence[str]
@@ -23,18 +33,22 @@ PORTS = {0: "tp", 1: "aui", 2: "mii", 3: "fibre", 4: "bnc", 5: "da", 0xEF: "none
 DUPLEXES: dict[int, Literal["half", "full"]] = {0: "half", 1: "full"}
 TRANSCEIVERS = {0: "internal", 1: "external"}
 UNKNOWN_SPEEDS = (None, 0, 0xFFFF, 0xFFFFFFFF)
-EXTENDED_STATES = (
-    "autoneg",
-    "link training failure",
-    "link logical mismatch",
-    "bad signal integrity",
-    "no cable",
-    "cable issue",
-    "EEPROM issue",
-    "calibration failure",
-    "power budget exceeded",
-    "overheat",
-    "module",
+EXTENDED_STATES = dict(
+    enumerate(
+        (
+            "autoneg",
+            "link training failure",
+            "link logical mismatch",
+            "bad signal integrity",
+            "no cable",
+            "cable issue",
+            "EEPROM issue",
+            "calibration failure",
+            "power budget exceeded",
+            "overheat",
+            "module",
+        )
+    )
 )
 TCP_DATA_SPLITS = ("unknown", "disabled", "enabled")
 """ETHTOOL_TCP_DATA_SPLIT_*"""
@@ -69,7 +83,8 @@ COALESCING = (
     "tx-aggr-max-frames",
     "tx-aggr-time-usecs",
 )
-"""Names of ``ethtool -c`` in the order of ETHTOOL_A_COALESCE_*, from ETHTOOL_A_COALESCE_RX_USECS."""
+"""Names of ``ethtool -c`` in the order of ETHTOOL_A_COALESCE_*, from
+ETHTOOL_A_COALESCE_RX_USECS."""
 
 ETHTOOL_A_BITSET_BITS, ETHTOOL_A_BITSET_VALUE, ETHTOOL_A_BITSET_MASK = 3, 4, 5
 ETHTOOL_A_BITSET_BIT_NAME, ETHTOOL_A_BITSET_BIT_VALUE = 2, 3
@@ -80,10 +95,25 @@ ETHTOOL_A_LINKINFO_PORT, ETHTOOL_A_LINKINFO_TRANSCEIVER = 2, 6
 ETHTOOL_A_LINKMODES_AUTONEG, ETHTOOL_A_LINKMODES_OURS, ETHTOOL_A_LINKMODES_PEER = 2, 3, 4
 ETHTOOL_A_LINKMODES_SPEED, ETHTOOL_A_LINKMODES_DUPLEX, ETHTOOL_A_LINKMODES_LANES = 5, 6, 9
 ETHTOOL_A_LINKSTATE_LINK, ETHTOOL_A_LINKSTATE_EXT_STATE, ETHTOOL_A_LINKSTATE_EXT_DOWN_CNT = 2, 5, 7
-ETHTOOL_A_FEATURES_HW, ETHTOOL_A_FEATURES_WANTED, ETHTOOL_A_FEATURES_ACTIVE, ETHTOOL_A_FEATURES_NOCHANGE = 2, 3, 4, 5
+(
+    ETHTOOL_A_FEATURES_HW,
+    ETHTOOL_A_FEATURES_WANTED,
+    ETHTOOL_A_FEATURES_ACTIVE,
+    ETHTOOL_A_FEATURES_NOCHANGE,
+) = 2, 3, 4, 5
 ETHTOOL_A_PRIVFLAGS_FLAGS = 2
-ETHTOOL_A_RINGS_RX_MAX, ETHTOOL_A_RINGS_RX_MINI_MAX, ETHTOOL_A_RINGS_RX_JUMBO_MAX, ETHTOOL_A_RINGS_TX_MAX = 2, 3, 4, 5
-ETHTOOL_A_RINGS_RX, ETHTOOL_A_RINGS_RX_MINI, ETHTOOL_A_RINGS_RX_JUMBO, ETHTOOL_A_RINGS_TX = 6, 7, 8, 9
+(
+    ETHTOOL_A_RINGS_RX_MAX,
+    ETHTOOL_A_RINGS_RX_MINI_MAX,
+    ETHTOOL_A_RINGS_RX_JUMBO_MAX,
+    ETHTOOL_A_RINGS_TX_MAX,
+) = 2, 3, 4, 5
+ETHTOOL_A_RINGS_RX, ETHTOOL_A_RINGS_RX_MINI, ETHTOOL_A_RINGS_RX_JUMBO, ETHTOOL_A_RINGS_TX = (
+    6,
+    7,
+    8,
+    9,
+)
 ETHTOOL_A_RINGS_RX_BUF_LEN, ETHTOOL_A_RINGS_TCP_DATA_SPLIT = 10, 11
 ETHTOOL_A_CHANNELS_RX_MAX, ETHTOOL_A_CHANNELS_TX_MAX, ETHTOOL_A_CHANNELS_OTHER_MAX = 2, 3, 4
 ETHTOOL_A_CHANNELS_COMBINED_MAX, ETHTOOL_A_CHANNELS_RX_COUNT, ETHTOOL_A_CHANNELS_TX_COUNT = 5, 6, 7
@@ -92,7 +122,12 @@ ETHTOOL_A_COALESCE_RX_USECS = 2
 ETHTOOL_A_PAUSE_AUTONEG, ETHTOOL_A_PAUSE_RX, ETHTOOL_A_PAUSE_TX, ETHTOOL_A_PAUSE_STATS = 2, 3, 4, 5
 ETHTOOL_A_PAUSE_STAT_TX_FRAMES, ETHTOOL_A_PAUSE_STAT_RX_FRAMES = 2, 3
 ETHTOOL_A_FEC_MODES, ETHTOOL_A_FEC_AUTO, ETHTOOL_A_FEC_ACTIVE = 2, 3, 4
-ETHTOOL_A_EEE_ACTIVE, ETHTOOL_A_EEE_ENABLED, ETHTOOL_A_EEE_TX_LPI_ENABLED, ETHTOOL_A_EEE_TX_LPI_TIMER = 4, 5, 6, 7
+(
+    ETHTOOL_A_EEE_ACTIVE,
+    ETHTOOL_A_EEE_ENABLED,
+    ETHTOOL_A_EEE_TX_LPI_ENABLED,
+    ETHTOOL_A_EEE_TX_LPI_TIMER,
+) = 4, 5, 6, 7
 ETHTOOL_A_RSS_HFUNC, ETHTOOL_A_RSS_INDIR, ETHTOOL_A_RSS_HKEY = 3, 4, 5
 
 FEATURE_BITSETS = (
@@ -127,11 +162,13 @@ CHANNEL_FIELDS = {
 
 
 def parse_bitset(value: bytes | None) -> tuple[int, int]:
-    """(value, mask) of a compact bitset as integers, bit 0 lowest; without a mask it equals the value."""
+    """(value, mask) of a compact bitset as integers, bit 0 lowest; without a mask it equals the
+    value."""
     found = dict(iter_attributes(value or b""))
     bits = words_as_integer(found.get(ETHTOOL_A_BITSET_VALUE, b""))
-    mask = words_as_integer(found[ETHTOOL_A_BITSET_MASK]) if ETHTOOL_A_BITSET_MASK in found else bits
-    return bits, mask
+    if ETHTOOL_A_BITSET_MASK not in found:
+        return bits, bits
+    return bits, words_as_integer(found[ETHTOOL_A_BITSET_MASK])
 
 
 def words_as_integer(value: bytes) -> int:
@@ -160,7 +197,10 @@ def parse_string_sets(attributes: Attributes) -> dict[int, tuple[str, ...]]:
     sets = {}
     for _, entry in iter_attributes(attributes.get(ETHTOOL_A_STRSET_STRINGSETS, b"")):
         found = dict(iter_attributes(entry))
-        identity, count = number(found, ETHTOOL_A_STRINGSET_ID), number(found, ETHTOOL_A_STRINGSET_COUNT)
+        identity, count = (
+            number(found, ETHTOOL_A_STRINGSET_ID),
+            number(found, ETHTOOL_A_STRINGSET_COUNT),
+        )
         if identity is None or count is None:
             continue
         strings: dict[int, str] = {}
@@ -175,18 +215,20 @@ def parse_string_sets(attributes: Attributes) -> dict[int, tuple[str, ...]]:
 
 def parse_link_info(attributes: Attributes) -> LinkSettings:
     """ETHTOOL_MSG_LINKINFO_GET: port and transceiver; `parse_link_modes` adds the other fields."""
-    port, transceiver = number(attributes, ETHTOOL_A_LINKINFO_PORT), number(attributes, ETHTOOL_A_LINKINFO_TRANSCEIVER)
     return LinkSettings(
         speed=None,
         duplex=None,
         autonegotiation=None,
-        port=None if port is None else PORTS.get(port, f"unknown {port}"),
-        transceiver=None if transceiver is None else TRANSCEIVERS.get(transceiver, f"unknown {transceiver}"),
+        port=named(attributes, ETHTOOL_A_LINKINFO_PORT, PORTS),
+        transceiver=named(attributes, ETHTOOL_A_LINKINFO_TRANSCEIVER, TRANSCEIVERS),
     )
 
 
-def parse_link_modes(attributes: Attributes, names: Names, info: LinkSettings | None) -> LinkSettings:
-    """ETHTOOL_MSG_LINKMODES_GET: `info` with speed, duplex, autonegotiation and the sets of link modes."""
+def parse_link_modes(
+    attributes: Attributes, names: Names, info: LinkSettings | None
+) -> LinkSettings:
+    """ETHTOOL_MSG_LINKMODES_GET: `info` with speed, duplex, autonegotiation and the sets of link
+    modes."""
     advertised, supported = parse_bitset(attributes.get(ETHTOOL_A_LINKMODES_OURS))
     partner, _ = parse_bitset(attributes.get(ETHTOOL_A_LINKMODES_PEER))
     autonegotiation = number(attributes, ETHTOOL_A_LINKMODES_AUTONEG)
@@ -204,33 +246,41 @@ def parse_link_modes(attributes: Attributes, names: Names, info: LinkSettings | 
 
 
 def known_speed(speed: int | None) -> int | None:
-    """Mb/s; None for the values by which drivers report an unknown speed: 0, SPEED_UNKNOWN, and its lower 16 bits."""
-    return None if speed in UNKNOWN_SPEEDS else speed
+    """Mb/s; None for the values by which drivers report an unknown speed: 0, SPEED_UNKNOWN, and its
+    lower 16 bits."""
+    if speed in UNKNOWN_SPEEDS:
+        return None
+    return speed
 
 
 def mode_names(bits: int, names: Names) -> tuple[str, ...]:
-    """Names of link modes; without the ports, pause and FEC of the same bit set, whose names have no ``base``."""
-    return tuple(name for name in bit_names(bits, names) if "base" in name or name.startswith("bit "))
+    """Names of link modes; without the ports, pause and FEC of the same bit set, whose names have
+    no ``base``."""
+    return tuple(
+        name for name in bit_names(bits, names) if "base" in name or name.startswith("bit ")
+    )
 
 
 def parse_link_state(attributes: Attributes) -> LinkState:
     """ETHTOOL_MSG_LINKSTATE_GET."""
-    link, extended = number(attributes, ETHTOOL_A_LINKSTATE_LINK), number(attributes, ETHTOOL_A_LINKSTATE_EXT_STATE)
-    if extended is None:
-        state = None
-    else:
-        state = EXTENDED_STATES[extended] if extended < len(EXTENDED_STATES) else f"unknown {extended}"
-    down_events = number(attributes, ETHTOOL_A_LINKSTATE_EXT_DOWN_CNT)
-    return LinkState(None if link is None else link != 0, state, down_events)
+    return LinkState(
+        flag(attributes, ETHTOOL_A_LINKSTATE_LINK),
+        named(attributes, ETHTOOL_A_LINKSTATE_EXT_STATE, EXTENDED_STATES),
+        number(attributes, ETHTOOL_A_LINKSTATE_EXT_DOWN_CNT),
+    )
 
 
 def parse_features(attributes: Attributes, names: Names) -> tuple[Feature, ...]:
     """ETHTOOL_MSG_FEATURES_GET: one record for each name of the string set ETH_SS_FEATURES."""
-    hardware, wanted, active, never_changed = (parse_bitset(attributes.get(kind))[0] for kind in FEATURE_BITSETS)
+    hardware, wanted, active, never_changed = (
+        parse_bitset(attributes.get(kind))[0] for kind in FEATURE_BITSETS
+    )
     return feature_list(names, hardware, wanted, active, never_changed)
 
 
-def feature_list(names: Names, hardware: int, wanted: int, active: int, never_changed: int) -> tuple[Feature, ...]:
+def feature_list(
+    names: Names, hardware: int, wanted: int, active: int, never_changed: int
+) -> tuple[Feature, ...]:
     """Features from four bit sets, which netlink and ioctl have in common."""
     changeable = hardware & ~never_changed
     return tuple(
@@ -255,9 +305,12 @@ def parse_private_flags(attributes: Attributes) -> dict[str, bool]:
 def parse_rings(attributes: Attributes) -> Rings:
     """ETHTOOL_MSG_RINGS_GET."""
     split = number(attributes, ETHTOOL_A_RINGS_TCP_DATA_SPLIT)
+    data_split = None
+    if split is not None and split < len(TCP_DATA_SPLITS):
+        data_split = TCP_DATA_SPLITS[split]
     return Rings(
         **{field: number(attributes, kind) for field, kind in RING_FIELDS.items()},
-        tcp_data_split=TCP_DATA_SPLITS[split] if split is not None and split < len(TCP_DATA_SPLITS) else None,
+        tcp_data_split=data_split,
     )
 
 
@@ -267,8 +320,12 @@ def parse_channels(attributes: Attributes) -> Channels:
 
 
 def parse_coalescing(attributes: Attributes) -> dict[str, int]:
-    """ETHTOOL_MSG_COALESCE_GET: the parameters that the driver supports, and those that are not zero."""
-    values = ((name, number(attributes, kind)) for kind, name in enumerate(COALESCING, ETHTOOL_A_COALESCE_RX_USECS))
+    """ETHTOOL_MSG_COALESCE_GET: the parameters that the driver supports, and those that are not
+    zero."""
+    values = (
+        (name, number(attributes, kind))
+        for kind, name in enumerate(COALESCING, ETHTOOL_A_COALESCE_RX_USECS)
+    )
     return {name: value for name, value in values if value is not None}
 
 
@@ -297,11 +354,10 @@ def parse_fec(attributes: Attributes) -> Fec:
 
 def parse_eee(attributes: Attributes) -> Eee:
     """ETHTOOL_MSG_EEE_GET."""
-    low_power = number(attributes, ETHTOOL_A_EEE_TX_LPI_ENABLED)
     return Eee(
         enabled=bool(number(attributes, ETHTOOL_A_EEE_ENABLED)),
         active=bool(number(attributes, ETHTOOL_A_EEE_ACTIVE)),
-        tx_low_power=None if low_power is None else low_power != 0,
+        tx_low_power=flag(attributes, ETHTOOL_A_EEE_TX_LPI_ENABLED),
         tx_timer=number(attributes, ETHTOOL_A_EEE_TX_LPI_TIMER),
     )
 

@@ -1,9 +1,10 @@
 """All that ethtool(8) shows of the links, with as few requests as possible.
 
-Sends each command of the generic netlink family ``ethtool`` once for all devices (a dump), one request for the names of
-features, link modes and hash functions, and uses the ioctl for driver information and counters and for what the netlink
-family of this kernel does not have. Returns one `Ethtool` per link; parts that could not be read have a reason in
-`unreadable`. Module EEPROM and driver counters are read only of links with a device: virtual ones have no hardware.
+Sends each command of the generic netlink family ``ethtool`` once for all devices (a dump), one
+request for the names of features, link modes and hash functions, and uses the ioctl for driver
+information and counters and for what the netlink family of this kernel does not have. Returns one
+`Ethtool` per link; parts that could not be read have a reason in `unreadable`. Module EEPROM and
+driver counters are read only of links with a device: virtual ones have no hardware.
 """
 
 from __future__ import annotations
@@ -37,11 +38,30 @@ ETHTOOL_A_HEADER_DEV_INDEX, ETHTOOL_A_HEADER_FLAGS = 1, 3
 ETHTOOL_A_HEADER = 1
 """ETHTOOL_A_*_HEADER: the first attribute of every message."""
 ETHTOOL_A_STRINGSETS_STRINGSET = 1
-ETHTOOL_A_MODULE_EEPROM_OFFSET, ETHTOOL_A_MODULE_EEPROM_LENGTH, ETHTOOL_A_MODULE_EEPROM_PAGE = 2, 3, 4
+ETHTOOL_A_MODULE_EEPROM_OFFSET, ETHTOOL_A_MODULE_EEPROM_LENGTH, ETHTOOL_A_MODULE_EEPROM_PAGE = (
+    2,
+    3,
+    4,
+)
 ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, ETHTOOL_A_MODULE_EEPROM_DATA = 6, 7
-ETHTOOL_MSG_STRSET_GET, ETHTOOL_MSG_LINKINFO_GET, ETHTOOL_MSG_LINKMODES_GET, ETHTOOL_MSG_LINKSTATE_GET = 1, 2, 4, 6
-ETHTOOL_MSG_FEATURES_GET, ETHTOOL_MSG_PRIVFLAGS_GET, ETHTOOL_MSG_RINGS_GET, ETHTOOL_MSG_CHANNELS_GET = 11, 13, 15, 17
-ETHTOOL_MSG_COALESCE_GET, ETHTOOL_MSG_PAUSE_GET, ETHTOOL_MSG_EEE_GET, ETHTOOL_MSG_FEC_GET = 19, 21, 23, 29
+(
+    ETHTOOL_MSG_STRSET_GET,
+    ETHTOOL_MSG_LINKINFO_GET,
+    ETHTOOL_MSG_LINKMODES_GET,
+    ETHTOOL_MSG_LINKSTATE_GET,
+) = 1, 2, 4, 6
+(
+    ETHTOOL_MSG_FEATURES_GET,
+    ETHTOOL_MSG_PRIVFLAGS_GET,
+    ETHTOOL_MSG_RINGS_GET,
+    ETHTOOL_MSG_CHANNELS_GET,
+) = 11, 13, 15, 17
+ETHTOOL_MSG_COALESCE_GET, ETHTOOL_MSG_PAUSE_GET, ETHTOOL_MSG_EEE_GET, ETHTOOL_MSG_FEC_GET = (
+    19,
+    21,
+    23,
+    29,
+)
 ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_MSG_RSS_GET = 31, 38
 ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES = 4, 5, 9
 
@@ -59,7 +79,8 @@ NETLINK_COMMANDS = (
     ("fec", ETHTOOL_MSG_FEC_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
     ("rss", ETHTOOL_MSG_RSS_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
 )
-"""(Part of the record, command, flags). Private flags without compact bit sets include their names."""
+"""(Part of the record, command, flags). Private flags without compact bit sets include their
+names."""
 
 IOCTL_READERS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "settings": ethtool_ioctl.read_settings,
@@ -83,7 +104,8 @@ Strings = Mapping[int, Sequence[str]]
 
 @dataclass(frozen=True)
 class CommandReplies:
-    """Replies to one command by ifindex: attributes, or the reason of an error; `known`: the kernel has the command."""
+    """Replies to one command by ifindex: attributes, or the reason of an error; `known`: the kernel
+    has the command."""
 
     known: bool = True
     found: dict[int, Attributes] = field(default_factory=dict)
@@ -91,7 +113,8 @@ class CommandReplies:
 
 
 def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable | None]:
-    """ifindex → record of each link, and why the netlink family cannot be used, if so. Never raises OSError."""
+    """ifindex → record of each link, and why the netlink family cannot be used, if so. Never raises
+    OSError."""
     ifindexes = [link.ifindex for link in links]
     answers: dict[str, CommandReplies] = {}
     strings: Strings = {}
@@ -110,7 +133,12 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         return {
             link.ifindex: read_link(
-                control, link, answers, strings, module=modules_read.get(link.ifindex), trouble=trouble
+                control,
+                link,
+                answers,
+                strings,
+                module=modules_read.get(link.ifindex),
+                trouble=trouble,
             )
             for link in links
         }, trouble
@@ -119,14 +147,18 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
 def header(flags: int, ifindex: int | None = None) -> bytes:
     """The header attribute of a request: flags, and the device; None: all devices."""
     body = b"" if ifindex is None else pack_u32(ETHTOOL_A_HEADER_DEV_INDEX, ifindex)
-    return pack_attribute(ETHTOOL_A_HEADER | NLA_F_NESTED, body + pack_u32(ETHTOOL_A_HEADER_FLAGS, flags))
+    return pack_attribute(
+        ETHTOOL_A_HEADER | NLA_F_NESTED, body + pack_u32(ETHTOOL_A_HEADER_FLAGS, flags)
+    )
 
 
 def read_string_sets(netlink: NetlinkSocket) -> Strings:
-    """Names of features, hash functions and link modes; none on a kernel that lacks one of the sets (before 5.6)."""
+    """Names of features, hash functions and link modes; none on a kernel that lacks one of the sets
+    (before 5.6)."""
     wanted = b"".join(
         pack_attribute(
-            ETHTOOL_A_STRINGSETS_STRINGSET | NLA_F_NESTED, pack_u32(parse.ETHTOOL_A_STRINGSET_ID, string_set)
+            ETHTOOL_A_STRINGSETS_STRINGSET | NLA_F_NESTED,
+            pack_u32(parse.ETHTOOL_A_STRINGSET_ID, string_set),
         )
         for string_set in (ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES)
     )
@@ -135,9 +167,12 @@ def read_string_sets(netlink: NetlinkSocket) -> Strings:
     return parse.parse_string_sets(dict(iter_attributes(replies[0]))) if replies else {}
 
 
-def request_all(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
-    """One command for all devices. A dump omits devices that do not support it, but ends at the first device that fails
-    with another error (ENODEV of a suspended one): then one request is sent for each device."""
+def request_all(
+    netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]
+) -> CommandReplies:
+    """One command for all devices. A dump omits devices that do not support it, but ends at the
+    first device that fails with another error (ENODEV of a suspended one): then one request is sent
+    for each device."""
     try:
         bodies = netlink.generic(FAMILY, command, header(flags), dump=True)
     except NetlinkError as error:
@@ -152,7 +187,9 @@ def request_all(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Seq
     return replies
 
 
-def request_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
+def request_each(
+    netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]
+) -> CommandReplies:
     """One command, one request per device."""
     replies = CommandReplies()
     for ifindex in ifindexes:
@@ -167,9 +204,12 @@ def request_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Se
 
 
 def add_reply(replies: CommandReplies, body: bytes) -> None:
-    """Add one reply under its device. Only the first is kept: RSS sends the default context before the others."""
+    """Add one reply under its device. Only the first is kept: RSS sends the default context before
+    the others."""
     attributes = dict(iter_attributes(body))
-    ifindex = number(dict(iter_attributes(attributes.get(ETHTOOL_A_HEADER, b""))), ETHTOOL_A_HEADER_DEV_INDEX)
+    ifindex = number(
+        dict(iter_attributes(attributes.get(ETHTOOL_A_HEADER, b""))), ETHTOOL_A_HEADER_DEV_INDEX
+    )
     if ifindex is not None:
         replies.found.setdefault(ifindex, attributes)
 
@@ -190,7 +230,9 @@ def read_module(netlink: NetlinkSocket, ifindex: int) -> Module | Unreadable:
             if error.errno == errno.ETIMEDOUT:
                 raise
     module = modules.parse_module(pages)
-    return module or Unreadable("malformed", f"unknown module EEPROM, first bytes {pages[modules.LOWER][:4].hex()}")
+    return module or Unreadable(
+        "malformed", f"unknown module EEPROM, first bytes {pages[modules.LOWER][:4].hex()}"
+    )
 
 
 def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes:
@@ -200,7 +242,9 @@ def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes
     request += pack_attribute(ETHTOOL_A_MODULE_EEPROM_PAGE, bytes([page.page]))
     request += pack_attribute(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, bytes([page.address]))
     replies = netlink.generic(FAMILY, ETHTOOL_MSG_MODULE_EEPROM_GET, request)
-    return dict(iter_attributes(replies[0])).get(ETHTOOL_A_MODULE_EEPROM_DATA, b"") if replies else b""
+    if not replies:
+        return b""
+    return dict(iter_attributes(replies[0])).get(ETHTOOL_A_MODULE_EEPROM_DATA, b"")
 
 
 def read_link(
@@ -212,37 +256,67 @@ def read_link(
     module: Module | Unreadable | None,
     trouble: Unreadable | None,
 ) -> Ethtool:
-    """The record of one link from the replies; parts that this kernel's netlink does not have are read by ioctl."""
+    """The record of one link from the replies; parts that this kernel's netlink does not have are
+    read by ioctl."""
     try:
         name = socket.if_indextoname(link.ifindex)
     except OSError as error:
-        gone = Unreadable("vanished", unreadable_from_error(error).detail)
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), gone))
-    if trouble is not None and trouble.reason == "failed":  # a hanging driver would hang in the ioctl as well
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), trouble))
+        return unread(Unreadable("vanished", unreadable_from_error(error).detail))
+    if trouble is not None and trouble.reason == "failed":
+        return unread(trouble)  # a hanging driver would hang in the ioctl as well
     values: dict[str, object] = {"driver": read_by_ioctl(control, name, ethtool_ioctl.read_driver)}
     for part in PARTS:
         value = part_from_replies(part, link.ifindex, answers, strings)
         if isinstance(value, Unreadable) and value.reason == "missing":
-            fallback = IOCTL_READERS.get(part)
-            value = read_by_ioctl(control, name, fallback) if fallback else trouble or value
+            if part in IOCTL_READERS:
+                value = read_by_ioctl(control, name, IOCTL_READERS[part])
+            else:
+                value = trouble or value
         values[part] = value
-    if link.bus is None:
-        module = Unreadable("not_offered", "the interface has no device")
-    elif module is None or (isinstance(module, Unreadable) and module.reason == "not_offered"):
-        module = read_module_by_ioctl(control, name)
+    values["module"] = module_of(control, name, link, module)
     counters = read_by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
-    names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
-    values.update(module=module, driver_counter_names=names, driver_counters=numbers)
+    if not isinstance(counters, tuple):  # unreadable
+        counters = counters, counters
+    values["driver_counter_names"], values["driver_counters"] = counters
     driver = values["driver"]
     if isinstance(driver, DriverInfo) and driver.driver == UDP_HASH_DRIVER:
         values["udp_hash"] = read_by_ioctl(control, name, ethtool_ioctl.read_udp_hash)
-    unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
-    readable: dict[str, Any] = {part: value for part, value in values.items() if part not in unreadable}
+    return record_of(values)
+
+
+def record_of(values: Mapping[str, object]) -> Ethtool:
+    """`values`: part → what was read, or why it could not be."""
+    readable: dict[str, Any] = {}
+    unreadable: dict[str, Unreadable] = {}
+    for part, value in values.items():
+        if isinstance(value, Unreadable):
+            unreadable[part] = value
+        else:
+            readable[part] = value
     return Ethtool(**readable, unreadable=unreadable)
 
 
-def read_by_ioctl(control: socket.socket, name: str, read: Callable[[socket.socket, str], object]) -> object:
+def unread(why: Unreadable) -> Ethtool:
+    """The record of a link of which nothing could be read."""
+    return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), why))
+
+
+def module_of(
+    control: socket.socket, name: str, link: Link, module: Module | Unreadable | None
+) -> Module | Unreadable:
+    """The transceiver; `module`: as read by netlink, None: not tried."""
+    if link.bus is None:
+        return Unreadable("not_offered", "the interface has no device")
+    if module is None:
+        return read_module_by_ioctl(control, name)
+    if isinstance(module, Unreadable) and module.reason == "not_offered":
+        return read_module_by_ioctl(control, name)
+    return module
+
+
+def read_by_ioctl(
+    control: socket.socket, name: str, read: Callable[[socket.socket, str], object]
+) -> object:
     """The result of `read`, or why it failed."""
     try:
         return read(control, name)
@@ -251,18 +325,28 @@ def read_by_ioctl(control: socket.socket, name: str, read: Callable[[socket.sock
 
 
 def read_module_by_ioctl(control: socket.socket, name: str) -> Module | Unreadable:
-    """The transceiver before Linux 5.13, whose netlink family replies EOPNOTSUPP to the unknown command."""
+    """The transceiver before Linux 5.13, whose netlink family replies EOPNOTSUPP to the unknown
+    command."""
     eeprom = read_by_ioctl(control, name, ethtool_ioctl.read_module)
+    if isinstance(eeprom, Unreadable):
+        return eeprom
     if not isinstance(eeprom, bytes):
-        return eeprom if isinstance(eeprom, Unreadable) else Unreadable("failed", "SIOCETHTOOL")
-    pages = {modules.LOWER: eeprom[:128], modules.UPPER: eeprom[128:256], modules.SFP_DIAGNOSTICS: eeprom[256:384]}
+        return Unreadable("failed", "SIOCETHTOOL")
+    pages = {
+        modules.LOWER: eeprom[:128],
+        modules.UPPER: eeprom[128:256],
+        modules.SFP_DIAGNOSTICS: eeprom[256:384],
+    }
     return modules.parse_module(pages) or Unreadable(
         "malformed", f"unknown module EEPROM, first bytes {eeprom[:4].hex()}"
     )
 
 
-def part_from_replies(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:
-    """One part of the record from the replies; Unreadable "missing" when this kernel's netlink does not have it."""
+def part_from_replies(
+    part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings
+) -> object:
+    """One part of the record from the replies; Unreadable "missing" when this kernel's netlink does
+    not have it."""
     replies = answers.get(part, CommandReplies(known=False))
     if not replies.known:
         return Unreadable("missing", f"ethtool netlink has no {part.replace('_', ' ')}")
@@ -270,8 +354,12 @@ def part_from_replies(part: str, ifindex: int, answers: Mapping[str, CommandRepl
     if attributes is None:
         return replies.refused.get(ifindex) or NOT_OFFERED
     if part == "settings":
-        info = answers["link_info"].found.get(ifindex) if "link_info" in answers else None
-        return parse.parse_link_modes(attributes, strings.get(ETH_SS_LINK_MODES, ()), parse.parse_link_info(info or {}))
+        info: Attributes = {}
+        if "link_info" in answers:
+            info = answers["link_info"].found.get(ifindex, {})
+        return parse.parse_link_modes(
+            attributes, strings.get(ETH_SS_LINK_MODES, ()), parse.parse_link_info(info)
+        )
     if part == "features":
         bitsets = tuple(attributes.get(kind) for kind in parse.FEATURE_BITSETS)
         return features(bitsets, tuple(strings.get(ETH_SS_FEATURES, ())))
@@ -294,6 +382,7 @@ PARSERS: Mapping[str, Callable[[Attributes], object]] = {
 
 @functools.lru_cache(maxsize=64)
 def features(bitsets: tuple[bytes | None, ...], names: tuple[str, ...]) -> tuple[Feature, ...]:
-    """Features of four bit sets, cached: links of one type have the same ones, about sixty records each."""
+    """Features of four bit sets, cached: links of one type have the same ones, about sixty records
+    each."""
     found = {kind: bits for kind, bits in zip(parse.FEATURE_BITSETS, bitsets) if bits is not None}
     return parse.parse_features(found, names)

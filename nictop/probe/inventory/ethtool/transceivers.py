@@ -1,13 +1,14 @@
 """Pages of a transceiver's EEPROM → `Module`. Pure: `reader` reads the pages.
 
-SFF-8472 (SFP), SFF-8636 and SFF-8436 (QSFP) and CMIS (QSFP-DD, OSFP). Diagnostics are left out where the module has
-none: a passive cable has the registers, but no measurements in them.
+SFF-8472 (SFP), SFF-8636 and SFF-8436 (QSFP) and CMIS (QSFP-DD, OSFP). Diagnostics are left out
+where the module has none: a passive cable has the registers, but no measurements in them.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from nictop.probe.records import Module, Optics
@@ -72,18 +73,24 @@ COPPER_CODES = (0x08, 0x0B, 0x0C, 0x0D, 0x16, 0x19, 0x1C, 0x1D, 0x1E, 0x32, 0x40
 
 def pages_to_read(lower: bytes) -> tuple[Page, ...]:
     """The pages to read after the first 128 bytes; none for an unknown type of module."""
-    kind = lower[0] if len(lower) == 128 else 0
-    if kind in SFP_IDENTIFIERS:
-        return (SFP_DIAGNOSTICS,) if has_sfp_diagnostics(lower) else ()
+    if len(lower) != 128:
+        return ()
+    kind = lower[0]
+    if kind in SFP_IDENTIFIERS and has_sfp_diagnostics(lower):
+        return (SFP_DIAGNOSTICS,)
     if kind in QSFP_IDENTIFIERS:
         return (UPPER,)
     if kind in CMIS_IDENTIFIERS:
-        return (UPPER,) if lower[2] & 0x80 else (UPPER, CMIS_ADVERTISING, CMIS_LANES)
+        has_flat_memory = lower[2] & 0x80
+        if has_flat_memory:
+            return (UPPER,)
+        return UPPER, CMIS_ADVERTISING, CMIS_LANES
     return ()
 
 
 def has_sfp_diagnostics(lower: bytes) -> bool:
-    """Byte 92: implemented, and readable without the address change sequence, which no driver performs."""
+    """Byte 92: implemented, and readable without the address change sequence, which no driver
+    performs."""
     return bool(lower[92] & 0x40) and not lower[92] & 0x04
 
 
@@ -100,7 +107,9 @@ def parse_module(pages: Pages) -> Module | None:
     if lower[0] in QSFP_IDENTIFIERS:
         return parse_qsfp(lower, upper)
     if lower[0] in CMIS_IDENTIFIERS:
-        return parse_cmis(lower, upper, pages.get(CMIS_ADVERTISING, b""), pages.get(CMIS_LANES, b""))
+        return parse_cmis(
+            lower, upper, pages.get(CMIS_ADVERTISING, b""), pages.get(CMIS_LANES, b"")
+        )
     return None
 
 
@@ -108,40 +117,48 @@ def parse_sfp(lower: bytes, diagnostics: bytes) -> Module:
     """SFF-8472: page A0h, and 128 bytes of page A2h."""
     medium = sfp_medium(lower)
     is_cable = lower[8] & 0x0C != 0
-    measured = parse_sfp_diagnostics(lower, diagnostics) if len(diagnostics) == 128 else None
-    return Module(
+    module = Module(
         kind=MODULE_KINDS[lower[0]],
         vendor=padded_text(lower[20:36]),
         part=padded_text(lower[40:56]),
         serial=padded_text(lower[68:84]),
         connector=CONNECTORS.get(lower[2], f"unknown 0x{lower[2]:02x}"),
         medium=medium,
-        length=float(lower[18]) if is_cable and lower[18] else None,
-        wavelength=float(unsigned(lower, 60)) or None if medium == "fibre" and not is_cable else None,
-        temperature=measured[0] if measured else None,
-        voltage=measured[1] if measured else None,
-        lanes=(measured[2],) if measured else (),
     )
+    if is_cable:
+        module = replace(module, length=float(lower[18]) or None)
+    elif medium == "fibre":
+        module = replace(module, wavelength=float(unsigned(lower, 60)) or None)
+    if len(diagnostics) != 128:
+        return module
+    temperature, voltage, optics = parse_sfp_diagnostics(lower, diagnostics)
+    return replace(module, temperature=temperature, voltage=voltage, lanes=(optics,))
 
 
 def sfp_medium(lower: bytes) -> Medium:
-    """From cable technology (byte 8), 1000BASE-T (byte 6), extended compliance (byte 36) and connector."""
+    """From cable technology (byte 8), 1000BASE-T (byte 6), extended compliance (byte 36) and
+    connector."""
     if lower[8] & 0x04 or lower[6] & 0x08 or lower[36] in COPPER_CODES:
         return "copper"
-    if lower[8] & 0x08:
-        return "fibre" if lower[3] & 0x70 or lower[36] in FIBRE_CABLES else "copper"
-    return connector_medium(lower[2])
+    if not lower[8] & 0x08:
+        return connector_medium(lower[2])
+    if lower[3] & 0x70 or lower[36] in FIBRE_CABLES:
+        return "fibre"
+    return "copper"
 
 
 def connector_medium(connector: int) -> Medium:
     """The medium, as far as the connector type determines it."""
     if connector in COPPER_CONNECTORS:
         return "copper"
-    return "fibre" if connector in FIBRE_CONNECTORS else "unknown"
+    if connector in FIBRE_CONNECTORS:
+        return "fibre"
+    return "unknown"
 
 
 def parse_sfp_diagnostics(lower: bytes, page: bytes) -> tuple[float, float, Optics]:
-    """(°C, V, power and bias) of page A2h; externally calibrated modules have slopes and offsets (SFF-8472 9.5)."""
+    """(°C, V, power and bias) of page A2h; externally calibrated modules have slopes and offsets
+    (SFF-8472 9.5)."""
     temperature, voltage, bias, tx_power, rx_power = struct.unpack_from(">hHHHH", page, 96)
     if not lower[92] & 0x10:
         return temperature / 256, voltage / 1e4, Optics(rx_power / 1e4, tx_power / 1e4, bias * 2e-3)
@@ -164,40 +181,44 @@ def parse_qsfp(lower: bytes, upper: bytes) -> Module:
     """SFF-8636 and SFF-8436: lower page 00h and upper page 00h."""
     technology = upper[147 - 128] >> 4
     connector, cable_length = upper[130 - 128], upper[146 - 128]
-    medium: Medium = "copper" if technology >= 0x0A or upper[192 - 128] in COPPER_CODES else "fibre"
-    is_passive = technology in (0x0A, 0x0B)
-    is_cable = medium == "copper" or connector == 0x23
-    lanes = []
-    for lane in range(0 if is_passive else 4):
-        rx, bias, tx = (unsigned(lower, start + 2 * lane) for start in (34, 42, 50))
-        has_tx_power = upper[220 - 128] & 0x04
-        lanes.append(Optics(rx / 1e4, tx / 1e4 if has_tx_power else None, bias * 2e-3))
-    return Module(
+    is_copper = technology >= 0x0A or upper[192 - 128] in COPPER_CODES
+    module = Module(
         kind=MODULE_KINDS[lower[0]],
         vendor=padded_text(upper[20:36]),
         part=padded_text(upper[40:56]),
         serial=padded_text(upper[68:84]),
         connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
-        medium=medium,
-        length=float(cable_length) if is_cable and cable_length else None,
-        wavelength=unsigned(upper, 186 - 128) / 20 or None if medium == "fibre" else None,
-        temperature=None if is_passive else struct.unpack_from(">h", lower, 22)[0] / 256,
-        voltage=None if is_passive else unsigned(lower, 26) / 1e4,
-        lanes=tuple(lanes),
+        medium="copper" if is_copper else "fibre",
+    )
+    if is_copper or connector == 0x23:  # a cable
+        module = replace(module, length=float(cable_length) or None)
+    if not is_copper:
+        module = replace(module, wavelength=unsigned(upper, 186 - 128) / 20 or None)
+    if technology in (0x0A, 0x0B):  # a passive cable measures nothing
+        return module
+    return replace(
+        module,
+        temperature=struct.unpack_from(">h", lower, 22)[0] / 256,
+        voltage=unsigned(lower, 26) / 1e4,
+        lanes=parse_qsfp_lanes(lower, has_tx_power=upper[220 - 128] & 0x04 != 0),
     )
 
 
+def parse_qsfp_lanes(lower: bytes, *, has_tx_power: bool) -> tuple[Optics, ...]:
+    lanes = []
+    for lane in range(4):
+        rx, bias, tx = (unsigned(lower, start + 2 * lane) for start in (34, 42, 50))
+        lanes.append(Optics(rx / 1e4, tx / 1e4 if has_tx_power else None, bias * 2e-3))
+    return tuple(lanes)
+
+
 def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> Module:
-    """CMIS 4 and 5: lower page, page 00h, and of modules with paged memory 01h (advertising) and 11h (lanes)."""
-    technology, connector, media = upper[212 - 128], upper[203 - 128], lower[85]
-    medium: Medium = "copper" if media in (3, 5) or 0x0A <= technology <= 0x0F else "fibre"
-    if medium == "fibre" and media not in (1, 2, 4):
-        medium = connector_medium(connector)
-    has_pages = not lower[2] & 0x80 and len(advertising) == 128
+    """CMIS 4 and 5: lower page, page 00h, and of modules with paged memory 01h (advertising) and
+    11h (lanes)."""
+    connector = upper[203 - 128]
+    medium = cmis_medium(lower, upper)
     length = (upper[202 - 128] & 0x3F) * (0.1, 1.0, 10.0, 100.0)[upper[202 - 128] >> 6]
-    temperature: float = struct.unpack_from(">h", lower, 14)[0] / 256
-    voltage = unsigned(lower, 16) / 1e4
-    return Module(
+    module = Module(
         kind=MODULE_KINDS.get(lower[0], f"CMIS 0x{lower[0]:02x}"),
         vendor=padded_text(upper[1:17]),
         part=padded_text(upper[20:36]),
@@ -205,11 +226,31 @@ def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> 
         connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
         medium=medium,
         length=round(length, 1) or None,
-        wavelength=unsigned(advertising, 138 - 128) / 20 or None if has_pages and medium == "fibre" else None,
-        temperature=temperature if has_pages and advertising[159 - 128] & 0x01 else None,
-        voltage=voltage if has_pages and advertising[159 - 128] & 0x02 else None,
-        lanes=parse_cmis_lanes(lower[0], advertising, lanes) if has_pages and len(lanes) == 128 else (),
     )
+    has_pages = not lower[2] & 0x80 and len(advertising) == 128
+    if not has_pages:
+        return module
+    if medium == "fibre":
+        module = replace(module, wavelength=unsigned(advertising, 138 - 128) / 20 or None)
+    monitors = advertising[159 - 128]
+    if monitors & 0x01:
+        module = replace(module, temperature=struct.unpack_from(">h", lower, 14)[0] / 256)
+    if monitors & 0x02:
+        module = replace(module, voltage=unsigned(lower, 16) / 1e4)
+    if len(lanes) == 128:
+        module = replace(module, lanes=parse_cmis_lanes(lower[0], advertising, lanes))
+    return module
+
+
+def cmis_medium(lower: bytes, upper: bytes) -> Medium:
+    """From the media type (byte 85) and the technology (page 00h, byte 212), else from the
+    connector."""
+    media, technology = lower[85], upper[212 - 128]
+    if media in (3, 5) or 0x0A <= technology <= 0x0F:
+        return "copper"
+    if media in (1, 2, 4):
+        return "fibre"
+    return connector_medium(upper[203 - 128])
 
 
 def parse_cmis_lanes(kind: int, advertising: bytes, page: bytes) -> tuple[Optics, ...]:
@@ -236,4 +277,6 @@ def unsigned(page: bytes, offset: int) -> int:
 
 def padded_text(value: bytes) -> str:
     """A name padded with spaces; bytes that are not printable ASCII become U+FFFD."""
-    return "".join(chr(byte) if 32 <= byte < 127 else "\ufffd" for byte in value.rstrip(b"\0 \xff")).strip()
+    return "".join(
+        chr(byte) if 32 <= byte < 127 else "\ufffd" for byte in value.rstrip(b"\0 \xff")
+    ).strip()

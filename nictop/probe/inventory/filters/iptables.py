@@ -1,8 +1,9 @@
-"""Tables of iptables-legacy and ip6tables-legacy: FORWARD of filter and POSTROUTING of nat, and the chains they call.
+"""Tables of iptables-legacy and ip6tables-legacy: FORWARD of filter and POSTROUTING of nat, and the
+chains they call.
 
-getsockopt(2) with IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES (linux/netfilter_ipv4/ip_tables.h, ip6_tables.h), which need
-CAP_NET_ADMIN. They load a table that does not exist yet: nothing is requested unless /proc/net/ip_tables_names lists
-it.
+getsockopt(2) with IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES (linux/netfilter_ipv4/ip_tables.h,
+ip6_tables.h), which need CAP_NET_ADMIN. They load a table that does not exist yet: nothing is
+requested unless /proc/net/ip_tables_names lists it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,15 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import conditions_of_match, interface, protocol_name, verdict_of_target
+from nictop.probe.inventory.filters.xtables import (
+    conditions_of_match,
+    interface,
+    protocol_name,
+    verdict_of_target,
+)
 from nictop.probe.kernel.netlink import text
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain, Unreadable
@@ -24,7 +31,8 @@ SO_GET_INFO, SO_GET_ENTRIES = 64, 65
 """IPT_SO_GET_INFO and IP6T_SO_GET_INFO are equal, and so are GET_ENTRIES."""
 NAME = struct.Struct("=32s")
 INFO = struct.Struct("=32sI5I5III")
-"""struct ipt_getinfo: name, valid hooks, entry and underflow of each hook, number of entries, their size."""
+"""struct ipt_getinfo: name, valid hooks, entry and underflow of each hook, number of entries, their
+size."""
 GET_ENTRIES_SIZE = struct.Struct("=32sI")
 GET_ENTRIES_HEADER = 40
 """struct ipt_get_entries: name, size, then the entries, aligned to 8 bytes."""
@@ -34,9 +42,16 @@ MAX_RULES = 2000
 MATCH_HEADER = struct.Struct("=H29sB")
 """struct xt_entry_match and xt_entry_target: size, name, revision."""
 MATCH_HEADER_SIZE = 32
-INVERTED_IN, INVERTED_OUT, INVERTED_SOURCE, INVERTED_DESTINATION, INVERTED_PROTOCOL = 0x01, 0x02, 0x08, 0x10, 0x40
+INVERTED_IN, INVERTED_OUT, INVERTED_SOURCE, INVERTED_DESTINATION, INVERTED_PROTOCOL = (
+    0x01,
+    0x02,
+    0x08,
+    0x10,
+    0x40,
+)
 FLAG_FRAGMENT = 0x01
-VERDICTS = {-1: "drop", -2: "accept", -4: "unknown", -5: "return"}
+QUEUE_VERDICT = -4
+VERDICTS = {-1: "drop", -2: "accept", QUEUE_VERDICT: "unknown", -5: "return"}
 """-NF_DROP - 1, -NF_ACCEPT - 1, -NF_QUEUE - 1, XT_RETURN"""
 
 
@@ -60,7 +75,9 @@ class Layout(NamedTuple):
 
 
 IPV4 = Layout("ip", socket.IPPROTO_IP, socket.AF_INET, 4, 16, 80, 82, 83, 88, 96, 112, 0x02)
-IPV6 = Layout("ip6", socket.IPPROTO_IPV6, socket.AF_INET6, 16, 64, 128, 131, 132, 140, 152, 168, 0x04)
+IPV6 = Layout(
+    "ip6", socket.IPPROTO_IPV6, socket.AF_INET6, 16, 64, 128, 131, 132, 140, 152, 168, 0x04
+)
 
 
 class Entry(NamedTuple):
@@ -79,11 +96,16 @@ class Entry(NamedTuple):
     """It begins the chain of this name (target ERROR); "": a rule."""
 
 
-def read_iptables_chains(proc: str = "/proc") -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
+def read_iptables_chains(
+    proc: str = "/proc",
+) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
     """Chains of both families, and why they are missing. Never raises OSError."""
     found: list[PacketChain] = []
     unreadable: dict[str, Unreadable] = {}
-    for source, file, layout in (("iptables", "ip_tables_names", IPV4), ("ip6tables", "ip6_tables_names", IPV6)):
+    for source, file, layout in (
+        ("iptables", "ip_tables_names", IPV4),
+        ("ip6tables", "ip6_tables_names", IPV6),
+    ):
         names = read_text(os.path.join(proc, "net", file))
         if isinstance(names, Unreadable):
             if names.reason != "missing":
@@ -101,12 +123,18 @@ def read_iptables_chains(proc: str = "/proc") -> tuple[tuple[PacketChain, ...], 
 def _read_table(layout: Layout, table: str) -> tuple[PacketChain, ...] | Unreadable:
     try:
         with socket.socket(layout.domain, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as requests:
-            info = _getsockopt(requests, layout.level, SO_GET_INFO, NAME.pack(table.encode()), INFO.size)
+            info = _getsockopt(
+                requests, layout.level, SO_GET_INFO, NAME.pack(table.encode()), INFO.size
+            )
             size = INFO.unpack(info)[-1]
             if size > MAX_TABLE_BYTES:
-                return Unreadable("failed", f"table of more than {MAX_TABLE_BYTES // 1024 // 1024} MiB")
+                return Unreadable(
+                    "failed", f"table of more than {MAX_TABLE_BYTES // 1024 // 1024} MiB"
+                )
             header = GET_ENTRIES_SIZE.pack(table.encode(), size)
-            whole = _getsockopt(requests, layout.level, SO_GET_ENTRIES, header, GET_ENTRIES_HEADER + size)
+            whole = _getsockopt(
+                requests, layout.level, SO_GET_ENTRIES, header, GET_ENTRIES_HEADER + size
+            )
     except OSError as error:
         return unreadable_from_error(error, "iptables")
     except ImportError:
@@ -115,8 +143,11 @@ def _read_table(layout: Layout, table: str) -> tuple[PacketChain, ...] | Unreada
     return Unreadable("malformed", "iptables") if found is None else found
 
 
-def _getsockopt(requests: socket.socket, level: int, option: int, request: bytes, size: int) -> bytes:
-    """getsockopt(2) whose buffer has a request in it; that of Python has none. Raises OSError and ImportError."""
+def _getsockopt(
+    requests: socket.socket, level: int, option: int, request: bytes, size: int
+) -> bytes:
+    """getsockopt(2) whose buffer has a request in it; that of Python has none. Raises OSError and
+    ImportError."""
     import ctypes
 
     buffer = ctypes.create_string_buffer(request, size)
@@ -128,57 +159,81 @@ def _getsockopt(requests: socket.socket, level: int, option: int, request: bytes
     return buffer.raw[: length.value]
 
 
-def parse_table(family: str, table: str, info: bytes, entries: bytes) -> tuple[PacketChain, ...] | Unreadable | None:
+def parse_table(
+    family: str, table: str, info: bytes, entries: bytes
+) -> tuple[PacketChain, ...] | Unreadable | None:
     """The chain of `TABLES` and the chains that it calls; `family`: ip or ip6. None: malformed."""
     number, base = next((one[2:] for one in TABLES if one[0] == table), TABLES[0][2:])
     layout = IPV6 if family == IPV6.family else IPV4
     if len(info) < INFO.size:
         return None
     fields = INFO.unpack_from(info)
-    hooks, starts, ends = fields[1], fields[2:7], fields[7:12]
+    hooks, start, end = fields[1], fields[2 + number], fields[7 + number]
     if not hooks & 1 << number:
         return ()
     by_offset = {entry.offset: entry for entry in iter_entries(layout, entries)}
     names = {entry.next: entry.chain for entry in by_offset.values() if entry.chain}
-    names[starts[number]] = base
-    waiting, found, count = [starts[number]], [], 0
-    for start in waiting:  # grows
-        if start not in names:
-            return None
-        end = ends[number] if start == starts[number] else None
-        rules = _chain_rules(by_offset, start, end)
-        count += len(rules)
-        if count > MAX_RULES:
-            return Unreadable("failed", f"more than {MAX_RULES} rules")
-        policy = None
-        if end is not None:
-            policy = by_offset.get(end)
-            if policy is None or policy.verdict not in ("accept", "drop"):
-                return None
-        else:
-            rules = rules[:-1]  # the last one of a chain is its return
-        for rule in rules:
-            if rule.jump is not None and rule.jump not in waiting:
-                waiting.append(rule.jump)
-        found.append(_record(layout, table, names[start], [_rule(one, names) for one in rules], policy))
+    names[start] = base
+    policy = by_offset.get(end)
+    if policy is None or policy.verdict not in ("accept", "drop"):
+        return None
+    chains = _called_chains(by_offset, names, start, end)
+    if not isinstance(chains, dict):
+        return chains
+    found = []
+    for offset, own in chains.items():
+        rules = [_rule(entry, names) for entry in own]
+        own_policy = policy if offset == start else None
+        found.append(_record(layout, table, names[offset], rules, own_policy))
     return tuple(found)
 
 
-def _record(layout: Layout, table: str, name: str, rules: list[FilterRule], policy: Entry | None) -> PacketChain:
-    return PacketChain(
-        backend="iptables",
-        family=layout.family,
-        table=table,
-        name=name,
-        hook=next((one[1] for one in TABLES if one[0] == table), "") if policy is not None else "",
-        policy=policy.verdict if policy is not None else "",
-        packets=policy.packets if policy is not None else None,
-        rules=tuple(rules),
+def _called_chains(
+    by_offset: dict[int, Entry], names: dict[int, str], start: int, end: int
+) -> dict[int, list[Entry]] | Unreadable | None:
+    """Offset of a chain → its rules: of the base chain, which ends at `end`, and of those that it
+    calls. None: one that is called does not exist."""
+    chains: dict[int, list[Entry]] = {}
+    count = 0
+    waiting = [start]
+    while waiting:
+        offset = waiting.pop(0)
+        if offset in chains:
+            continue
+        if offset not in names:
+            return None
+        rules = _chain_rules(by_offset, offset, end if offset == start else None)
+        count += len(rules)
+        if count > MAX_RULES:
+            return Unreadable("failed", f"more than {MAX_RULES} rules")
+        if offset != start:
+            rules = rules[:-1]  # the last one of a chain is its return
+        chains[offset] = rules
+        waiting += _jumps(rules)
+    return chains
+
+
+def _jumps(rules: list[Entry]) -> list[int]:
+    return [rule.jump for rule in rules if rule.jump is not None]
+
+
+def _record(
+    layout: Layout, table: str, name: str, rules: list[FilterRule], policy: Entry | None
+) -> PacketChain:
+    """`policy`: of the base chain."""
+    chain = PacketChain(
+        backend="iptables", family=layout.family, table=table, name=name, rules=tuple(rules)
     )
+    if policy is None:
+        return chain
+    hook = next((one[1] for one in TABLES if one[0] == table), "")
+    return replace(chain, hook=hook, policy=policy.verdict, packets=policy.packets)
 
 
 def _rule(entry: Entry, names: dict[int, str]) -> FilterRule:
-    target = entry.target if entry.jump is None else names.get(entry.jump, "")
+    target = entry.target
+    if entry.jump is not None:
+        target = names.get(entry.jump, "")
     return FilterRule(entry.verdict, target, entry.conditions, entry.packets)
 
 
@@ -208,15 +263,10 @@ def iter_entries(layout: Layout, data: bytes) -> Iterator[Entry]:
 
 
 def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> Entry:
-    conditions = [*_packet_conditions(layout, data, offset)]
-    position = offset + layout.size
-    while position + MATCH_HEADER_SIZE <= target:
-        size, name, revision = MATCH_HEADER.unpack_from(data, position)
-        if size < MATCH_HEADER_SIZE or position + size > target:
-            conditions.append(FilterCondition("other", ("malformed",)))
-            break
-        conditions += conditions_of_match(text(name), revision, data[position + MATCH_HEADER_SIZE : position + size])
-        position += size
+    conditions = (
+        *_packet_conditions(layout, data, offset),
+        *_match_conditions(data, offset + layout.size, target),
+    )
     packets = struct.unpack_from("=Q", data, offset + layout.counters)[0]
     name = text(MATCH_HEADER.unpack_from(data, target)[1])
     value = data[target + MATCH_HEADER_SIZE : end]
@@ -226,12 +276,26 @@ def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> E
     elif name:
         verdict, unknown = verdict_of_target(name)
     else:
-        code = struct.unpack_from("=i", value)[0] if len(value) >= 4 else -4
-        if code < 0:
-            verdict, unknown = VERDICTS.get(code, "unknown"), "queue" if code == -4 else ""
+        code = struct.unpack_from("=i", value)[0] if len(value) >= 4 else QUEUE_VERDICT
+        if code == QUEUE_VERDICT:
+            verdict, unknown = VERDICTS.get(code, "unknown"), "queue"
+        elif code < 0:
+            verdict = VERDICTS.get(code, "unknown")
         elif code != end:  # otherwise a rule without a target: the next one follows
             jump, verdict = code, "goto" if data[offset + layout.flags] & layout.goto else "jump"
-    return Entry(offset, end, tuple(conditions), verdict, unknown, jump, packets, chain)
+    return Entry(offset, end, conditions, verdict, unknown, jump, packets, chain)
+
+
+def _match_conditions(data: bytes, position: int, end: int) -> Iterator[FilterCondition]:
+    """Of the struct xt_entry_match of a rule."""
+    while position + MATCH_HEADER_SIZE <= end:
+        size, name, revision = MATCH_HEADER.unpack_from(data, position)
+        if size < MATCH_HEADER_SIZE or position + size > end:
+            yield FilterCondition("other", ("malformed",))
+            return
+        content = data[position + MATCH_HEADER_SIZE : position + size]
+        yield from conditions_of_match(text(name), revision, content)
+        position += size
 
 
 def _packet_conditions(layout: Layout, data: bytes, offset: int) -> Iterator[FilterCondition]:
@@ -254,14 +318,18 @@ def _packet_conditions(layout: Layout, data: bytes, offset: int) -> Iterator[Fil
             yield FilterCondition(what, (wanted,), bool(inverted & flag))
     protocol = struct.unpack_from("=H", data, offset + layout.protocol)[0]
     if protocol:
-        yield FilterCondition("protocol", (protocol_name(protocol),), bool(inverted & INVERTED_PROTOCOL))
+        yield FilterCondition(
+            "protocol", (protocol_name(protocol),), bool(inverted & INVERTED_PROTOCOL)
+        )
     if layout is IPV4 and data[offset + layout.flags] & FLAG_FRAGMENT:
         yield FilterCondition("other", ("fragment",))
 
 
-def _address_condition(layout: Layout, what: str, value: bytes, mask: bytes, negated: bool) -> FilterCondition:
+def _address_condition(
+    layout: Layout, what: str, value: bytes, mask: bytes, negated: bool
+) -> FilterCondition:
     bits = "".join(f"{byte:08b}" for byte in mask)
-    length = bits.find("0") if "0" in bits else len(bits)
+    length = len(bits.partition("0")[0])
     if "1" in bits[length:]:
         return FilterCondition("other", (what,))
     return FilterCondition(what, (f"{socket.inet_ntop(layout.domain, value)}/{length}",), negated)

@@ -1,8 +1,9 @@
-"""Filter chains of nftables and those of source NAT, and the chains that they call, with their rules.
+"""Filter chains of nftables and those of source NAT, and the chains that they call, with their
+rules.
 
-One dump of all chains, then one of the rules of each chain that a packet can come to: other rules, such as those of
-destination NAT, are not read. The hook forward comes first: if there are too many rules, those of other hooks are left
-out. Needs CAP_NET_ADMIN.
+One dump of all chains, then one of the rules of each chain that a packet can come to: other rules,
+such as those of destination NAT, are not read. The hook forward comes first: if there are too many
+rules, those of other hooks are left out. Needs CAP_NET_ADMIN.
 """
 
 from __future__ import annotations
@@ -32,7 +33,14 @@ MAX_ALL_CHAINS = 10_000
 """Those of NAT included: kube-proxy creates several for each service."""
 MAX_SETS = 64
 """Whose elements are read."""
-INET_HOOKS = {0: "prerouting", 1: "input", 2: "forward", 3: "output", 4: "postrouting", 5: "ingress"}
+INET_HOOKS = {
+    0: "prerouting",
+    1: "input",
+    2: "forward",
+    3: "output",
+    4: "postrouting",
+    5: "ingress",
+}
 """NF_INET_*"""
 HOOKS = {
     **{
@@ -43,7 +51,8 @@ HOOKS = {
     **{(nftables.NFPROTO_BRIDGE, number): INET_HOOKS[number] for number in (0, 2, 4)},
     (nftables.NFPROTO_NETDEV, 0): "ingress",
 }
-"""(family, number of the hook) → hook; those of bridges have the same numbers (NF_BR_*), and NF_NETDEV_INGRESS."""
+"""(family, number of the hook) → hook; those of bridges have the same numbers (NF_BR_*), and
+NF_NETDEV_INGRESS."""
 
 CHANGED = "changed while it was read"
 Key = tuple[int, str, str]
@@ -62,8 +71,9 @@ class _Rule(NamedTuple):
 def read_nft_chains(
     names: Mapping[int, str], sys: str = "/sys", modules: str = "/lib/modules"
 ) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
-    """Chains at forward, then those at other hooks, each with what it calls; and why they are missing ("nft": all,
-    "nft_local": of the other hooks). `names`: of links by ifindex. Never raises OSError."""
+    """Chains at forward, then those at other hooks, each with what it calls; and why they are
+    missing ("nft": all, "nft_local": of the other hooks). `names`: of links by ifindex. Never
+    raises OSError."""
     if not nftables.has_nftables(sys, modules):
         return (), {}
     for is_last in (False, True):
@@ -83,8 +93,12 @@ def read_nft_chains(
     return (), {"nft": trouble}
 
 
-def _read(kernel: NetlinkSocket, names: Mapping[int, str]) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
-    dormant = set(map(nftables.parse_dormant_table, nftables.dump(kernel, nftables.NFT_MSG_GETTABLE)))
+def _read(
+    kernel: NetlinkSocket, names: Mapping[int, str]
+) -> tuple[tuple[PacketChain, ...], dict[str, Unreadable]]:
+    dormant = set(
+        map(nftables.parse_dormant_table, nftables.dump(kernel, nftables.NFT_MSG_GETTABLE))
+    )
     try:
         bodies = nftables.bounded_dump(kernel, nftables.NFT_MSG_GETCHAIN, 0, b"", MAX_ALL_CHAINS)
     except nftables.TooMany as error:
@@ -127,10 +141,14 @@ def _with_called(
 
 def hook_of(chain: nftables.Chain) -> str:
     """`PacketChain.hook`; "": it is called by others, or is of no interest."""
-    name = HOOKS.get((chain.family, -1 if chain.hook is None else chain.hook), "")
-    if chain.type == "nat":
-        return "nat" if name == "postrouting" else ""
-    return name if chain.type == "filter" else ""
+    if chain.hook is None:
+        return ""
+    name = HOOKS.get((chain.family, chain.hook), "")
+    if chain.type == "filter":
+        return name
+    if chain.type == "nat" and name == "postrouting":
+        return "nat"
+    return ""
 
 
 def _record(chain: nftables.Chain, rules: Sequence[FilterRule]) -> PacketChain:
@@ -163,7 +181,9 @@ class _RuleReader:
         if key in self.rules:
             return self.rules[key]
         family, table, chain = key
-        wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(nftables.NFTA_RULE_CHAIN, chain)
+        wanted = pack_text(nftables.NFTA_RULE_TABLE, table) + pack_text(
+            nftables.NFTA_RULE_CHAIN, chain
+        )
         found: list[FilterRule] = []
         for body in self._dumped(nftables.NFT_MSG_GETRULE, family, wanted):
             fields = rule_fields(body)
@@ -184,7 +204,9 @@ class _RuleReader:
         if key not in self.sets and len(self.sets) < MAX_SETS:
             wanted = pack_text(nftables.NFTA_SET_ELEM_LIST_TABLE, table)
             wanted += pack_text(nftables.NFTA_SET_ELEM_LIST_SET, name)
-            self.sets[key] = parse_elements(self._dumped(nftables.NFT_MSG_GETSETELEM, family, wanted))
+            self.sets[key] = parse_elements(
+                self._dumped(nftables.NFT_MSG_GETSETELEM, family, wanted)
+            )
         return self.sets.get(key)
 
     def _dumped(self, kind: int, family: int, wanted: bytes) -> list[bytes]:

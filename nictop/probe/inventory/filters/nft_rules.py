@@ -1,8 +1,8 @@
 """Rules of nftables (NFT_MSG_NEWRULE) → `FilterRule`s. Pure.
 
-A rule is a list of expressions: some load a value into a register, others compare it, the last may have a verdict. What
-is not understood becomes a condition "other", so that nobody takes the rule for one that applies to all packets.
-Source: linux/netfilter/nf_tables.h.
+A rule is a list of expressions: some load a value into a register, others compare it, the last may
+have a verdict. What is not understood becomes a condition "other", so that nobody takes the rule
+for one that applies to all packets. Source: linux/netfilter/nf_tables.h.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from nictop.probe.inventory.filters.xtables import MSS_TARGET, conditions_of_match, protocol_name, verdict_of_target
+from nictop.probe.inventory.filters.xtables import (
+    MSS_TARGET,
+    conditions_of_match,
+    protocol_name,
+    verdict_of_target,
+)
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.records import FilterCondition, FilterRule
@@ -26,7 +31,13 @@ NFTA_META_SREG, NFTA_CT_SREG = 3, 4
 NFTA_CMP_SREG, NFTA_CMP_OP, NFTA_CMP_DATA = 1, 2, 3
 NFT_CMP_EQ, NFT_CMP_NEQ = 0, 1
 NFTA_BITWISE_SREG, NFTA_BITWISE_DREG, NFTA_BITWISE_MASK, NFTA_BITWISE_XOR = 1, 2, 4, 5
-NFTA_PAYLOAD_DREG, NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_OFFSET, NFTA_PAYLOAD_LEN, NFTA_PAYLOAD_SREG = 1, 2, 3, 4, 5
+NFTA_PAYLOAD_DREG, NFTA_PAYLOAD_BASE, NFTA_PAYLOAD_OFFSET, NFTA_PAYLOAD_LEN, NFTA_PAYLOAD_SREG = (
+    1,
+    2,
+    3,
+    4,
+    5,
+)
 NFT_PAYLOAD_LL_HEADER, NFT_PAYLOAD_NETWORK_HEADER = 0, 1
 NFTA_LOOKUP_SET, NFTA_LOOKUP_SREG, NFTA_LOOKUP_DREG, NFTA_LOOKUP_FLAGS = 1, 2, 3, 5
 NFT_LOOKUP_F_INV = 1
@@ -59,8 +70,18 @@ META_FIELDS = {
 """NFT_META_* → what is compared."""
 CT_FIELDS = {0: "state", 2: "status", 3: "mark"}
 """NFT_CT_*"""
-VERDICTS = {0: "drop", 1: "accept", 3: "unknown", -1: "", -2: "", -3: "jump", -4: "goto", -5: "return"}
-"""NF_* and NFT_*; 3 is NF_QUEUE."""
+NF_QUEUE = 3
+VERDICTS = {
+    0: "drop",
+    1: "accept",
+    NF_QUEUE: "unknown",
+    -1: "",
+    -2: "",
+    -3: "jump",
+    -4: "goto",
+    -5: "return",
+}
+"""NF_* and NFT_*."""
 DECIDING_EXPRESSIONS = ("queue", "fwd", "tproxy", "synproxy", "masq", "redir", "nat")
 """Expressions that may end a rule in another way."""
 PASSING_EXPRESSIONS = ("counter", "log", "notrack", "last", "dup")
@@ -71,7 +92,12 @@ STATES = {0x01: "invalid", 0x02: "established", 0x04: "related", 0x08: "new", 0x
 """NF_CT_STATE_BIT"""
 NAT_STATUS = {0x10: "snat", 0x20: "dnat"}
 """IPS_SRC_NAT, IPS_DST_NAT"""
-ADDRESS_FIELDS = {(12, 4): "source", (16, 4): "destination", (8, 16): "source", (24, 16): "destination"}
+ADDRESS_FIELDS = {
+    (12, 4): "source",
+    (16, 4): "destination",
+    (8, 16): "source",
+    (24, 16): "destination",
+}
 """(offset in the IP header, length of the whole address)"""
 ETHER_TYPE_FIELD = (12, 2)
 PROTOCOL_FIELDS = ((9, 1), (6, 1))
@@ -85,6 +111,21 @@ Expression = tuple[str, dict[int, bytes]]
 """Name and attributes."""
 Sets = Mapping[str, Elements]
 """By name."""
+
+
+def _constant(what: str, value: bytes) -> tuple[str, str] | None:
+    """(what, name) of a value that has one; None: it is not known."""
+    if what == "family":
+        name = FAMILIES.get(value[0] if value else 0)
+    elif what == "ether type":
+        what, name = "family", ETHER_TYPES.get(int.from_bytes(value, "big"))
+    elif what == "state":
+        name = STATES.get(int.from_bytes(value, sys.byteorder))
+    else:
+        name = None
+    if name is None:
+        return None
+    return what, name
 
 
 class Loaded(NamedTuple):
@@ -108,7 +149,9 @@ def rule_fields(body: bytes) -> dict[int, bytes]:
 
 def is_of_chain(fields: Mapping[int, bytes], table: str, chain: str) -> bool:
     """The rule is in this chain."""
-    found = (text(fields.get(kind, b"")) for kind in (nftables.NFTA_RULE_TABLE, nftables.NFTA_RULE_CHAIN))
+    found = (
+        text(fields.get(kind, b"")) for kind in (nftables.NFTA_RULE_TABLE, nftables.NFTA_RULE_CHAIN)
+    )
     return tuple(found) == (table, chain)
 
 
@@ -125,12 +168,16 @@ def expressions_of(fields: Mapping[int, bytes]) -> list[Expression]:
 
 def sets_of(expressions: Iterable[Expression]) -> list[str]:
     """Names of the sets that a rule looks up."""
-    return [text(fields.get(NFTA_LOOKUP_SET, b"")) for name, fields in expressions if name == "lookup"]
+    return [
+        text(fields.get(NFTA_LOOKUP_SET, b"")) for name, fields in expressions if name == "lookup"
+    ]
 
 
-def rules_of(expressions: Iterable[Expression], names: Mapping[int, str], sets: Sets) -> tuple[FilterRule, ...]:
-    """A rule; one with a verdict map gives one for each of its elements. `names`: of links by ifindex. `sets`: elements
-    of the sets of its table; one that is missing is not understood."""
+def rules_of(
+    expressions: Iterable[Expression], names: Mapping[int, str], sets: Sets
+) -> tuple[FilterRule, ...]:
+    """A rule; one with a verdict map gives one for each of its elements. `names`: of links by
+    ifindex. `sets`: elements of the sets of its table; one that is missing is not understood."""
     parser = _RuleParser(names, sets)
     for name, fields in expressions:
         parser.take(name, fields)
@@ -150,7 +197,9 @@ def parse_elements(bodies: Iterable[bytes]) -> Elements | None:
         for _, element in iter_attributes(fields.get(NFTA_SET_ELEM_LIST_ELEMENTS, b"")):
             parts = dict(iter_attributes(element))
             key = dict(iter_attributes(parts.get(NFTA_SET_ELEM_KEY, b""))).get(NFTA_DATA_VALUE)
-            is_range = nftables.number(parts.get(NFTA_SET_ELEM_FLAGS)) or NFTA_SET_ELEM_KEY_END in parts
+            is_range = (
+                nftables.number(parts.get(NFTA_SET_ELEM_FLAGS)) or NFTA_SET_ELEM_KEY_END in parts
+            )
             if key is None or is_range or len(found) >= MAX_ELEMENTS:
                 return None
             data = dict(iter_attributes(parts.get(NFTA_SET_ELEM_DATA, b"")))
@@ -163,10 +212,15 @@ def _verdict(value: bytes | None) -> tuple[str, str]:
     if value is None:
         return "", ""
     fields = dict(iter_attributes(value))
-    code = nftables.signed(fields.get(NFTA_VERDICT_CODE)) if NFTA_VERDICT_CODE in fields else None
-    verdict = VERDICTS.get(code, "unknown") if code is not None else "unknown"
-    target = text(fields.get(NFTA_VERDICT_CHAIN, b"")) if verdict in ("jump", "goto") else ""
-    return verdict, "queue" if code == 3 else target
+    if NFTA_VERDICT_CODE not in fields:
+        return "unknown", ""
+    code = nftables.signed(fields[NFTA_VERDICT_CODE])
+    verdict = VERDICTS.get(code, "unknown")
+    if code == NF_QUEUE:
+        return verdict, "queue"
+    if verdict in ("jump", "goto"):
+        return verdict, text(fields.get(NFTA_VERDICT_CHAIN, b""))
+    return verdict, ""
 
 
 class _RuleParser:
@@ -185,13 +239,21 @@ class _RuleParser:
         """Of a verdict map."""
 
     def rules(self) -> tuple[FilterRule, ...]:
-        counts_all = len(self.conditions) > self.conditions_before_counter  # ``counter tcp dport 22 drop``
+        counts_all = (
+            len(self.conditions) > self.conditions_before_counter
+        )  # ``counter tcp dport 22 drop``
         packets = None if counts_all else self.packets
         whole = FilterRule(self.verdict, self.target, tuple(self.conditions), packets)
         if not self.branches:
             return (whole,)
         return tuple(
-            replace(whole, verdict=verdict, target=target, conditions=(*whole.conditions, condition), packets=None)
+            replace(
+                whole,
+                verdict=verdict,
+                target=target,
+                conditions=(*whole.conditions, condition),
+                packets=None,
+            )
             for condition, verdict, target in self.branches
         )
 
@@ -222,7 +284,9 @@ class _RuleParser:
 
     def ct(self, fields: Mapping[int, bytes]) -> None:
         if NFTA_CT_SREG not in fields:
-            self._load(fields, DREG, Loaded(CT_FIELDS.get(nftables.number(fields.get(KEY)) or 0, "other")))
+            self._load(
+                fields, DREG, Loaded(CT_FIELDS.get(nftables.number(fields.get(KEY)) or 0, "other"))
+            )
 
     def payload(self, fields: Mapping[int, bytes]) -> None:
         if NFTA_PAYLOAD_SREG not in fields:
@@ -232,14 +296,17 @@ class _RuleParser:
         source = self.registers.get(nftables.number(fields.get(NFTA_BITWISE_SREG)), UNKNOWN)
         mask = _value(fields.get(NFTA_BITWISE_MASK))
         xor = _value(fields.get(NFTA_BITWISE_XOR))
-        plain = mask is not None and source.mask is None and not any(xor or b"")
-        self.registers[nftables.number(fields.get(NFTA_BITWISE_DREG))] = (
-            source._replace(mask=mask) if plain else UNKNOWN
-        )
+        result = UNKNOWN
+        if mask is not None and source.mask is None and not any(xor or b""):
+            result = source._replace(mask=mask)
+        self.registers[nftables.number(fields.get(NFTA_BITWISE_DREG))] = result
 
     def cmp(self, fields: Mapping[int, bytes]) -> None:
         loaded = self.registers.get(nftables.number(fields.get(NFTA_CMP_SREG)), UNKNOWN)
-        operator, value = nftables.number(fields.get(NFTA_CMP_OP)) or 0, _value(fields.get(NFTA_CMP_DATA))
+        operator, value = (
+            nftables.number(fields.get(NFTA_CMP_OP)) or 0,
+            _value(fields.get(NFTA_CMP_DATA)),
+        )
         condition = None
         if value is not None and operator in (NFT_CMP_EQ, NFT_CMP_NEQ):
             condition = self._compared(loaded, value, operator == NFT_CMP_NEQ)
@@ -250,9 +317,14 @@ class _RuleParser:
         if loaded.what == "mark":
             return FilterCondition("mark", (), negated if any(value) else not negated)
         if loaded.mask is not None and loaded.what in ("state", "status"):
-            return None if any(value) else _bits(loaded.what, loaded.mask, not negated)
+            if any(value):
+                return None
+            return _bits(loaded.what, loaded.mask, not negated)
         found = self._named(loaded, value)
-        return FilterCondition(found[0], (found[1],), negated) if found is not None else None
+        if found is None:
+            return None
+        what, name = found
+        return FilterCondition(what, (name,), negated)
 
     def _named(self, loaded: Loaded, value: bytes) -> tuple[str, str] | None:
         """(what, value as text) of a comparison for equality."""
@@ -261,44 +333,44 @@ class _RuleParser:
         if loaded.mask is not None:
             return None
         if loaded.what in ("in", "out", "bridge_in", "bridge_out"):
-            return loaded.what, text(value) if b"\0" in value else f"{text(value)}*"
+            name = text(value)
+            if b"\0" not in value:
+                name += "*"
+            return loaded.what, name
         if loaded.what in ("in index", "out index"):
             index = int.from_bytes(value, sys.byteorder)
             return loaded.what.split(" ")[0], self.names.get(index, f"ifindex {index}")
         if loaded.what == "protocol":
             return loaded.what, protocol_name(value[0]) if len(value) == 1 else "?"
-        if loaded.what == "family":
-            name = FAMILIES.get(value[0] if value else 0)
-        elif loaded.what == "ether type":
-            name = ETHER_TYPES.get(int.from_bytes(value, "big"))
-        elif loaded.what == "state":
-            name = STATES.get(int.from_bytes(value, sys.byteorder))
-        else:
-            name = None
-        return None if name is None else ("state" if loaded.what == "state" else "family", name)
+        return _constant(loaded.what, value)
 
     def lookup(self, fields: Mapping[int, bytes]) -> None:
         loaded = self.registers.get(nftables.number(fields.get(NFTA_LOOKUP_SREG)), UNKNOWN)
-        single = self.unused <= 1
+        is_single = self.unused <= 1
         self.unused = 0
-        elements = self.sets.get(text(fields.get(NFTA_LOOKUP_SET, b""))) if single else None
-        named = [self._named(loaded, one[0]) for one in elements] if elements else []
-        is_map = NFTA_LOOKUP_DREG in fields
-        if is_map and nftables.number(fields[NFTA_LOOKUP_DREG]) not in (NFT_REG_VERDICT, None):
-            self.registers[nftables.number(fields[NFTA_LOOKUP_DREG])] = UNKNOWN
+        elements: Elements = []
+        if is_single:
+            elements = self.sets.get(text(fields.get(NFTA_LOOKUP_SET, b""))) or []
+        named = [found for found in (self._named(loaded, one[0]) for one in elements) if found]
+        is_known = bool(elements) and len(named) == len(elements)
+        is_map, result = NFTA_LOOKUP_DREG in fields, nftables.number(fields.get(NFTA_LOOKUP_DREG))
+        if result not in (NFT_REG_VERDICT, None):
+            self.registers[result] = UNKNOWN
             self.conditions.append(FilterCondition("other", ("map",)))
-        elif not elements or None in named:
+            return
+        if not is_known:
             self.conditions.append(FilterCondition("other", ("set",)))
             if is_map:
                 self.verdict, self.target = "unknown", "verdict map"
-        elif is_map:
-            for (_, verdict, target), (what, value) in zip(elements, filter(None, named)):
+            return
+        if is_map:
+            for (_, verdict, target), (what, value) in zip(elements, named):
                 self.branches.append((FilterCondition(what, (value,)), verdict, target))
-        else:
-            inverted = bool((nftables.number(fields.get(NFTA_LOOKUP_FLAGS)) or 0) & NFT_LOOKUP_F_INV)
-            values = tuple(one[1] for one in named if one is not None)
-            what = next(one[0] for one in named if one is not None)
-            self.conditions.append(FilterCondition(what, values, inverted))
+            return
+        flags = nftables.number(fields.get(NFTA_LOOKUP_FLAGS)) or 0
+        values = tuple(value for _, value in named)
+        is_inverted = bool(flags & NFT_LOOKUP_F_INV)
+        self.conditions.append(FilterCondition(named[0][0], values, is_inverted))
 
     def immediate(self, fields: Mapping[int, bytes]) -> None:
         data = dict(iter_attributes(fields.get(NFTA_IMMEDIATE_DATA, b"")))
@@ -313,7 +385,9 @@ class _RuleParser:
         self.verdict, self.target = "reject", ""
 
     def limit(self, fields: Mapping[int, bytes]) -> None:
-        rate, seconds = (nftables.number(fields.get(kind)) or 1 for kind in (NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT))
+        rate, seconds = (
+            nftables.number(fields.get(kind)) or 1 for kind in (NFTA_LIMIT_RATE, NFTA_LIMIT_UNIT)
+        )
         unit = "bytes/s" if nftables.number(fields.get(NFTA_LIMIT_TYPE)) else "packets/s"
         over = (nftables.number(fields.get(NFTA_LIMIT_FLAGS)) or 0) & NFT_LIMIT_F_INV
         self.conditions.append(FilterCondition("limit", (f"{rate / seconds:g} {unit}",), not over))
@@ -328,7 +402,9 @@ class _RuleParser:
 
     def exthdr(self, fields: Mapping[int, bytes]) -> None:
         """``tcp option maxseg size set …`` neither compares nor decides."""
-        kind, operation = (nftables.number(fields.get(one)) for one in (NFTA_EXTHDR_TYPE, NFTA_EXTHDR_OP))
+        kind, operation = (
+            nftables.number(fields.get(one)) for one in (NFTA_EXTHDR_TYPE, NFTA_EXTHDR_OP)
+        )
         is_written = NFTA_EXTHDR_SREG in fields and operation == NFT_EXTHDR_OP_TCPOPT
         if not is_written or kind != TCPOPT_MAXSEG:
             self._other("exthdr")
@@ -364,8 +440,12 @@ def _value(attribute: bytes | None) -> bytes | None:
 
 
 def _payload_field(fields: Mapping[int, bytes]) -> Loaded:
-    """What a part of a header is: an address, or as much of it as its prefix has whole bytes; the EtherType."""
-    base, offset = nftables.number(fields.get(NFTA_PAYLOAD_BASE)), nftables.number(fields.get(NFTA_PAYLOAD_OFFSET))
+    """What a part of a header is: an address, or as much of it as its prefix has whole bytes; the
+    EtherType."""
+    base, offset = (
+        nftables.number(fields.get(NFTA_PAYLOAD_BASE)),
+        nftables.number(fields.get(NFTA_PAYLOAD_OFFSET)),
+    )
     length = nftables.number(fields.get(NFTA_PAYLOAD_LEN)) or 0
     if base == NFT_PAYLOAD_LL_HEADER and (offset, length) == ETHER_TYPE_FIELD:
         return Loaded("ether type")
@@ -380,11 +460,13 @@ def _payload_field(fields: Mapping[int, bytes]) -> Loaded:
 
 def _prefix(loaded: Loaded, value: bytes) -> tuple[str, str] | None:
     """``10.244.0.0/16``: the address or prefix that is compared."""
-    mask = loaded.mask if loaded.mask is not None else b"\xff" * len(value)
+    mask = loaded.mask
+    if mask is None:
+        mask = b"\xff" * len(value)
     if len(mask) != len(value) or len(value) > loaded.size:
         return None
     bits = "".join(f"{byte:08b}" for byte in mask)
-    length = bits.find("0") if "0" in bits else len(bits)
+    length = len(bits.partition("0")[0])
     if "1" in bits[length:]:
         return None
     family = socket.AF_INET if loaded.size == 4 else socket.AF_INET6
@@ -393,10 +475,11 @@ def _prefix(loaded: Loaded, value: bytes) -> tuple[str, str] | None:
 
 def _bits(what: str, mask: bytes, negated: bool) -> FilterCondition | None:
     """The condition that one of the bits is set; `negated`: none of them."""
+    names = {"state": STATES, "status": NAT_STATUS}[what]
     number = int.from_bytes(mask, sys.byteorder)
-    names = STATES if what == "state" else NAT_STATUS
     if not number or number & ~sum(names):
         return None
-    return FilterCondition(
-        "state" if what == "state" else "nat", tuple(name for bit, name in names.items() if number & bit), negated
-    )
+    found = tuple(name for bit, name in names.items() if number & bit)
+    if what == "status":
+        return FilterCondition("nat", found, negated)
+    return FilterCondition("state", found, negated)

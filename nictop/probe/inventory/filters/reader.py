@@ -1,6 +1,7 @@
 """What filters forwarded packets: nftables and iptables-legacy → `PacketFilters`. Needs root.
 
-ebtables-legacy and arptables-legacy are not read: nothing shows whether their tables exist without creating them.
+ebtables-legacy and arptables-legacy are not read: nothing shows whether their tables exist without
+creating them.
 """
 
 from __future__ import annotations

@@ -38,8 +38,34 @@ NO_CONDITIONS = ("comment",)
 """Matches that are always true."""
 RATE_MATCHES = ("limit", "hashlimit", "connlimit", "quota", "statistic")
 PASSING_TARGETS = (
-    *("LOG", "NFLOG", "ULOG", "MARK", "CONNMARK", "CLASSIFY", "TCPMSS", "TTL", "HL", "DSCP", "TOS", "TRACE", "SET"),
-    *("CHECKSUM", "NOTRACK", "CT", "ECN", "AUDIT", "SECMARK", "CONNSECMARK", "RATEEST", "LED", "IDLETIMER", "TEE"),
+    *(
+        "LOG",
+        "NFLOG",
+        "ULOG",
+        "MARK",
+        "CONNMARK",
+        "CLASSIFY",
+        "TCPMSS",
+        "TTL",
+        "HL",
+        "DSCP",
+        "TOS",
+        "TRACE",
+        "SET",
+    ),
+    *(
+        "CHECKSUM",
+        "NOTRACK",
+        "CT",
+        "ECN",
+        "AUDIT",
+        "SECMARK",
+        "CONNSECMARK",
+        "RATEEST",
+        "LED",
+        "IDLETIMER",
+        "TEE",
+    ),
 )
 """Targets after which the next rule decides (XT_CONTINUE)."""
 MSS_TARGET = "TCPMSS"
@@ -50,8 +76,9 @@ def conditions_of_match(name: str, revision: int, data: bytes) -> Iterator[Filte
     """The conditions of one match; one that is not known is "other"."""
     if name in NO_CONDITIONS:
         return
-    parse = MATCHES.get(name)
-    found = parse(revision, data) if parse is not None else None
+    found = None
+    if name in MATCHES:
+        found = MATCHES[name](revision, data)
     if found is not None:
         yield from found
     elif name in RATE_MATCHES:
@@ -64,9 +91,11 @@ def verdict_of_target(name: str) -> tuple[str, str]:
     """(verdict, what is unknown) of a target that is not a standard one."""
     if name == "REJECT":
         return "reject", ""
-    if name in PASSING_TARGETS:
-        return "", name if name == MSS_TARGET else ""
-    return "unknown", name
+    if name not in PASSING_TARGETS:
+        return "unknown", name
+    if name == MSS_TARGET:
+        return "", name
+    return "", ""
 
 
 def protocol_name(number: int) -> str:
@@ -87,16 +116,22 @@ def _conntrack(revision: int, data: bytes) -> list[FilterCondition] | None:
     if revision not in (1, 2, 3) or len(data) < end + 4:
         return None
     flags, inverted = CONNTRACK_FLAGS.unpack_from(data, CONNTRACK_FLAGS_OFFSET)
-    states = data[end] if revision == 1 else struct.unpack_from("=H", data, end)[0]
+    states = data[end]
+    if revision > 1:
+        states = struct.unpack_from("=H", data, end)[0]
     flags &= ~CONNTRACK_STATE_ALIAS
-    found = list(_states(states, bool(inverted & CONNTRACK_STATE))) if flags & CONNTRACK_STATE else []
+    found: list[FilterCondition] = []
+    if flags & CONNTRACK_STATE:
+        found += _states(states, bool(inverted & CONNTRACK_STATE))
     if flags & ~CONNTRACK_STATE:
         found.append(FilterCondition("other", ("conntrack",)))
     return found
 
 
 def _states(mask: int, negated: bool) -> Iterator[FilterCondition]:
-    names = tuple(name for name, bit in CONNECTION_STATES.items() if mask & bit and not bit & NAT_BITS)
+    names = tuple(
+        name for name, bit in CONNECTION_STATES.items() if mask & bit and not bit & NAT_BITS
+    )
     nat = tuple(name for name, bit in CONNECTION_STATES.items() if mask & bit & NAT_BITS)
     if names and nat:  # one of both
         yield FilterCondition("other", ("conntrack",))
@@ -113,9 +148,15 @@ def _state(_: int, data: bytes) -> list[FilterCondition] | None:
     if len(data) < 4:
         return None
     mask = struct.unpack_from("=I", data)[0]
-    names = [name for name in ("invalid", "established", "related", "new") if mask & CONNECTION_STATES[name]]
-    names += ["untracked"] if mask & STATE_UNTRACKED else []
-    return [FilterCondition("state", tuple(names))] if names else None
+    names = []
+    for name in ("invalid", "established", "related", "new"):
+        if mask & CONNECTION_STATES[name]:
+            names.append(name)
+    if mask & STATE_UNTRACKED:
+        names.append("untracked")
+    if not names:
+        return None
+    return [FilterCondition("state", tuple(names))]
 
 
 def _physdev(_: int, data: bytes) -> list[FilterCondition] | None:
@@ -143,7 +184,9 @@ def _mark(revision: int, data: bytes) -> list[FilterCondition] | None:
     if revision != 1 or len(data) < 9:
         return None
     mark, mask, inverted = struct.unpack_from("=IIB", data)
-    return [FilterCondition("mark", (), bool(inverted))] if mark and mask else None
+    if not mark or not mask:
+        return None
+    return [FilterCondition("mark", (), bool(inverted))]
 
 
 MATCHES = {"conntrack": _conntrack, "state": _state, "physdev": _physdev, "mark": _mark}

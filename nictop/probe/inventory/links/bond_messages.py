@@ -1,4 +1,5 @@
-"""Bonding attributes of RTM_NEWLINK (linux/if_link.h) and the text of /proc/net/bonding/BOND → records. Pure.
+"""Bonding attributes of RTM_NEWLINK (linux/if_link.h) and the text of /proc/net/bonding/BOND →
+records. Pure.
 
 A missing attribute, or one of the wrong size, is None; lines that are not understood are ignored.
 """
@@ -9,7 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from nictop.probe.inventory.links.messages import BOND_MODES, IFLA_BOND_MODE, hardware_address, number
+from nictop.probe.inventory.links.messages import (
+    BOND_MODES,
+    IFLA_BOND_MODE,
+    flag,
+    hardware_address,
+    named,
+    number,
+)
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.if_link import IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO
 from nictop.probe.kernel.netlink import iter_attributes, text
@@ -18,8 +26,18 @@ from nictop.probe.records import Bond, BondPort, LacpEnd, Link, Unreadable
 
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5
 IFLA_BOND_ACTIVE_SLAVE, IFLA_BOND_MIIMON, IFLA_BOND_UPDELAY, IFLA_BOND_DOWNDELAY = 2, 3, 4, 5
-IFLA_BOND_ARP_INTERVAL, IFLA_BOND_PRIMARY, IFLA_BOND_PRIMARY_RESELECT, IFLA_BOND_FAIL_OVER_MAC = 7, 11, 12, 13
-IFLA_BOND_XMIT_HASH_POLICY, IFLA_BOND_MIN_LINKS, IFLA_BOND_AD_LACP_RATE, IFLA_BOND_AD_INFO = 14, 18, 21, 23
+IFLA_BOND_ARP_INTERVAL, IFLA_BOND_PRIMARY, IFLA_BOND_PRIMARY_RESELECT, IFLA_BOND_FAIL_OVER_MAC = (
+    7,
+    11,
+    12,
+    13,
+)
+IFLA_BOND_XMIT_HASH_POLICY, IFLA_BOND_MIN_LINKS, IFLA_BOND_AD_LACP_RATE, IFLA_BOND_AD_INFO = (
+    14,
+    18,
+    21,
+    23,
+)
 IFLA_BOND_AD_LACP_ACTIVE = 29
 IFLA_BOND_AD_INFO_AGGREGATOR, IFLA_BOND_AD_INFO_NUM_PORTS, IFLA_BOND_AD_INFO_ACTOR_KEY = 1, 2, 3
 IFLA_BOND_AD_INFO_PARTNER_KEY, IFLA_BOND_AD_INFO_PARTNER_MAC = 4, 5
@@ -29,7 +47,9 @@ IFLA_BOND_SLAVE_AD_PARTNER_OPER_PORT_STATE = 8
 IFLA_BOND_SLAVE_AD_CHURN_ACTOR_STATE, IFLA_BOND_SLAVE_AD_CHURN_PARTNER_STATE = 11, 12
 
 LACP_MODE = "802.3ad"
-HASH_POLICIES = dict(enumerate(("layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac")))
+HASH_POLICIES = dict(
+    enumerate(("layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"))
+)
 PRIMARY_RESELECT = dict(enumerate(("always", "better", "failure")))
 FAIL_OVER_MAC = dict(enumerate(("none", "active", "follow")))
 LACP_RATES = dict(enumerate(("slow", "fast")))
@@ -60,10 +80,8 @@ def parse_bond(value: bytes) -> Bond | None:
     mode = named(found, IFLA_BOND_MODE, BOND_MODES)
     if mode is None:
         return None
-    is_lacp = mode == LACP_MODE
     active = dict(iter_attributes(found.get(IFLA_BOND_AD_INFO, b"")))
-    lacp_active = number(found, IFLA_BOND_AD_LACP_ACTIVE) if is_lacp else None
-    return Bond(
+    bond = Bond(
         mode=mode,
         active_port=number(found, IFLA_BOND_ACTIVE_SLAVE) or None,
         primary=number(found, IFLA_BOND_PRIMARY) or None,
@@ -75,20 +93,26 @@ def parse_bond(value: bytes) -> Bond | None:
         arp_interval=number(found, IFLA_BOND_ARP_INTERVAL),
         hash_policy=named(found, IFLA_BOND_XMIT_HASH_POLICY, HASH_POLICIES),
         min_links=number(found, IFLA_BOND_MIN_LINKS),
-        lacp_rate=named(found, IFLA_BOND_AD_LACP_RATE, LACP_RATES) if is_lacp else None,
-        lacp_active=lacp_active != 0 if lacp_active is not None else None,
         aggregator=number(active, IFLA_BOND_AD_INFO_AGGREGATOR),
         aggregator_ports=number(active, IFLA_BOND_AD_INFO_NUM_PORTS),
         actor_key=number(active, IFLA_BOND_AD_INFO_ACTOR_KEY),
         partner_key=number(active, IFLA_BOND_AD_INFO_PARTNER_KEY),
         partner=hardware_address(active.get(IFLA_BOND_AD_INFO_PARTNER_MAC)),
     )
+    if mode != LACP_MODE:
+        return bond
+    return replace(
+        bond,
+        lacp_rate=named(found, IFLA_BOND_AD_LACP_RATE, LACP_RATES),
+        lacp_active=flag(found, IFLA_BOND_AD_LACP_ACTIVE),
+    )
 
 
 def parse_bond_port(value: bytes) -> BondPort | None:
     """IFLA_INFO_SLAVE_DATA of a port of a bond; None without state."""
     found = dict(iter_attributes(value))
-    state, mii = number(found, IFLA_BOND_SLAVE_STATE), named(found, IFLA_BOND_SLAVE_MII_STATUS, MII_STATES)
+    state = number(found, IFLA_BOND_SLAVE_STATE)
+    mii = named(found, IFLA_BOND_SLAVE_MII_STATUS, MII_STATES)
     if state is None or mii is None:
         return None
     return BondPort(
@@ -103,53 +127,65 @@ def parse_bond_port(value: bytes) -> BondPort | None:
     )
 
 
-def named(found: Mapping[int, bytes], attribute: int, names: Mapping[int, str]) -> str | None:
-    """Name of the value of an attribute; ``unknown 9`` for one that is newer than this program."""
-    value = number(found, attribute)
-    return None if value is None else names.get(value, f"unknown {value}")
-
-
 def churn(found: Mapping[int, bytes], attribute: int) -> str | None:
     value = number(found, attribute)
-    return CHURN_STATES.get(value) if value is not None else None
+    if value is None:
+        return None
+    return CHURN_STATES.get(value)
 
 
 def with_lacp_details(port: BondPort, lines: Mapping[str, str]) -> BondPort:
     """The port with what only /proc/net/bonding has. `lines`: see `parse_proc_bonding`."""
     if not lines:
         return port
-    actor, partner = (_lacp_end(lines, end, key) for end, key in (("actor", "port key"), ("partner", "oper key")))
+    actor = _lacp_end(lines, "actor", "port key")
+    partner = _lacp_end(lines, "partner", "oper key")
+    unreadable = dict(port.unreadable)
     hidden = Unreadable("needs_root", "/proc/net/bonding: LACPDU details only with CAP_NET_ADMIN")
-    actor_churn, partner_churn = (lines.get(f"{end} churn state") for end in ("actor", "partner"))
+    if actor is None:
+        unreadable["actor"] = hidden
+    if partner is None:
+        unreadable["partner"] = hidden
     return replace(
         port,
         actor=actor,
         partner=partner,
-        actor_churn=actor_churn if actor_churn in CHURN_STATES.values() else port.actor_churn,
-        partner_churn=partner_churn if partner_churn in CHURN_STATES.values() else port.partner_churn,
+        actor_churn=_churn_state(lines, "actor") or port.actor_churn,
+        partner_churn=_churn_state(lines, "partner") or port.partner_churn,
         actor_churns=_decimal(lines.get("actor churned count")),
         partner_churns=_decimal(lines.get("partner churned count")),
-        unreadable={
-            **port.unreadable,
-            **{name: hidden for name, end in (("actor", actor), ("partner", partner)) if end is None},
-        },
+        unreadable=unreadable,
     )
+
+
+def _churn_state(lines: Mapping[str, str], end: str) -> str | None:
+    state = lines.get(f"{end} churn state")
+    if state not in CHURN_STATES.values():
+        return None
+    return state
 
 
 def _lacp_end(lines: Mapping[str, str], end: str, key: str) -> LacpEnd | None:
     system = lines.get(f"{end} system mac address", "")
-    values = [_decimal(lines.get(f"{end} {name}")) for name in (key, "system priority", "port priority", "port number")]
-    known = [one for one in values if one is not None]
-    return LacpEnd(system, *known) if MAC_ADDRESS.fullmatch(system) and len(known) == len(values) else None
+    names = (key, "system priority", "port priority", "port number")
+    values = [_decimal(lines.get(f"{end} {name}")) for name in names]
+    known = [value for value in values if value is not None]
+    if not MAC_ADDRESS.fullmatch(system) or len(known) < len(values):
+        return None
+    return LacpEnd(system, *known)
 
 
 def _decimal(value: str | None) -> int | None:
-    return int(value) if value is not None and is_ascii(value) and value.isdecimal() and len(value) < 20 else None
+    if value is None or not is_ascii(value) or not value.isdecimal():
+        return None
+    if len(value) >= 20:
+        return None
+    return int(value)
 
 
 def parse_proc_bonding(lines: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Name of each 802.3ad port → its lines: label in lower case → value. Labels of the two LACPDUs begin with
-    ``actor`` or ``partner``."""
+    """Name of each 802.3ad port → its lines: label in lower case → value. Labels of the two LACPDUs
+    begin with ``actor`` or ``partner``."""
     ports: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     end = ""

@@ -1,6 +1,8 @@
-"""LACP partner and churn of the ports of bonds from /proc/net/bonding/BOND, which rtnetlink does not have.
+"""LACP partner and churn of the ports of bonds from /proc/net/bonding/BOND, which rtnetlink does
+not have.
 
-One file is read per bond of mode 802.3ad. The partner of each port is in it only with CAP_NET_ADMIN.
+One file is read per bond of mode 802.3ad. The partner of each port is in it only with
+CAP_NET_ADMIN.
 """
 
 from __future__ import annotations
@@ -9,7 +11,11 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 
-from nictop.probe.inventory.links.bond_messages import LACP_MODE, parse_proc_bonding, with_lacp_details
+from nictop.probe.inventory.links.bond_messages import (
+    LACP_MODE,
+    parse_proc_bonding,
+    with_lacp_details,
+)
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import Link, Unreadable
 
@@ -17,8 +23,11 @@ MAX_PROC_BYTES = 256 * 1024
 """About 900 bytes per port."""
 
 
-def with_bond_details(links: Iterable[Link], proc: str = "/proc") -> tuple[tuple[Link, ...], Unreadable | None]:
-    """The links with the LACP details of `Link.bond_port`, and why some are missing. Never raises OSError."""
+def with_bond_details(
+    links: Iterable[Link], proc: str = "/proc"
+) -> tuple[tuple[Link, ...], Unreadable | None]:
+    """The links with the LACP details of `Link.bond_port`, and why some are missing. Never raises
+    OSError."""
     found = {link.ifindex: link for link in links}
     trouble: Unreadable | None = None
     for bond in tuple(found.values()):

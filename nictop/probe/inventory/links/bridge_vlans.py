@@ -1,7 +1,8 @@
 """VLANs of bridges and their ports: `Link.bridge_vlans`.
 
-One dump of RTM_GETLINK with AF_BRIDGE and RTEXT_FILTER_BRVLAN_COMPRESSED (linux/if_bridge.h), in which the kernel sends
-ranges of VLANs with equal flags. On a host without a bridge no request is sent. Root is not needed.
+One dump of RTM_GETLINK with AF_BRIDGE and RTEXT_FILTER_BRVLAN_COMPRESSED (linux/if_bridge.h), in
+which the kernel sends ranges of VLANs with equal flags. On a host without a bridge no request is
+sent. Root is not needed.
 """
 
 from __future__ import annotations
@@ -47,32 +48,46 @@ def with_bridge_vlans(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadab
         found = read_vlans()
     except DumpInterrupted as error:
         found = dict(filter(None, (parse_bridge_vlans(payload) for _, payload in error.replies)))
-        trouble = Unreadable("failed", "bridge VLANs: changed while they were read, may be incomplete")
+        trouble = Unreadable(
+            "failed", "bridge VLANs: changed while they were read, may be incomplete"
+        )
     except OSError as error:
         return links, unreadable_from_error(error, "bridge VLANs")
     filtering = {link.ifindex for link in links if link.details.get("bridge_vlan_filtering")}
+    complete = []
+    for link in links:
+        if link.ifindex in bridges or link.master in bridges:
+            is_filtered = link.ifindex in filtering or link.master in filtering
+            vlans = known_vlans(found.get(link.ifindex), is_filtered=is_filtered)
+            complete.append(replace(link, bridge_vlans=vlans))
+        else:
+            complete.append(link)
+    return tuple(complete), trouble
 
-    def vlans(link: Link) -> tuple[BridgeVlan, ...] | None:
-        """With filtering a port without VLANs is known to have none; otherwise the kernel may not support them."""
-        known = found.get(link.ifindex)
-        return known if known or link.ifindex in filtering or link.master in filtering else None
 
-    members = {link.ifindex for link in links if link.ifindex in bridges or link.master in bridges}
-    return tuple(
-        replace(link, bridge_vlans=vlans(link)) if link.ifindex in members else link for link in links
-    ), trouble
+def known_vlans(
+    found: tuple[BridgeVlan, ...] | None, *, is_filtered: bool
+) -> tuple[BridgeVlan, ...] | None:
+    """With filtering a port without VLANs is known to have none; otherwise the kernel may not
+    support them."""
+    if not found and not is_filtered:
+        return None
+    return found
 
 
 def read_vlans() -> dict[int, tuple[BridgeVlan, ...]]:
     """VLANs of all bridges and their ports by ifindex. Raises OSError, and DumpInterrupted."""
-    query = IFINFOMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_BRVLAN_COMPRESSED)
+    query = IFINFOMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0) + pack_u32(
+        IFLA_EXT_MASK, RTEXT_FILTER_BRVLAN_COMPRESSED
+    )
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
-        return dict(filter(None, (parse_bridge_vlans(payload) for _, payload in netlink.dump(RTM_GETLINK, query))))
+        found = (parse_bridge_vlans(payload) for _, payload in netlink.dump(RTM_GETLINK, query))
+        return dict(filter(None, found))
 
 
 def parse_bridge_vlans(payload: bytes) -> tuple[int, tuple[BridgeVlan, ...]] | None:
-    """(ifindex, VLANs by ID) of an RTM_NEWLINK of a bridge or of one of its ports, which without VLANs has no
-    IFLA_AF_SPEC; None for other messages."""
+    """(ifindex, VLANs by ID) of an RTM_NEWLINK of a bridge or of one of its ports, which without
+    VLANs has no IFLA_AF_SPEC; None for other messages."""
     if len(payload) < IFINFOMSG.size:
         return None
     family, _, ifindex, _, _ = IFINFOMSG.unpack_from(payload)
@@ -82,7 +97,9 @@ def parse_bridge_vlans(payload: bytes) -> tuple[int, tuple[BridgeVlan, ...]] | N
     attributes = list(iter_attributes(specific))
     if unsigned(dict(attributes).get(IFLA_BRIDGE_FLAGS, b"")) & BRIDGE_FLAGS_SELF:
         return None
-    vlans = parse_vlan_ranges([value for kind, value in attributes if kind == IFLA_BRIDGE_VLAN_INFO])
+    vlans = parse_vlan_ranges(
+        [value for kind, value in attributes if kind == IFLA_BRIDGE_VLAN_INFO]
+    )
     return ifindex, vlans[:MAX_VLANS_PER_LINK]
 
 

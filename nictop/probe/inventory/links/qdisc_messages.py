@@ -1,7 +1,7 @@
 """RTM_NEWQDISC and RTM_NEWTCLASS (linux/pkt_sched.h) → records. Pure.
 
-Only queueing disciplines that delay, drop, change or limit packets become records: not fq_codel, pfifo_fast and the
-like, not fq without maxrate, and not cake without a bandwidth.
+Only queueing disciplines that delay, drop, change or limit packets become records: not fq_codel,
+pfifo_fast and the like, not fq without maxrate, and not cake without a bandwidth.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ TCMSG = struct.Struct("=BxxxiIII")
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 TCA_STATS_QUEUE = 3
 GNET_STATS_QUEUE = struct.Struct("=IIIII")
-"""struct gnet_stats_queue (linux/gen_stats.h): packets and bytes in the queue, drops, requeues, overlimits."""
+"""struct gnet_stats_queue (linux/gen_stats.h): packets and bytes in the queue, drops, requeues,
+overlimits."""
 TC_H_ROOT = 0xFFFFFFFF
 TC_H_MIN_MASK = 0xFFFF
 NO_RATE = 0xFFFFFFFF
@@ -34,11 +35,17 @@ TC_RATESPEC = struct.Struct("=BBHhHI")
 TC_NETEM_QOPT = struct.Struct("=IIIIII")
 """struct tc_netem_qopt: latency in ticks, limit, loss, gap, duplicate, jitter in ticks."""
 TC_TBF_LIMITS = struct.Struct("=III")
-"""The end of struct tc_tbf_qopt, after the specifications of rate and peakrate: limit in bytes, buffer and mtu in ticks
-at these rates."""
+"""The end of struct tc_tbf_qopt, after the specifications of rate and peakrate: limit in bytes,
+buffer and mtu in ticks at these rates."""
 TC_SERVICE_CURVE = struct.Struct("=III")
 """struct tc_service_curve: m1, d, m2; bytes per second."""
-TCA_NETEM_REORDER, TCA_NETEM_CORRUPT, TCA_NETEM_LOSS, TCA_NETEM_RATE, TCA_NETEM_RATE64 = 3, 4, 5, 6, 8
+TCA_NETEM_REORDER, TCA_NETEM_CORRUPT, TCA_NETEM_LOSS, TCA_NETEM_RATE, TCA_NETEM_RATE64 = (
+    3,
+    4,
+    5,
+    6,
+    8,
+)
 TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64 = 10, 11
 NETEM_LOSS_GE = 2
 TCA_TBF_PARMS, TCA_TBF_RATE64 = 1, 4
@@ -64,39 +71,49 @@ class TrafficClass:
 
 
 def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
-    """(ifindex, handle, record); None: malformed, or a discipline that only queues. Classful ones have no rate yet, see
-    `with_classes`."""
+    """(ifindex, handle, record); None: malformed, or a discipline that only queues. Classful ones
+    have no rate yet, see `with_classes`."""
     if len(payload) < TCMSG.size:
         return None
     _, ifindex, handle, parent, _ = TCMSG.unpack_from(payload)
     found = dict(iter_attributes(payload[TCMSG.size :]))
     kind, options = text(found.get(TCA_KIND, b"")), found.get(TCA_OPTIONS, b"")
+    if kind not in PARSERS:
+        return None
     bare = Qdisc(kind, name_of(handle), None if parent == TC_H_ROOT else name_of(parent))
-    parse = PARSERS.get(kind)
-    record = parse(bare, options) if parse is not None else None
+    record = PARSERS[kind](bare, options)
     if record is None:
         return None
     return ifindex, handle, replace(record, dropped=dropped_packets(found.get(TCA_STATS2, b"")))
 
 
 def parse_filter_hook(payload: bytes) -> tuple[int, str] | None:
-    """(ifindex, kind) of the qdiscs ingress and clsact, which only hold filters; None: another one."""
+    """(ifindex, kind) of the qdiscs ingress and clsact, which only hold filters; None: another
+    one."""
     if len(payload) < TCMSG.size:
         return None
     kind = text(dict(iter_attributes(payload[TCMSG.size :])).get(TCA_KIND, b""))
-    return (TCMSG.unpack_from(payload)[1], kind) if kind in ("ingress", "clsact") else None
+    if kind not in ("ingress", "clsact"):
+        return None
+    return TCMSG.unpack_from(payload)[1], kind
 
 
 def dropped_packets(statistics: bytes) -> int | None:
     """Dropped packets of TCA_STATS2; None: not counted."""
     queue = dict(iter_attributes(statistics)).get(TCA_STATS_QUEUE, b"")
-    return int(GNET_STATS_QUEUE.unpack_from(queue)[2]) if len(queue) >= GNET_STATS_QUEUE.size else None
+    if len(queue) < GNET_STATS_QUEUE.size:
+        return None
+    return int(GNET_STATS_QUEUE.unpack_from(queue)[2])
 
 
 def name_of(handle: int) -> str:
     """A handle in the format of tc(8): ``8001:``, ``1:10``, ``:1``."""
     major, minor = handle >> 16, handle & TC_H_MIN_MASK
-    return f"{major:x}:{minor:x}" if major and minor else f":{minor:x}" if minor else f"{major:x}:"
+    if not minor:
+        return f"{major:x}:"
+    if not major:
+        return f":{minor:x}"
+    return f"{major:x}:{minor:x}"
 
 
 def probability(value: int) -> float:
@@ -108,14 +125,12 @@ def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
         return None
     latency, limit, loss, _, duplicate, jitter = TC_NETEM_QOPT.unpack_from(options)
     found = dict(iter_attributes(options[TC_NETEM_QOPT.size :]))
-    exact = {kind: struct.unpack("=q", value)[0] for kind, value in found.items() if len(value) == 8}
-    delay, spread = exact.get(TCA_NETEM_LATENCY64), exact.get(TCA_NETEM_JITTER64)
     model = dict(iter_attributes(found.get(TCA_NETEM_LOSS, b"")))
     rate = number(found, TCA_NETEM_RATE64) or first_u32(found.get(TCA_NETEM_RATE, b""))
     record = replace(
         bare,
-        delay=delay / 1e9 if delay is not None else latency * SCHEDULER_TICK_SECONDS,
-        jitter=spread / 1e9 if spread is not None else jitter * SCHEDULER_TICK_SECONDS,
+        delay=netem_seconds(found.get(TCA_NETEM_LATENCY64, b""), latency),
+        jitter=netem_seconds(found.get(TCA_NETEM_JITTER64, b""), jitter),
         loss=mean_loss(model) if model else probability(loss),
         duplicate=probability(duplicate),
         reorder=probability(first_u32(found.get(TCA_NETEM_REORDER, b""))),
@@ -123,12 +138,22 @@ def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
         rate=rate * 8 or None,
         limit=limit,
     )
-    values = (record.delay, record.jitter, record.loss, record.duplicate, record.reorder, record.corrupt, record.rate)
-    return record if any(value or value is None for value in values[:-1]) or record.rate else None
+    effects = (record.delay, record.jitter, record.duplicate, record.reorder, record.corrupt)
+    if record.loss is None or record.loss or record.rate or any(effects):
+        return record
+    return None
+
+
+def netem_seconds(nanoseconds: bytes, ticks: int) -> float:
+    """A time: the exact one, else that in ticks of the scheduler (before Linux 4.15)."""
+    if len(nanoseconds) != 8:
+        return ticks * SCHEDULER_TICK_SECONDS
+    return int(struct.unpack("=q", nanoseconds)[0]) / 1e9
 
 
 def mean_loss(model: Attributes) -> float | None:
-    """Mean loss of the two-state Gilbert-Elliott model (struct tc_netem_gemodel); None: another model."""
+    """Mean loss of the two-state Gilbert-Elliott model (struct tc_netem_gemodel); None: another
+    model."""
     value = model.get(NETEM_LOSS_GE, b"")
     if len(value) < 16:
         return None
@@ -139,7 +164,9 @@ def mean_loss(model: Attributes) -> float | None:
 
 def first_u32(value: bytes) -> int:
     """The first field of a structure; 0: missing."""
-    return int(struct.unpack_from("=I", value)[0]) if len(value) >= 4 else 0
+    if len(value) < 4:
+        return 0
+    return int(struct.unpack_from("=I", value)[0])
 
 
 def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
@@ -152,13 +179,16 @@ def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
     if len(parameters) < 2 * TC_RATESPEC.size + TC_TBF_LIMITS.size:
         return record
     limit, buffer, _ = TC_TBF_LIMITS.unpack_from(parameters, 2 * TC_RATESPEC.size)
+    record = replace(record, burst=None, limit=limit)
     peak = rate_spec(parameters[TC_RATESPEC.size :], None)
-    burst = round(buffer * SCHEDULER_TICK_SECONDS * spec[0] / 8) if peak is not None and not peak[0] else None
-    return replace(record, burst=burst, limit=limit)
+    if peak is None or peak[0]:
+        return record
+    return replace(record, burst=round(buffer * SCHEDULER_TICK_SECONDS * spec[0] / 8))
 
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
-    """(bits per second, bytes added to each frame, minimum frame length) of struct tc_ratespec; None: malformed."""
+    """(bits per second, bytes added to each frame, minimum frame length) of struct tc_ratespec;
+    None: malformed."""
     if len(value) < TC_RATESPEC.size:
         return None
     _, _, overhead, _, smallest, rate = TC_RATESPEC.unpack_from(value)
@@ -167,12 +197,16 @@ def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
 
 def parse_fq(bare: Qdisc, options: bytes) -> Qdisc | None:
     rate = number(dict(iter_attributes(options)), TCA_FQ_FLOW_MAX_RATE)
-    return replace(bare, rate=rate * 8, per_flow=True) if rate and rate != NO_RATE else None
+    if not rate or rate == NO_RATE:
+        return None
+    return replace(bare, rate=rate * 8, per_flow=True)
 
 
 def parse_cake(bare: Qdisc, options: bytes) -> Qdisc | None:
     rate = number(dict(iter_attributes(options)), TCA_CAKE_BASE_RATE64)
-    return replace(bare, rate=rate * 8) if rate else None
+    if not rate:
+        return None
+    return replace(bare, rate=rate * 8)
 
 
 def parse_htb(bare: Qdisc, options: bytes) -> Qdisc | None:
@@ -183,7 +217,9 @@ def parse_htb(bare: Qdisc, options: bytes) -> Qdisc | None:
 
 
 def parse_hfsc(bare: Qdisc, options: bytes) -> Qdisc | None:
-    return replace(bare, default_class=struct.unpack_from("=H", options)[0]) if len(options) >= 2 else None
+    if len(options) < 2:
+        return None
+    return replace(bare, default_class=struct.unpack_from("=H", options)[0])
 
 
 PARSERS = {
@@ -202,21 +238,29 @@ def parse_class(payload: bytes) -> TrafficClass | None:
         return None
     _, _, handle, parent, _ = TCMSG.unpack_from(payload)
     found = dict(iter_attributes(payload[TCMSG.size :]))
-    kind, options = text(found.get(TCA_KIND, b"")), dict(iter_attributes(found.get(TCA_OPTIONS, b"")))
+    kind = text(found.get(TCA_KIND, b""))
+    options = dict(iter_attributes(found.get(TCA_OPTIONS, b"")))
     if kind == "htb":
-        spec = rate_spec(options.get(TCA_HTB_PARMS, b"")[TC_RATESPEC.size :], number(options, TCA_HTB_CEIL64))
-        return None if spec is None else TrafficClass(handle, parent, *spec)
+        maximum = options.get(TCA_HTB_PARMS, b"")[TC_RATESPEC.size :]
+        spec = rate_spec(maximum, number(options, TCA_HTB_CEIL64))
+        if spec is None:
+            return None
+        return TrafficClass(handle, parent, *spec)
     if kind == "hfsc":
+        rate = None
         curve = options.get(TCA_HFSC_USC, b"")
-        rate = TC_SERVICE_CURVE.unpack_from(curve)[2] * 8 if len(curve) >= TC_SERVICE_CURVE.size else 0
-        return TrafficClass(handle, parent, rate or None)
+        if len(curve) >= TC_SERVICE_CURVE.size:
+            rate = TC_SERVICE_CURVE.unpack_from(curve)[2] * 8 or None
+        return TrafficClass(handle, parent, rate)
     return None
 
 
 def with_classes(record: Qdisc, handle: int, classes: Iterable[TrafficClass]) -> Qdisc | None:
-    """The discipline with the rate of its least limited class, ancestors included; None: nothing is limited.
+    """The discipline with the rate of its least limited class, ancestors included; None: nothing is
+    limited.
 
-    Packets that no filter classifies go to the default class; without one htb does not limit them, and hfsc drops them.
+    Packets that no filter classifies go to the default class; without one htb does not limit them,
+    and hfsc drops them.
     """
     own = {one.handle: one for one in classes if one.handle >> 16 == handle >> 16}
     leaves = own.keys() - {one.parent for one in own.values()}

@@ -1,7 +1,8 @@
-"""Queueing disciplines that delay, drop or limit what links send, and filters: `Qdisc`, `TcFilter` records by ifindex.
+"""Queueing disciplines that delay, drop or limit what links send, and filters: `Qdisc`, `TcFilter`
+records by ifindex.
 
-One dump of RTM_GETQDISC, RTM_GETTCLASS for links that have htb or hfsc, and RTM_GETTFILTER for links that have ingress
-or clsact. Root is not needed.
+One dump of RTM_GETQDISC, RTM_GETTCLASS for links that have htb or hfsc, and RTM_GETTFILTER for
+links that have ingress or clsact. Root is not needed.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ MAX_FILTERS_PER_LINK = 64
 MAX_FILTERED_LINKS = 256
 """Links whose filters are read; a node of Kubernetes has one for each container."""
 FILTER_PARENTS = (("ingress", 0xFFFFFFF2), ("egress", 0xFFFFFFF3))
-"""TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS or TC_H_MIN_EGRESS); the qdisc ingress takes the first as its own."""
+"""TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS or TC_H_MIN_EGRESS); the qdisc ingress takes the first as
+its own."""
 
 
 def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | None]:
-    """The links with `Link.traffic_control` and `tc_filters`, and why they could not be read. No error without packet
-    scheduling."""
+    """The links with `Link.traffic_control` and `tc_filters`, and why they could not be read. No
+    error without packet scheduling."""
     links = tuple(links)
     try:
         found, hooks = read_qdiscs()
@@ -67,7 +69,8 @@ def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | N
 
 
 def read_filters(hooks: Mapping[int, str]) -> dict[int, tuple[TcFilter, ...]]:
-    """ifindex → filters; `hooks`: ifindex → ingress or clsact. Of a link with very many, those that were received."""
+    """ifindex → filters; `hooks`: ifindex → ingress or clsact. Of a link with very many, those that
+    were received."""
     found: dict[int, tuple[TcFilter, ...]] = {}
     for ifindex, kind in sorted(hooks.items())[:MAX_FILTERED_LINKS]:
         filters: list[TcFilter] = []
@@ -82,10 +85,14 @@ def read_filters(hooks: Mapping[int, str]) -> dict[int, tuple[TcFilter, ...]]:
     return found
 
 
-def _bounded_filters(netlink: NetlinkSocket, ifindex: int, parent: int, hook: str) -> list[TcFilter]:
+def _bounded_filters(
+    netlink: NetlinkSocket, ifindex: int, parent: int, hook: str
+) -> list[TcFilter]:
     """The first filters; the rest is left in the socket, which must be closed."""
     found: list[TcFilter] = []
-    sequence = netlink.send_request(RTM_GETTFILTER, TCMSG.pack(0, ifindex, 0, parent, 0), NLM_F_DUMP)
+    sequence = netlink.send_request(
+        RTM_GETTFILTER, TCMSG.pack(0, ifindex, 0, parent, 0), NLM_F_DUMP
+    )
     while True:
         data = netlink.receive()
         for kind, flags, number, start, end in messages(data):
@@ -102,7 +109,8 @@ def _bounded_filters(netlink: NetlinkSocket, ifindex: int, parent: int, hook: st
 
 
 def read_qdiscs() -> tuple[dict[int, list[Qdisc]], dict[int, str]]:
-    """(ifindex → disciplines, in the kernel's order; ifindex → ingress or clsact, if it has one). Raises OSError."""
+    """(ifindex → disciplines, in the kernel's order; ifindex → ingress or clsact, if it has one).
+    Raises OSError."""
     found: dict[int, list[Qdisc]] = {}
     hooks: dict[int, str] = {}
     classes: dict[int, tuple[TrafficClass, ...]] = {}

@@ -1,9 +1,11 @@
-"""The queues of every link: packet steering to CPUs, the NAPI instance of each queue, and vmbus channels.
+"""The queues of every link: packet steering to CPUs, the NAPI instance of each queue, and vmbus
+channels.
 
-Reads /sys/class/net/NAME/queues/ (XPS and RPS masks), one queue-get and one napi-get dump of the generic netlink family
-`netdev` for all links, and /sys/bus/vmbus/devices/GUID/channels/ of hv_netvsc links. Returns the links with `Queue`,
-`Napi` and `Channel` records. `Queue.napi` is None when kernel or driver do not report it. When /sys belongs to another
-network namespace the masks are None, with the reason in the link's `unreadable`.
+Reads /sys/class/net/NAME/queues/ (XPS and RPS masks), one queue-get and one napi-get dump of the
+generic netlink family `netdev` for all links, and /sys/bus/vmbus/devices/GUID/channels/ of
+hv_netvsc links. Returns the links with `Queue`, `Napi` and `Channel` records. `Queue.napi` is None
+when kernel or driver do not report it. When /sys belongs to another network namespace the masks are
+None, with the reason in the link's `unreadable`.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    parse_integer,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 
 NETDEV_CMD_QUEUE_GET = 10
@@ -39,20 +46,29 @@ UNSUPPORTED_ERRNOS = (errno.ENOENT, errno.EOPNOTSUPP)
 """ENOENT: no family `netdev` (Linux < 6.3); EOPNOTSUPP: the family without this command (< 6.8)."""
 
 
-def read_queues(links: Iterable[Link], sys: str = "/sys") -> tuple[tuple[Link, ...], Unreadable | None]:
-    """The links with queues, NAPI instances and channels, and why netlink failed. Never raises OSError.
+def read_queues(
+    links: Iterable[Link], sys: str = "/sys"
+) -> tuple[tuple[Link, ...], Unreadable | None]:
+    """The links with queues, NAPI instances and channels, and why netlink failed. Never raises
+    OSError.
 
-    A kernel without the commands is no failure: then queues come from sysfs only and `napis` is empty.
+    A kernel without the commands is no failure: then queues come from sysfs only and `napis` is
+    empty.
     """
     napi_ids, napis, trouble = read_netdev()
     return tuple(
-        read_channels(read_masks(replace(link, napis=tuple(napis.get(link.ifindex, ()))), napi_ids, sys), sys)
+        read_channels(
+            read_masks(replace(link, napis=tuple(napis.get(link.ifindex, ()))), napi_ids, sys), sys
+        )
         for link in links
     ), trouble
 
 
-def read_netdev() -> tuple[dict[int, dict[QueueKey, int | None]], dict[int, list[Napi]], Unreadable | None]:
-    """(ifindex → queue → NAPI id, ifindex → NAPI instances by id, why they are missing or incomplete)."""
+def read_netdev() -> tuple[
+    dict[int, dict[QueueKey, int | None]], dict[int, list[Napi]], Unreadable | None
+]:
+    """(ifindex → queue → NAPI id, ifindex → NAPI instances by id, why they are missing or
+    incomplete)."""
     napi_ids: dict[int, dict[QueueKey, int | None]] = {}
     napis: dict[int, list[Napi]] = {}
     try:
@@ -71,67 +87,87 @@ def read_netdev() -> tuple[dict[int, dict[QueueKey, int | None]], dict[int, list
     return napi_ids, napis, no_queues or no_napis
 
 
-def dump(connection: netlink.NetlinkSocket, command: int, source: str) -> tuple[list[bytes], Unreadable | None]:
-    """Attributes of every reply of the family `netdev`, also of an interrupted dump, and why it failed."""
+def dump(
+    connection: netlink.NetlinkSocket, command: int, source: str
+) -> tuple[list[bytes], Unreadable | None]:
+    """Attributes of every reply of the family `netdev`, also of an interrupted dump, and why it
+    failed."""
     try:
         return connection.generic("netdev", command, dump=True), None
     except netlink.DumpInterrupted as error:
         bodies = [body[netlink.GENERIC_HEADER.size :] for _, body in error.replies]
-        return bodies, Unreadable("failed", f"{source}: changed while it was read, may be incomplete")
+        return bodies, Unreadable(
+            "failed", f"{source}: changed while it was read, may be incomplete"
+        )
     except OSError as error:
-        return [], None if error.errno in UNSUPPORTED_ERRNOS else unreadable_from_error(error, source)
+        if error.errno in UNSUPPORTED_ERRNOS:
+            return [], None
+        return [], unreadable_from_error(error, source)
 
 
 def parse_queue(body: bytes) -> tuple[int, Direction, int, int | None] | None:
-    """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None without queue id or type."""
+    """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None without queue
+    id or type."""
     fields = dict(netlink.iter_attributes(body))
-    ifindex, number = fields.get(NETDEV_A_QUEUE_IFINDEX), fields.get(NETDEV_A_QUEUE_ID)
-    direction = fields.get(NETDEV_A_QUEUE_TYPE)
-    if not ifindex or not number or not direction or netlink.unsigned(direction) >= len(QUEUE_DIRECTIONS):
+    ifindex, queue = number(fields, NETDEV_A_QUEUE_IFINDEX), number(fields, NETDEV_A_QUEUE_ID)
+    direction = number(fields, NETDEV_A_QUEUE_TYPE)
+    if ifindex is None or queue is None:
         return None
-    napi = fields.get(NETDEV_A_QUEUE_NAPI_ID)
-    return (
-        netlink.unsigned(ifindex),
-        QUEUE_DIRECTIONS[netlink.unsigned(direction)],
-        netlink.unsigned(number),
-        netlink.unsigned(napi) if napi else None,
-    )
+    if direction is None or direction >= len(QUEUE_DIRECTIONS):
+        return None
+    return ifindex, QUEUE_DIRECTIONS[direction], queue, number(fields, NETDEV_A_QUEUE_NAPI_ID)
+
+
+def number(fields: Mapping[int, bytes], attribute: int) -> int | None:
+    """An unsigned number; None: missing, or empty."""
+    value = fields.get(attribute)
+    if not value:
+        return None
+    return netlink.unsigned(value)
 
 
 def parse_napi(body: bytes) -> tuple[int, Napi] | None:
     """One reply of napi-get as (ifindex, record); None without NAPI id."""
     fields = dict(netlink.iter_attributes(body))
-    ifindex, number = fields.get(NETDEV_A_NAPI_IFINDEX), fields.get(NETDEV_A_NAPI_ID)
-    if not ifindex or not number:
+    ifindex, identity = number(fields, NETDEV_A_NAPI_IFINDEX), number(fields, NETDEV_A_NAPI_ID)
+    if ifindex is None or identity is None:
         return None
-    irq, thread = fields.get(NETDEV_A_NAPI_IRQ), fields.get(NETDEV_A_NAPI_PID)
-    napi = Napi(
-        id=netlink.unsigned(number),
-        irq=netlink.unsigned(irq) if irq else None,
-        thread=netlink.unsigned(thread) if thread else None,
-    )
-    return netlink.unsigned(ifindex), napi
+    irq, thread = number(fields, NETDEV_A_NAPI_IRQ), number(fields, NETDEV_A_NAPI_PID)
+    return ifindex, Napi(id=identity, irq=irq, thread=thread)
 
 
 def read_masks(link: Link, napi_ids: dict[int, dict[QueueKey, int | None]], sys: str) -> Link:
-    """The link with its queues: those in sysfs, with their masks, and those that only netlink has."""
+    """The link with its queues: those in sysfs, with their masks, and those that only netlink
+    has."""
     known = napi_ids.get(link.ifindex, {})
     folder, reason = own_folder(link, sys)
-    if folder is None:
-        found = [Queue(direction, number, napi) for (direction, number), napi in known.items()]
-    else:
-        names = filter(None, map(QUEUE_NAME.fullmatch, folder.names("queues", "queues")))
-        keys: list[QueueKey] = [("rx" if match[1] == "rx" else "tx", int(match[2])) for match in names]
-        found = [read_queue(folder, direction, number, known.get((direction, number))) for direction, number in keys]
-        found += [Queue(*key, napi) for key, napi in known.items() if key not in keys]
+    keys: list[QueueKey] = []
+    found = []
+    if folder is not None:
+        keys = queues_in(folder)
+        found = [read_queue(folder, *key, known.get(key)) for key in keys]
         reason = folder.unreadable.get("queues")
-    unreadable = link.unreadable if reason is None else {**link.unreadable, "queues": reason}
+    found += [Queue(*key, napi) for key, napi in known.items() if key not in keys]
     found.sort(key=lambda queue: (queue.direction, queue.number))
-    return replace(link, queues=tuple(found), unreadable=unreadable)
+    link = replace(link, queues=tuple(found))
+    if reason is None:
+        return link
+    return replace(link, unreadable={**link.unreadable, "queues": reason})
+
+
+def queues_in(folder: SysfsDirectory) -> list[QueueKey]:
+    """The queues that a link has a directory for."""
+    keys: list[QueueKey] = []
+    for name in folder.names("queues", "queues"):
+        match = QUEUE_NAME.fullmatch(name)
+        if match is not None:
+            keys.append(("rx" if match[1] == "rx" else "tx", int(match[2])))
+    return keys
 
 
 def own_folder(link: Link, sys: str) -> tuple[SysfsDirectory | None, Unreadable | None]:
-    """The link's directory in sysfs, or why there is none: in a network namespace /sys may belong to another one."""
+    """The link's directory in sysfs, or why there is none: in a network namespace /sys may belong
+    to another one."""
     name = link.name
     if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
@@ -147,8 +183,11 @@ def own_folder(link: Link, sys: str) -> tuple[SysfsDirectory | None, Unreadable 
     return SysfsDirectory(path), None
 
 
-def read_queue(folder: SysfsDirectory, direction: Direction, number: int, napi: int | None) -> Queue:
-    """One queue directory. Failures are recorded as "queues" in `folder`; ENOENT, of single-queue links, is none."""
+def read_queue(
+    folder: SysfsDirectory, direction: Direction, number: int, napi: int | None
+) -> Queue:
+    """One queue directory. Failures are recorded as "queues" in `folder`; ENOENT, of single-queue
+    links, is none."""
     where = f"queues/{direction}-{number}"
     if direction == "rx":
         return Queue(
@@ -168,7 +207,8 @@ def read_queue(folder: SysfsDirectory, direction: Direction, number: int, napi: 
 
 
 def read_channels(link: Link, sys: str) -> Link:
-    """The link with its vmbus channels, by id: from ``channels/``, on older kernels from channel_vp_mapping."""
+    """The link with its vmbus channels, by id: from ``channels/``, on older kernels from
+    channel_vp_mapping."""
     if link.bus != "vmbus" or link.device is None:
         return link
     folder = SysfsDirectory(os.path.join(sys, "bus/vmbus/devices", link.device))
@@ -184,7 +224,11 @@ def read_channels(link: Link, sys: str) -> Link:
     if not channels:
         channels = parse_mapping(folder.text("channels", "channel_vp_mapping") or "")
     unreadable = {**link.unreadable, **folder.unreadable}
-    return replace(link, channels=tuple(sorted(channels, key=lambda channel: channel.id)), unreadable=unreadable)
+    return replace(
+        link,
+        channels=tuple(sorted(channels, key=lambda channel: channel.id)),
+        unreadable=unreadable,
+    )
 
 
 def parse_mapping(text: str) -> list[Channel]:

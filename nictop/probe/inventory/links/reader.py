@@ -1,9 +1,11 @@
-"""Links with addresses, default routes and virtual functions from rtnetlink, and the fields that only sysfs has.
+"""Links with addresses, default routes and virtual functions from rtnetlink, and the fields that
+only sysfs has.
 
-Sends rtnetlink dumps (links with VF information, addresses, routes of both families), the requests of `tunnels` and
-`subnet_routes`, and reads addr_assign_type and dev_port of /sys/class/net/NAME/. Returns `Link` records without their
-ethtool part. In a network namespace /sys may belong to another one: its files are used only if their ifindex is that of
-the link, and the parent device is looked up in /sys/bus, which is the same in all namespaces.
+Sends rtnetlink dumps (links with VF information, addresses, routes of both families), the requests
+of `tunnels` and `subnet_routes`, and reads addr_assign_type and dev_port of /sys/class/net/NAME/.
+Returns `Link` records without their ethtool part. In a network namespace /sys may belong to another
+one: its files are used only if their ifindex is that of the link, and the parent device is looked
+up in /sys/bus, which is the same in all namespaces.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Literal
 
 from nictop.probe.inventory.links.bond_messages import with_bond
@@ -38,7 +41,13 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_GETLINK,
     RTM_GETROUTE,
 )
-from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, printable_path, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    parse_integer,
+    printable_path,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
 
 ROUTE_TABLES = (254, 253)
@@ -57,14 +66,20 @@ NAMESPACE_DETAIL = "sysfs belongs to another network namespace"
 
 
 def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadable]]:
-    """Links by ifindex, and the failed sources among "links", "addresses" and "routes". Never raises OSError."""
+    """Links by ifindex, and the failed sources among "links", "addresses" and "routes". Never
+    raises OSError."""
     failed: dict[str, Unreadable] = {}
     try:
         netlink = NetlinkSocket(NETLINK_ROUTE)
     except OSError as error:
-        return (), {source: unreadable_from_error(error, "netlink") for source in ("links", "addresses", "routes")}
+        return (), {
+            source: unreadable_from_error(error, "netlink")
+            for source in ("links", "addresses", "routes")
+        }
     with netlink:
-        query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+        query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(
+            IFLA_EXT_MASK, RTEXT_FILTER_VF
+        )
         payloads = dump(netlink, RTM_GETLINK, query, "links", failed)
         parsed = ((parse_link(payload), payload) for payload in payloads)
         found = [with_bond(link, payload) for link, payload in parsed if link is not None]
@@ -77,7 +92,9 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
             replace(
                 links[ifindex],
                 addresses=tuple(addresses.get(ifindex, ())),
-                default_routes=tuple(sorted(routes.get(ifindex, ()), key=lambda route: (route.family, route.metric))),
+                default_routes=tuple(
+                    sorted(routes.get(ifindex, ()), key=lambda route: (route.family, route.metric))
+                ),
             ),
             sys,
         )
@@ -95,21 +112,28 @@ def dump(
     *,
     keep: Callable[[bytes, int], bool] | None = None,
 ) -> Iterable[bytes]:
-    """Payloads of a dump; of an interrupted one, those that were received. A failure is recorded under `source`."""
+    """Payloads of a dump; of an interrupted one, those that were received. A failure is recorded
+    under `source`."""
     try:
         return [payload for _, payload in netlink.dump(kind, query, keep=keep)]
     except DumpInterrupted as error:
-        failed[source] = Unreadable("failed", f"{source}: changed while it was read, may be incomplete")
+        failed[source] = Unreadable(
+            "failed", f"{source}: changed while it was read, may be incomplete"
+        )
         return [payload for _, payload in error.replies]
     except OSError as error:
         failed[source] = unreadable_from_error(error, source)
     return []
 
 
-def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dict[int, list[Address]]:
+def read_addresses(
+    netlink: NetlinkSocket, failed: dict[str, Unreadable]
+) -> dict[int, list[Address]]:
     """ifindex → addresses in the kernel's order, IPv4 first."""
     found: dict[int, list[Address]] = {}
-    for payload in dump(netlink, RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), "addresses", failed):
+    for payload in dump(
+        netlink, RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), "addresses", failed
+    ):
         parsed = parse_address(payload, time.monotonic())
         if parsed is not None:
             found.setdefault(parsed[0], []).append(parsed[1])
@@ -117,36 +141,48 @@ def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dic
 
 
 def read_routes(
-    netlink: NetlinkSocket, addresses: Mapping[int, Iterable[Address]], failed: dict[str, Unreadable]
+    netlink: NetlinkSocket,
+    addresses: Mapping[int, Iterable[Address]],
+    failed: dict[str, Unreadable],
 ) -> tuple[dict[int, list[DefaultRoute]], list[NarrowRoute]]:
-    """ifindex → default routes of the tables main and default; and the IPv4 routes of the table main that are more
-    specific than the largest subnet of `addresses`.
+    """ifindex → default routes of the tables main and default; and the IPv4 routes of the table
+    main that are more specific than the largest subnet of `addresses`.
 
-    The kernel filters by table (before Linux 4.20 it does not, so the table is checked again). Other routes are dropped
-    while the dump is read, because a router may have a million of them.
+    The kernel filters by table (before Linux 4.20 it does not, so the table is checked again).
+    Other routes are dropped while the dump is read, because a router may have a million of them.
     """
     found: dict[int, list[DefaultRoute]] = {}
     narrow: dict[NarrowRoute, None] = {}
-    own = (one for each in addresses.values() for one in each if one.family == "ipv4" and one.scope == "global")
-    shortest = min((one.prefix_length for one in own), default=32)
-    for family in (socket.AF_INET, socket.AF_INET6):
-        for table in ROUTE_TABLES:
-            query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + pack_u32(RTA_TABLE, table)
-            for payload in route_dump(netlink, query, RouteFilter(shortest, MAX_NARROW_ROUTES), failed):
-                for ifindex, route in parse_default_routes(payload):
-                    known = found.setdefault(ifindex, [])
-                    if route.table == table and route not in known:
-                        known.append(route)
-                destination = parse_destination(payload)
-                if destination is not None and destination[1]:
-                    narrow[NarrowRoute(*destination)] = None
+    shortest = shortest_prefix(addresses)
+    for family, table in product((socket.AF_INET, socket.AF_INET6), ROUTE_TABLES):
+        query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + pack_u32(RTA_TABLE, table)
+        keep = RouteFilter(shortest, MAX_NARROW_ROUTES)
+        for payload in route_dump(netlink, query, keep, failed):
+            for ifindex, route in parse_default_routes(payload):
+                known = found.setdefault(ifindex, [])
+                if route.table == table and route not in known:
+                    known.append(route)
+            destination = parse_destination(payload)
+            if destination is not None and destination[1]:
+                narrow[NarrowRoute(*destination)] = None
     return found, list(narrow)
+
+
+def shortest_prefix(addresses: Mapping[int, Iterable[Address]]) -> int:
+    """Prefix length of the largest IPv4 subnet of this host."""
+    shortest = 32
+    for own in addresses.values():
+        for address in own:
+            if address.family == "ipv4" and address.scope == "global":
+                shortest = min(shortest, address.prefix_length)
+    return shortest
 
 
 def route_dump(
     netlink: NetlinkSocket, query: bytes, keep: RouteFilter, failed: dict[str, Unreadable]
 ) -> Iterable[bytes]:
-    """Routes of one table; empty for ENOENT (the table does not exist) and EOPNOTSUPP (no such address family)."""
+    """Routes of one table; empty for ENOENT (the table does not exist) and EOPNOTSUPP (no such
+    address family)."""
     trouble: dict[str, Unreadable] = {}
     payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=keep)
     if trouble and trouble["routes"].reason not in ("missing", "not_offered"):
@@ -185,8 +221,11 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
     )
 
 
-def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str | None, str | None]:
-    """(bus, device, PCI address) of the parent device: from rtnetlink (Linux 5.14), else from sysfs."""
+def read_parent(
+    link: Link, sys: str, path: str | None
+) -> tuple[str | None, str | None, str | None]:
+    """(bus, device, PCI address) of the parent device: from rtnetlink (Linux 5.14), else from
+    sysfs."""
     bus, device, where = link.bus, link.device, None
     if device is not None and bus is not None:
         where = os.path.join(sys, "bus", bus, "devices", device)

@@ -1,8 +1,8 @@
 """The outgoing link of packets to the subnet of a link, as in ``ip route get PEER from ADDRESS``.
 
-Sends one RTM_GETROUTE per address of links that share a subnet, or of which a part has a more specific route by another
-link, and one more per subnet without a source address. On other hosts, which are most, no request is sent. Returns the
-links with `Link.subnet_routes`.
+Sends one RTM_GETROUTE per address of links that share a subnet, or of which a part has a more
+specific route by another link, and one more per subnet without a source address. On other hosts,
+which are most, no request is sent. Returns the links with `Link.subnet_routes`.
 """
 
 from __future__ import annotations
@@ -65,13 +65,17 @@ class Lookup:
     narrower: str = ""
     """The more specific route, ``198.51.100.64/26``."""
 
+    @property
+    def ifindexes(self) -> list[int]:
+        return [ifindex for ifindex, _ in self.members]
 
-def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = ()) -> tuple[Link, ...]:
-    """The links; those that share a subnet, or of which a route in `narrow` is for a part, have the routes to a peer
-    there. Never raises OSError."""
-    peers = ((subnet, peer_in(subnet, links)) for subnet in shared_subnets(links))
-    wanted = [Lookup(subnet.family, peer, subnet.members) for subnet, peer in peers if peer is not None]
-    wanted += narrower_lookups(links, narrow)
+
+def with_subnet_routes(
+    links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = ()
+) -> tuple[Link, ...]:
+    """The links; those that share a subnet, or of which a route in `narrow` is for a part, have the
+    routes to a peer there. Never raises OSError."""
+    wanted = [*shared_lookups(links), *narrower_lookups(links, narrow)]
     if not wanted:
         return links
     found: dict[int, list[SubnetRoute]] = {}
@@ -79,38 +83,54 @@ def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = 
     lookups = 0
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
-            for one in wanted:
-                lookups += 1 + len(one.members)
+            for lookup in wanted:
+                lookups += 1 + len(lookup.members)
                 if lookups > MAX_LOOKUPS:
-                    why = Unreadable("failed", f"more than {MAX_LOOKUPS} addresses to look up routes from")
-                    failed.update(dict.fromkeys((ifindex for ifindex, _ in one.members), why))
+                    why = f"more than {MAX_LOOKUPS} addresses to look up routes from"
+                    failed.update(dict.fromkeys(lookup.ifindexes, Unreadable("failed", why)))
                     continue
-                unbound = outgoing_link(netlink, one.family, one.peer, None)
-                for ifindex, address in one.members:
-                    bound = outgoing_link(netlink, one.family, one.peer, address)
-                    if not one.narrower or bound != ifindex:
-                        route = SubnetRoute(address, one.peer, bound, unbound, one.narrower)
-                        found.setdefault(ifindex, []).append(route)
+                for ifindex, route in looked_up(netlink, lookup):
+                    found.setdefault(ifindex, []).append(route)
     except OSError as error:
-        why = unreadable_from_error(error, "routes to subnets of links")
-        failed = {ifindex: why for one in wanted for ifindex, _ in one.members}
+        trouble = unreadable_from_error(error, "routes to subnets of links")
+        failed = {}
+        for lookup in wanted:
+            failed.update(dict.fromkeys(lookup.ifindexes, trouble))
     return tuple(
-        replace(
-            link,
-            subnet_routes=tuple(found.get(link.ifindex, ())),
-            unreadable={**link.unreadable, "subnet_routes": failed[link.ifindex]}
-            if link.ifindex in failed
-            else link.unreadable,
-        )
-        if link.ifindex in found or link.ifindex in failed
-        else link
-        for link in links
+        with_routes(link, found.get(link.ifindex), failed.get(link.ifindex)) for link in links
     )
 
 
+def looked_up(netlink: NetlinkSocket, lookup: Lookup) -> Iterator[tuple[int, SubnetRoute]]:
+    """(ifindex, its route to the peer); of a narrower route only where another link is used. Raises
+    OSError."""
+    unbound = outgoing_link(netlink, lookup.family, lookup.peer, None)
+    for ifindex, address in lookup.members:
+        bound = outgoing_link(netlink, lookup.family, lookup.peer, address)
+        if not lookup.narrower or bound != ifindex:
+            yield ifindex, SubnetRoute(address, lookup.peer, bound, unbound, lookup.narrower)
+
+
+def with_routes(link: Link, routes: list[SubnetRoute] | None, why: Unreadable | None) -> Link:
+    """`why`: some could not be read."""
+    if routes:
+        link = replace(link, subnet_routes=tuple(routes))
+    if why is not None:
+        link = replace(link, unreadable={**link.unreadable, "subnet_routes": why})
+    return link
+
+
+def shared_lookups(links: tuple[Link, ...]) -> Iterator[Lookup]:
+    """One for each subnet in which several links have addresses."""
+    for subnet in shared_subnets(links):
+        peer = peer_in(subnet, links)
+        if peer is not None:
+            yield Lookup(subnet.family, peer, subnet.members)
+
+
 def narrower_lookups(links: Iterable[Link], narrow: Iterable[NarrowRoute]) -> Iterator[Lookup]:
-    """For each route that is more specific than the subnet of a link and has another outgoing link: its first address
-    that is not an address of this host."""
+    """For each route that is more specific than the subnet of a link and has another outgoing link:
+    its first address that is not an address of this host."""
     links = tuple(links)
     own = own_addresses(links, "ipv4")
     members_of_subnets = [member for member in subnet_members(links) if member[0] == "ipv4"]
@@ -120,16 +140,20 @@ def narrower_lookups(links: Iterable[Link], narrow: Iterable[NarrowRoute]) -> It
             for _, first, last, ifindex, address in members_of_subnets
             if first <= route.first and route.last <= last and ifindex not in route.ifindexes
         ]
-        peers = range(route.first + (route.last - route.first >= MIN_SUBNET_ADDRESSES - 1), route.last + 1)
+        peers = range(
+            route.first + (route.last - route.first >= MIN_SUBNET_ADDRESSES - 1), route.last + 1
+        )
         peer = next((one for one in peers if one not in own), None)
         if members and peer is not None:
-            network, host = (socket.inet_ntoa(one.to_bytes(4, "big")) for one in (route.first, peer))
+            network, host = (
+                socket.inet_ntoa(one.to_bytes(4, "big")) for one in (route.first, peer)
+            )
             yield Lookup("ipv4", host, members, f"{network}/{route.prefix_length}")
 
 
 def subnet_members(links: Iterable[Link]) -> Iterator[tuple[str, int, int, int, str]]:
-    """(family, first and last address of the subnet, ifindex, address) of each global address of a link that is up, has
-    a carrier and no master."""
+    """(family, first and last address of the subnet, ifindex, address) of each global address of a
+    link that is up, has a carrier and no master."""
     for link in links:
         if link.flags & IFF_UP and link.carrier and link.master is None:
             for address in link.addresses:
@@ -139,13 +163,15 @@ def subnet_members(links: Iterable[Link]) -> Iterator[tuple[str, int, int, int, 
 
 
 def shared_subnets(links: Iterable[Link]) -> list[LinkSubnet]:
-    """Subnets in which two links have addresses. A subnet inside another one also has the members of the outer one:
-    two subnets are either disjoint or one contains the other."""
+    """Subnets in which two links have addresses. A subnet inside another one also has the members
+    of the outer one: two subnets are either disjoint or one contains the other."""
     subnets: dict[tuple[str, int, int], LinkSubnet] = {}
     for family, first, last, ifindex, address in subnet_members(links):
         subnet = subnets.setdefault((family, first, last), LinkSubnet(family, first, last))
         subnet.members.append((ifindex, address))
-    return list(_shared(sorted(subnets.values(), key=lambda one: (one.family, one.first, -one.last))))
+    return list(
+        _shared(sorted(subnets.values(), key=lambda one: (one.family, one.first, -one.last)))
+    )
 
 
 def _shared(subnets: Iterable[LinkSubnet]) -> Iterator[LinkSubnet]:
@@ -171,7 +197,8 @@ def subnet_span(family: str, address: str, prefix_length: int) -> tuple[int, int
 
 
 def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
-    """A gateway in the subnet, else its first address, that is not an address of this host; None: there is none."""
+    """A gateway in the subnet, else its first address, that is not an address of this host; None:
+    there is none."""
     links = tuple(links)
     own = own_addresses(links, subnet.family)
     gateways = {
@@ -193,7 +220,12 @@ def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
 
 def own_addresses(links: Iterable[Link], family: str) -> set[int]:
     """The addresses of this host, as integers."""
-    return {number(family, one.address) for link in links for one in link.addresses if one.family == family}
+    return {
+        number(family, one.address)
+        for link in links
+        for one in link.addresses
+        if one.family == family
+    }
 
 
 def packed(family: str, address: str) -> bytes:
@@ -206,7 +238,9 @@ def number(family: str, address: str) -> int:
 
 def outgoing_link(netlink: NetlinkSocket, family: str, peer: str, source: str | None) -> int | None:
     """ifindex of the outgoing link for packets to `peer`; None: no route."""
-    query = route_request(FAMILIES[family], packed(family, peer), packed(family, source) if source else None)
+    query = route_request(
+        FAMILIES[family], packed(family, peer), packed(family, source) if source else None
+    )
     try:
         replies = netlink.request(RTM_GETROUTE, query)
     except OSError as error:

@@ -1,7 +1,7 @@
 """Mode and ports of teams: generic netlink, family team (linux/if_team.h). Needs CAP_NET_ADMIN.
 
-Two requests per team; hosts without a team send none. What teamd decides (its runner, LACP, the partner) is not known
-to the kernel.
+Two requests per team; hosts without a team send none. What teamd decides (its runner, LACP, the
+partner) is not known to the kernel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.kernel.netlink import NETLINK_GENERIC, NetlinkSocket, iter_attributes, pack_u32, text
+from nictop.probe.kernel.netlink import (
+    NETLINK_GENERIC,
+    NetlinkSocket,
+    iter_attributes,
+    pack_u32,
+    text,
+)
 from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import Link, Team, TeamPort, Unreadable
 
@@ -19,7 +25,12 @@ FAMILY = "team"
 TEAM_CMD_OPTIONS_GET, TEAM_CMD_PORT_LIST_GET = 2, 3
 TEAM_ATTR_TEAM_IFINDEX, TEAM_ATTR_LIST_OPTION, TEAM_ATTR_LIST_PORT = 1, 2, 3
 TEAM_ATTR_ITEM_OPTION, TEAM_ATTR_ITEM_PORT = 1, 1
-TEAM_ATTR_OPTION_NAME, TEAM_ATTR_OPTION_DATA, TEAM_ATTR_OPTION_REMOVED, TEAM_ATTR_OPTION_PORT_IFINDEX = 1, 4, 5, 6
+(
+    TEAM_ATTR_OPTION_NAME,
+    TEAM_ATTR_OPTION_DATA,
+    TEAM_ATTR_OPTION_REMOVED,
+    TEAM_ATTR_OPTION_PORT_IFINDEX,
+) = 1, 4, 5, 6
 TEAM_ATTR_PORT_IFINDEX, TEAM_ATTR_PORT_LINKUP, TEAM_ATTR_PORT_REMOVED = 1, 3, 6
 NO_MODE = "*NOMODE*"
 MAX_TEAMS = 64
@@ -42,10 +53,16 @@ def with_teams(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | No
                 found[ifindex] = read_team(netlink, ifindex)
     except OSError as error:
         trouble = unreadable_from_error(error, "team")
-    missing = Team(unreadable={"mode": trouble or Unreadable("failed", f"more than {MAX_TEAMS} teams")})
-    return tuple(
-        replace(link, team=found.get(link.ifindex, missing)) if link.kind == "team" else link for link in links
-    ), trouble
+    missing = Team(
+        unreadable={"mode": trouble or Unreadable("failed", f"more than {MAX_TEAMS} teams")}
+    )
+    complete = []
+    for link in links:
+        if link.kind == "team":
+            complete.append(replace(link, team=found.get(link.ifindex, missing)))
+        else:
+            complete.append(link)
+    return tuple(complete), trouble
 
 
 def read_team(netlink: NetlinkSocket, ifindex: int) -> Team:
@@ -65,7 +82,10 @@ def parse_options(body: bytes) -> Options:
     options: Options = {}
     for item in listed(body, TEAM_ATTR_LIST_OPTION, TEAM_ATTR_ITEM_OPTION):
         if TEAM_ATTR_OPTION_NAME in item and TEAM_ATTR_OPTION_REMOVED not in item:
-            key = text(item[TEAM_ATTR_OPTION_NAME]), number(item, TEAM_ATTR_OPTION_PORT_IFINDEX) or 0
+            key = (
+                text(item[TEAM_ATTR_OPTION_NAME]),
+                number(item, TEAM_ATTR_OPTION_PORT_IFINDEX) or 0,
+            )
             options[key] = item.get(TEAM_ATTR_OPTION_DATA)
     return options
 
@@ -91,25 +111,28 @@ def listed(body: bytes, list_attribute: int, item_attribute: int) -> Iterator[Ma
 def make_team(options: Options, ports: Mapping[int, bool]) -> Team:
     """A team of its options and ports (ifindex → whether it has a link)."""
     mode = text(options.get(("mode", 0)) or b"")
+    members = []
+    for ifindex, has_link in sorted(ports.items()):
+        priority = _integer(options, "priority", ifindex, signed=True)
+        enabled = _is_enabled(options, ifindex)
+        members.append(TeamPort(ifindex, has_link, enabled=enabled, priority=priority))
     return Team(
-        mode=mode if mode and mode != NO_MODE else None,
-        active_port=_integer(options, "activeport", 0),
-        ports=tuple(
-            TeamPort(
-                ifindex=ifindex,
-                has_link=has_link,
-                enabled=options[("enabled", ifindex)] is not None if ("enabled", ifindex) in options else None,
-                priority=_integer(options, "priority", ifindex, signed=True),
-            )
-            for ifindex, has_link in sorted(ports.items())
-        ),
+        mode=None if mode in ("", NO_MODE) else mode,
+        active_port=_integer(options, "activeport", 0) or None,  # 0 while there is none
+        ports=tuple(members),
     )
 
 
+def _is_enabled(options: Options, port: int) -> bool | None:
+    """A flag, which has no value when it is off."""
+    if ("enabled", port) not in options:
+        return None
+    return options["enabled", port] is not None
+
+
 def _integer(options: Options, name: str, port: int, *, signed: bool = False) -> int | None:
-    """A 32-bit option. activeport is 0 while there is none."""
+    """A 32-bit option."""
     value = options.get((name, port))
     if value is None or len(value) != 4:
         return None
-    found = int.from_bytes(value, sys.byteorder, signed=signed)
-    return found if signed else found or None
+    return int.from_bytes(value, sys.byteorder, signed=signed)

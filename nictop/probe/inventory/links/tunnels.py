@@ -1,8 +1,9 @@
 """Settings of tunnel links, and the other ends of veths in other network namespaces.
 
-`parse_tunnel` is pure: IFLA_INFO_DATA of vxlan, geneve, gre and IP-in-IP tunnels (linux/if_link.h, linux/if_tunnel.h) →
-`Tunnel`; a missing or malformed attribute gives the default. `with_veth_peers` sends RTM_GETLINK with
-IFLA_TARGET_NETNSID for each veth whose peer is in a namespace that has an id here.
+`parse_tunnel` is pure: IFLA_INFO_DATA of vxlan, geneve, gre and IP-in-IP tunnels (linux/if_link.h,
+linux/if_tunnel.h) → `Tunnel`; a missing or malformed attribute gives the default. `with_veth_peers`
+sends RTM_GETLINK with IFLA_TARGET_NETNSID for each veth whose peer is in a namespace that has an id
+here.
 """
 
 from __future__ import annotations
@@ -15,12 +16,19 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.probe.kernel import if_link
-from nictop.probe.kernel.netlink import NetlinkSocket, iter_attributes, pack_attribute, text, unsigned
+from nictop.probe.kernel.netlink import (
+    NetlinkSocket,
+    iter_attributes,
+    pack_attribute,
+    text,
+    unsigned,
+)
 from nictop.probe.kernel.rtnetlink import IFINFOMSG, RTM_GETLINK
 from nictop.probe.records import Link, Tunnel, VethPeer
 
 IFLA_TARGET_NETNSID = 46
-"""Also called IFLA_IF_NETNSID. An older kernel ignores it, and describes a link of this namespace."""
+"""Also called IFLA_IF_NETNSID. An older kernel ignores it, and describes a link of this
+namespace."""
 MAX_PEERS = 256
 """Veths whose other end is asked for: some 60 µs of CPU time each."""
 
@@ -47,8 +55,12 @@ class Attributes(NamedTuple):
 
 VXLAN = Attributes((4, 17), (2, 16), 3, 15, 1, 25)
 GENEVE = Attributes((), (2, 7), 0, 5, 1, 6, external_is_flag=True)
-GRE = Attributes((6,), (7,), 1, external=18, external_is_flag=True, flags=3, encapsulation=14, pmtu_discovery=10)
-IP_TUNNEL = Attributes((2,), (3,), 1, external=19, external_is_flag=True, encapsulation=15, pmtu_discovery=10)
+GRE = Attributes(
+    (6,), (7,), 1, external=18, external_is_flag=True, flags=3, encapsulation=14, pmtu_discovery=10
+)
+IP_TUNNEL = Attributes(
+    (2,), (3,), 1, external=19, external_is_flag=True, encapsulation=15, pmtu_discovery=10
+)
 """IFLA_VXLAN_*, IFLA_GENEVE_*, IFLA_GRE_*, IFLA_IPTUN_*."""
 KINDS: Mapping[str, Attributes] = {
     "vxlan": VXLAN,
@@ -58,8 +70,13 @@ KINDS: Mapping[str, Attributes] = {
 }
 
 
+ADDRESS_FAMILIES = {4: socket.AF_INET, 16: socket.AF_INET6}
+"""By length of an address."""
+
+
 def parse_tunnel(kind: str, value: bytes) -> Tunnel | None:
-    """`value`: IFLA_INFO_DATA; None: a kind of link that is no tunnel, or WireGuard, which has no attributes."""
+    """`value`: IFLA_INFO_DATA; None: a kind of link that is no tunnel, or WireGuard, which has no
+    attributes."""
     numbers = KINDS.get(kind)
     if numbers is None:
         return None
@@ -83,26 +100,32 @@ def first_address(found: Mapping[int, bytes], kinds: Iterable[int]) -> str | Non
     """The first address that is set; all zeros: none."""
     for kind in kinds:
         value = found.get(kind, b"")
-        if any(value) and len(value) in (4, 16):
-            return socket.inet_ntop(socket.AF_INET if len(value) == 4 else socket.AF_INET6, value)
+        if any(value) and len(value) in ADDRESS_FAMILIES:
+            return socket.inet_ntop(ADDRESS_FAMILIES[len(value)], value)
     return None
 
 
 def host_number(found: Mapping[int, bytes], kind: int, size: int = 4) -> int | None:
-    value = found.get(kind, b"") if kind else b""
-    return unsigned(value) if len(value) == size else None
+    """`kind` 0: this kind of tunnel has no such attribute; of the next one, too."""
+    value = found.get(kind, b"")
+    if not kind or len(value) != size:
+        return None
+    return unsigned(value)
 
 
 def network_number(found: Mapping[int, bytes], kind: int, size: int) -> int:
-    value = found.get(kind, b"") if kind else b""
-    return int.from_bytes(value, "big") if len(value) == size else 0
+    value = found.get(kind, b"")
+    if not kind or len(value) != size:
+        return 0
+    return int.from_bytes(value, "big")
 
 
-# ------------------------------------------------------------------------------------------------------------ veths
+# -------------------------------------------------------------------------------------------- veths
 
 
 def with_veth_peers(netlink: NetlinkSocket, links: Iterable[Link]) -> list[Link]:
-    """The links with `Link.veth_peer`. What may not be asked for (EACCES without root) is left out."""
+    """The links with `Link.veth_peer`. What may not be asked for (EACCES without root) is left
+    out."""
     complete, asked, may_ask = [], 0, True
     for link in links:
         peer = None
@@ -117,7 +140,9 @@ def with_veth_peers(netlink: NetlinkSocket, links: Iterable[Link]) -> list[Link]
 
 
 def is_across_namespaces(link: Link) -> bool:
-    return link.kind == "veth" and link.lower_namespace is not None and link.lower_namespace >= 0
+    if link.kind != "veth" or link.lower_namespace is None:
+        return False
+    return link.lower_namespace >= 0
 
 
 def read_peer(netlink: NetlinkSocket, link: Link) -> VethPeer | None:
@@ -125,7 +150,9 @@ def read_peer(netlink: NetlinkSocket, link: Link) -> VethPeer | None:
     number = link.lower or link.ifindex  # None: it has the same number there
     namespace = link.lower_namespace or 0
     target = pack_attribute(IFLA_TARGET_NETNSID, namespace.to_bytes(4, sys.byteorder))
-    for _, payload in netlink.request(RTM_GETLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, number, 0, 0) + target):
+    for _, payload in netlink.request(
+        RTM_GETLINK, IFINFOMSG.pack(socket.AF_UNSPEC, 0, number, 0, 0) + target
+    ):
         peer = parse_peer(payload, link.ifindex, number, namespace)
         if peer is not None:
             return peer
@@ -133,7 +160,8 @@ def read_peer(netlink: NetlinkSocket, link: Link) -> VethPeer | None:
 
 
 def parse_peer(payload: bytes, ifindex: int, peer: int, namespace: int) -> VethPeer | None:
-    """The other end of a veth with the number `ifindex`; None: the reply is not about link `peer` of the namespace."""
+    """The other end of a veth with the number `ifindex`; None: the reply is not about link `peer`
+    of the namespace."""
     if len(payload) < IFINFOMSG.size:
         return None
     found = dict(iter_attributes(payload[IFINFOMSG.size :]))
@@ -144,6 +172,11 @@ def parse_peer(payload: bytes, ifindex: int, peer: int, namespace: int) -> VethP
     is_from_there = found.get(IFLA_TARGET_NETNSID, b"") == namespace.to_bytes(4, sys.byteorder)
     is_veth = text(info.get(if_link.IFLA_INFO_KIND, b"")) == "veth"
     points_here = host_number(found, if_link.IFLA_LINK) == ifindex
-    if not (is_from_there and is_veth and points_here) or number != peer or not name or len(mtu) != 4:
+    if (
+        not (is_from_there and is_veth and points_here)
+        or number != peer
+        or not name
+        or len(mtu) != 4
+    ):
         return None
     return VethPeer(name, unsigned(mtu))

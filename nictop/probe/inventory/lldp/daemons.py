@@ -1,4 +1,5 @@
-"""LLDP neighbours of lldpd and of systemd-networkd, if they run. Those of NetworkManager are read with its devices."""
+"""LLDP neighbours of lldpd and of systemd-networkd, if they run. Those of NetworkManager are read
+with its devices."""
 
 from __future__ import annotations
 
@@ -7,8 +8,11 @@ from nictop.probe.inventory.lldp.networkd import Neighbours, read_networkd_lldp
 from nictop.probe.records import Link, Services, Unreadable
 
 
-def read_lldp(links: tuple[Link, ...], services: Services, run: str = "/run") -> tuple[Neighbours, Unreadable | None]:
-    """(neighbours by ifindex, those of lldpd before those of networkd; why some could not be read)."""
+def read_lldp(
+    links: tuple[Link, ...], services: Services, run: str = "/run"
+) -> tuple[Neighbours, Unreadable | None]:
+    """(neighbours by ifindex, those of lldpd before those of networkd; why some could not be
+    read)."""
     found: Neighbours = {}
     trouble = None
     if services.lldpd is not None:

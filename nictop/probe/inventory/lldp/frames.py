@@ -1,6 +1,7 @@
 """LLDP and CDP frames → `LldpNeighbour`. Pure.
 
-LLDP: IEEE 802.1AB-2016 chapter 8, annex D (802.1) and IEEE 802.3 clause 79 (802.3). CDP: as Wireshark decodes it.
+LLDP: IEEE 802.1AB-2016 chapter 8, annex D (802.1) and IEEE 802.3 clause 79 (802.3). CDP: as
+Wireshark decodes it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,17 @@ MAX_VLANS = 256
 MAX_ADDRESSES = 16
 MAX_TEXT_BYTES = 255
 
-END, CHASSIS, PORT, TTL, PORT_DESCRIPTION, SYSTEM_NAME, SYSTEM_DESCRIPTION, CAPABILITIES, MANAGEMENT = range(9)
+(
+    END,
+    CHASSIS,
+    PORT,
+    TTL,
+    PORT_DESCRIPTION,
+    SYSTEM_NAME,
+    SYSTEM_DESCRIPTION,
+    CAPABILITIES,
+    MANAGEMENT,
+) = range(9)
 ORGANIZATION = 127
 OUI_802_1, OUI_802_3 = b"\x00\x80\xc2", b"\x00\x12\x0f"
 PORT_VLAN_ID, VLAN_NAME, AGGREGATION_802_1 = 1, 3, 7
@@ -40,7 +51,16 @@ CHASSIS_MAC, CHASSIS_NETWORK, PORT_MAC, PORT_NETWORK = 4, 5, 3, 4
 FAMILIES = {1: (socket.AF_INET, 4), 2: (socket.AF_INET6, 16)}
 """IANA address family → family, length."""
 CAPABILITY_NAMES = (
-    *("other", "repeater", "bridge", "WLAN access point", "router", "telephone", "DOCSIS", "station"),
+    *(
+        "other",
+        "repeater",
+        "bridge",
+        "WLAN access point",
+        "router",
+        "telephone",
+        "DOCSIS",
+        "station",
+    ),
     *("C-VLAN", "S-VLAN", "TPMR"),
 )
 TEXT_FIELDS = {
@@ -48,13 +68,18 @@ TEXT_FIELDS = {
     SYSTEM_NAME: "system_name",
     SYSTEM_DESCRIPTION: "system_description",
 }
-CDP_TEXT_FIELDS = {0x0001: "chassis", 0x0003: "port", 0x0005: "system_description", 0x0014: "system_name"}
+CDP_TEXT_FIELDS = {
+    0x0001: "chassis",
+    0x0003: "port",
+    0x0005: "system_description",
+    0x0014: "system_name",
+}
 CDP_ADDRESSES, CDP_NATIVE_VLAN, CDP_MANAGEMENT = 0x0002, 0x000A, 0x0016
 
 
 def parse_frame(frame: bytes, source: Source) -> LldpNeighbour | None:
-    """The neighbour that sent an Ethernet frame; None: not LLDP or CDP, malformed, or the announcement that it ends
-    (TTL 0)."""
+    """The neighbour that sent an Ethernet frame; None: not LLDP or CDP, malformed, or the
+    announcement that it ends (TTL 0)."""
     if frame[12:14] == LLDP_ETHERTYPE:
         return parse_lldp(frame[ETHERNET_HEADER_BYTES:], source)
     if frame[:6] == CDP_ADDRESS and frame[14:22] == CDP_SNAP:
@@ -65,11 +90,13 @@ def parse_frame(frame: bytes, source: Source) -> LldpNeighbour | None:
 def parse_lldp(payload: bytes, source: Source) -> LldpNeighbour | None:
     """An LLDPDU; None without chassis, port and TTL at its start, or with TTL 0."""
     tlvs = list(lldp_tlvs(payload))
-    if [kind for kind, _ in tlvs[:3]] != [CHASSIS, PORT, TTL] or len(tlvs[2][1]) < 2:
+    if [kind for kind, _ in tlvs[:3]] != [CHASSIS, PORT, TTL]:
         return None
-    chassis, port = tlvs[0][1], tlvs[1][1]
-    ttl = int.from_bytes(tlvs[2][1][:2], "big")
-    if len(chassis) < 2 or len(port) < 2 or not ttl:
+    chassis, port, time_to_live = (value for _, value in tlvs[:3])
+    if min(len(chassis), len(port), len(time_to_live)) < 2:
+        return None
+    ttl = int.from_bytes(time_to_live[:2], "big")
+    if not ttl:
         return None
     found: dict[str, Any] = {
         "chassis": identity(chassis, CHASSIS_MAC, CHASSIS_NETWORK),
@@ -83,21 +110,38 @@ def parse_lldp(payload: bytes, source: Source) -> LldpNeighbour | None:
             found[TEXT_FIELDS[kind]] = text(value)
         elif kind == CAPABILITIES and len(value) >= 4:
             found["capabilities"] = capability_names(int.from_bytes(value[2:4], "big"))
-        elif kind == MANAGEMENT and value and len(value) > value[0] and len(addresses) < MAX_ADDRESSES:
-            address = network_address(value[1 : 1 + value[0]])
-            if address is not None:
+        elif kind == MANAGEMENT:
+            address = management_address(value)
+            if address is not None and len(addresses) < MAX_ADDRESSES:
                 addresses[address] = None
-        elif kind == ORGANIZATION and value[:3] == OUI_802_1:
-            parse_802_1(value[3:], found, vlans)
-        elif kind == ORGANIZATION and value[:3] == OUI_802_3:
-            parse_802_3(value[3:], found)
-    if len(vlans) > MAX_VLANS:
-        vlans = set(sorted(vlans)[:MAX_VLANS])
-    return LldpNeighbour(source, management_addresses=tuple(addresses), vlans=tuple(sorted(vlans)), **found)
+        elif kind == ORGANIZATION:
+            parse_organization(value, found, vlans)
+    return LldpNeighbour(
+        source,
+        management_addresses=tuple(addresses),
+        vlans=tuple(sorted(vlans)[:MAX_VLANS]),
+        **found,
+    )
+
+
+def management_address(value: bytes) -> str | None:
+    """Of a management TLV: length, then address family and address."""
+    if not value or len(value) <= value[0]:
+        return None
+    return network_address(value[1 : 1 + value[0]])
+
+
+def parse_organization(value: bytes, found: dict[str, Any], vlans: set[int]) -> None:
+    """An organizationally specific TLV."""
+    if value[:3] == OUI_802_1:
+        parse_802_1(value[3:], found, vlans)
+    elif value[:3] == OUI_802_3:
+        parse_802_3(value[3:], found)
 
 
 def lldp_tlvs(payload: bytes) -> Iterator[tuple[int, bytes]]:
-    """(type, value) up to the end of the LLDPDU, at most `MAX_TLVS`; a TLV that is cut off ends it."""
+    """(type, value) up to the end of the LLDPDU, at most `MAX_TLVS`; a TLV that is cut off ends
+    it."""
     position = 0
     for _ in range(MAX_TLVS):
         if position + 2 > len(payload):
@@ -112,14 +156,15 @@ def lldp_tlvs(payload: bytes) -> Iterator[tuple[int, bytes]]:
 
 def parse_802_1(value: bytes, found: dict[str, Any], vlans: set[int]) -> None:
     """An organizationally specific TLV of IEEE 802.1, behind its OUI."""
-    if value[:1] == bytes((PORT_VLAN_ID,)) and len(value) >= 3:
-        found["pvid"] = vlan_id(value[1:3])
-    elif value[:1] == bytes((VLAN_NAME,)) and len(value) >= 3:
-        vlan = vlan_id(value[1:3])
+    subtype, content = value[:1], value[1:]
+    if subtype == bytes((PORT_VLAN_ID,)) and len(content) >= 2:
+        found["pvid"] = vlan_id(content[:2])
+    elif subtype == bytes((VLAN_NAME,)) and len(content) >= 2:
+        vlan = vlan_id(content[:2])
         if vlan is not None:
             vlans.add(vlan)
-    elif value[:1] == bytes((AGGREGATION_802_1,)):
-        parse_aggregation(value[1:], found)
+    elif subtype == bytes((AGGREGATION_802_1,)):
+        parse_aggregation(content, found)
 
 
 def parse_802_3(value: bytes, found: dict[str, Any]) -> None:
@@ -132,9 +177,16 @@ def parse_802_3(value: bytes, found: dict[str, Any]) -> None:
 
 def parse_aggregation(value: bytes, found: dict[str, Any]) -> None:
     """Status and port ID of the link aggregation TLV."""
-    if len(value) >= 5:
-        found["aggregation"] = "enabled" if value[0] & 2 else "capable" if value[0] & 1 else "no"
-        found["aggregation_port"] = int.from_bytes(value[1:5], "big") or None
+    if len(value) < 5:
+        return
+    status = value[0]
+    if status & 2:
+        found["aggregation"] = "enabled"
+    elif status & 1:
+        found["aggregation"] = "capable"
+    else:
+        found["aggregation"] = "no"
+    found["aggregation_port"] = int.from_bytes(value[1:5], "big") or None
 
 
 def parse_cdp(payload: bytes, source: Source) -> LldpNeighbour | None:
@@ -143,24 +195,35 @@ def parse_cdp(payload: bytes, source: Source) -> LldpNeighbour | None:
         return None
     found: dict[str, Any] = {}
     addresses: dict[str, None] = {}
-    position = CDP_HEADER_BYTES
-    for _ in range(MAX_TLVS):
-        if position + 4 > len(payload):
-            break
-        kind, length = struct.unpack_from(">HH", payload, position)
-        if length < 4 or position + length > len(payload):
-            break
-        value = payload[position + 4 : position + length]
-        position += length
+    for kind, value in cdp_tlvs(payload):
         if kind in CDP_TEXT_FIELDS:
             found[CDP_TEXT_FIELDS[kind]] = text(value)
         elif kind == CDP_NATIVE_VLAN and len(value) >= 2:
             found["pvid"] = vlan_id(value[:2])
         elif kind in (CDP_ADDRESSES, CDP_MANAGEMENT):
-            addresses |= dict.fromkeys(cdp_addresses(value))
+            addresses.update(dict.fromkeys(cdp_addresses(value)))
     if not found.get("chassis") or not found.get("port"):
         return None
-    return LldpNeighbour(source, "CDP", ttl=payload[1], management_addresses=tuple(addresses)[:MAX_ADDRESSES], **found)
+    return LldpNeighbour(
+        source,
+        "CDP",
+        ttl=payload[1],
+        management_addresses=tuple(addresses)[:MAX_ADDRESSES],
+        **found,
+    )
+
+
+def cdp_tlvs(payload: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, value) of a CDP packet, at most `MAX_TLVS`; a TLV that is cut off ends it."""
+    position = CDP_HEADER_BYTES
+    for _ in range(MAX_TLVS):
+        if position + 4 > len(payload):
+            return
+        kind, length = struct.unpack_from(">HH", payload, position)
+        if length < 4 or position + length > len(payload):
+            return
+        yield kind, payload[position + 4 : position + length]
+        position += length
 
 
 def cdp_addresses(value: bytes) -> Iterator[str]:
@@ -179,7 +242,8 @@ def cdp_addresses(value: bytes) -> Iterator[str]:
 
 
 def identity(value: bytes, mac: int, network: int) -> str:
-    """A chassis or port ID behind its TLV header; `mac`, `network`: its subtypes that are not text."""
+    """A chassis or port ID behind its TLV header; `mac`, `network`: its subtypes that are not
+    text."""
     subtype, content = value[0], value[1:]
     if subtype == mac and len(content) == 6:
         return colon_hex(content)
@@ -190,16 +254,20 @@ def identity(value: bytes, mac: int, network: int) -> str:
 
 def network_address(value: bytes) -> str | None:
     """IANA address family and address; None for other families."""
-    known = FAMILIES.get(value[0]) if value else None
-    if known is None or len(value) != 1 + known[1]:
+    if not value or value[0] not in FAMILIES:
         return None
-    return socket.inet_ntop(known[0], value[1:])
+    family, length = FAMILIES[value[0]]
+    if len(value) != 1 + length:
+        return None
+    return socket.inet_ntop(family, value[1:])
 
 
 def vlan_id(value: bytes) -> int | None:
     """1 to 4094; None: another number, which means "none"."""
     number = int.from_bytes(value, "big")
-    return number if 0 < number < 4095 else None
+    if not 0 < number < 4095:
+        return None
+    return number
 
 
 def capability_names(bits: int) -> tuple[str, ...]:

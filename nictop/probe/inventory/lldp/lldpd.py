@@ -1,7 +1,8 @@
 """LLDP and CDP neighbours that lldpd has received → `LldpNeighbour` by ifindex.
 
-Runs ``lldpcli -f json0 show neighbors details``: the protocol of lldpd's control socket differs between its versions,
-the structure of this output does not (lldpcli(8), since 0.9.6). The socket is open to root and the group of lldpd.
+Runs ``lldpcli -f json0 show neighbors details``: the protocol of lldpd's control socket differs
+between its versions, the structure of this output does not (lldpcli(8), since 0.9.6). The socket is
+open to root and the group of lldpd.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nictop.probe.inventory.lldp.frames import MAX_ADDRESSES, MAX_VLANS
@@ -21,7 +22,8 @@ from nictop.probe.records import LldpNeighbour, Unreadable
 MAX_NEIGHBOURS = 8
 """Of one NIC."""
 PROTOCOLS = {"LLDP": "LLDP", "CDPv1": "CDP", "CDPv2": "CDP"}
-"""``via`` of the neighbours that are read, those of EDP, FDP and SONMP are not → `LldpNeighbour.protocol`."""
+"""``via`` of the neighbours that are read, those of EDP, FDP and SONMP are not →
+`LldpNeighbour.protocol`."""
 
 Neighbours = dict[int, tuple[LldpNeighbour, ...]]
 
@@ -29,25 +31,32 @@ Neighbours = dict[int, tuple[LldpNeighbour, ...]]
 def read_lldpd(
     ifindexes: Mapping[str, int], directories: Sequence[str] = other_processes.LLDPCLI_DIRECTORIES
 ) -> tuple[Neighbours, Unreadable | None]:
-    """(neighbours by ifindex, why they could not be read). `ifindexes`: of all links by name. To be called only if
-    lldpd runs."""
+    """(neighbours by ifindex, why they could not be read). `ifindexes`: of all links by name. To be
+    called only if lldpd runs."""
     try:
         status, output = other_processes.lldpcli_output(directories)
     except FileNotFoundError as error:
         return {}, Unreadable("missing", str(error))
     except TimeoutError:
-        return {}, Unreadable("failed", f"lldpcli did not end within {other_processes.LLDPCLI_TIMEOUT:g} s")
+        return {}, Unreadable(
+            "failed", f"lldpcli did not end within {other_processes.LLDPCLI_TIMEOUT:g} s"
+        )
     except OSError as error:
         return {}, Unreadable("failed", f"lldpcli: {error}")
     if status or not output:
         if os.geteuid() != 0:
-            return {}, Unreadable("needs_root", "the control socket of lldpd is open to root and its group")
+            return {}, Unreadable(
+                "needs_root", "the control socket of lldpd is open to root and its group"
+            )
         return {}, Unreadable("failed", f"lldpcli {exit_text(status)}")
     return parse_neighbours(output, ifindexes)
 
 
-def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neighbours, Unreadable | None]:
-    """The output of lldpcli: ``{"lldp": [{"interface": [{"name": …}]}]}``; what is malformed in it is left out."""
+def parse_neighbours(
+    output: bytes, ifindexes: Mapping[str, int]
+) -> tuple[Neighbours, Unreadable | None]:
+    """The output of lldpcli: ``{"lldp": [{"interface": [{"name": …}]}]}``; what is malformed in it
+    is left out."""
     try:
         tree = json.loads(output)
     except (ValueError, RecursionError):
@@ -56,10 +65,14 @@ def parse_neighbours(output: bytes, ifindexes: Mapping[str, int]) -> tuple[Neigh
     for root in parts(tree, "lldp"):
         for part in parts(root, "interface"):
             name = part.get("name")
-            ifindex = ifindexes.get(name) if isinstance(name, str) else None
-            neighbour = parse_neighbour(part)
-            if ifindex is not None and neighbour is not None and len(found.get(ifindex, ())) < MAX_NEIGHBOURS:
-                found[ifindex] = (*found.get(ifindex, ()), neighbour)
+            if not isinstance(name, str) or name not in ifindexes:
+                continue
+            ifindex, neighbour = ifindexes[name], parse_neighbour(part)
+            if neighbour is None:
+                continue
+            known = found.get(ifindex, ())
+            if len(known) < MAX_NEIGHBOURS:
+                found[ifindex] = (*known, neighbour)
     return dict(sorted(found.items())), None
 
 
@@ -69,8 +82,7 @@ def parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
     chassis, port = first(part, "chassis"), first(part, "port")
     if via not in PROTOCOLS or not value(chassis, "id") or not value(port, "id"):
         return None
-    vlans = [(vlan_of(one.get("vlan-id")), one.get("pvid") in (True, "yes")) for one in parts(part, "vlan")]
-    enabled = [one.get("type") for one in parts(chassis, "capability") if one.get("enabled") in (True, "on")]
+    own_vlan, vlans = parse_vlans(parts(part, "vlan"))
     addresses = [str(one.get("value")) for one in parts(chassis, "mgmt-ip")]
     aggregation = number(value(port, "aggregation"))
     return LldpNeighbour(
@@ -81,10 +93,10 @@ def parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
         port_description=value(port, "descr"),
         system_name=value(chassis, "name"),
         system_description=value(chassis, "descr"),
-        management_addresses=tuple(one for one in addresses if is_ip_address(one))[:MAX_ADDRESSES],
-        capabilities=tuple(one.lower() for one in enabled if isinstance(one, str)),
-        pvid=next((vlan for vlan, is_pvid in vlans if is_pvid), None),
-        vlans=tuple(sorted({vlan for vlan, _ in vlans if vlan is not None}))[:MAX_VLANS],
+        management_addresses=tuple(filter(is_ip_address, addresses))[:MAX_ADDRESSES],
+        capabilities=enabled_capabilities(parts(chassis, "capability")),
+        pvid=own_vlan,
+        vlans=vlans,
         max_frame=number(value(port, "mfs")),
         aggregation="enabled" if aggregation else None,
         aggregation_port=aggregation,
@@ -92,10 +104,37 @@ def parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
     )
 
 
+def parse_vlans(found: Iterable[dict[str, Any]]) -> tuple[int | None, tuple[int, ...]]:
+    """(VLAN of frames without a tag, all VLANs by ID)."""
+    own: int | None = None
+    has_own = False
+    vlans: set[int] = set()
+    for part in found:
+        vlan = vlan_of(part.get("vlan-id"))
+        if part.get("pvid") in (True, "yes") and not has_own:
+            own, has_own = vlan, True
+        if vlan is not None:
+            vlans.add(vlan)
+    return own, tuple(sorted(vlans))[:MAX_VLANS]
+
+
+def enabled_capabilities(found: Iterable[dict[str, Any]]) -> tuple[str, ...]:
+    names = []
+    for part in found:
+        name = part.get("type")
+        if part.get("enabled") in (True, "on") and isinstance(name, str):
+            names.append(name.lower())
+    return tuple(names)
+
+
 def parts(holder: object, name: str) -> list[dict[str, Any]]:
     """The objects below a name, which json0 always prints as a list."""
-    found = holder.get(name) if isinstance(holder, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    if not isinstance(holder, dict):
+        return []
+    found = holder.get(name)
+    if not isinstance(found, list):
+        return []
+    return [one for one in found if isinstance(one, dict)]
 
 
 def first(holder: object, name: str) -> dict[str, Any]:
@@ -105,7 +144,9 @@ def first(holder: object, name: str) -> dict[str, Any]:
 def value(holder: object, name: str) -> str:
     """Of the first object below a name."""
     found = first(holder, name).get("value")
-    return found if isinstance(found, str) else ""
+    if not isinstance(found, str):
+        return ""
+    return found
 
 
 def number(word: object) -> int | None:
@@ -117,7 +158,9 @@ def number(word: object) -> int | None:
 
 def vlan_of(word: object) -> int | None:
     found = number(word)
-    return found if found is not None and found < 4095 else None
+    if found is None or found >= 4095:
+        return None
+    return found
 
 
 def is_ip_address(word: str) -> bool:

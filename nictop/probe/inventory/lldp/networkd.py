@@ -1,8 +1,9 @@
 """LLDP neighbours that systemd-networkd has received → `LldpNeighbour` by ifindex.
 
-Up to systemd 256 they are in /run/systemd/netif/lldp/IFINDEX: for each neighbour the length of its newest frame (64
-bits, little endian) and the frame. Later they are asked for over varlink (io.systemd.Network.GetLLDPNeighbors), which
-has fewer of their values. By default networkd keeps neighbours that are routers or bridges (``LLDP=routers-only``).
+Up to systemd 256 they are in /run/systemd/netif/lldp/IFINDEX: for each neighbour the length of its
+newest frame (64 bits, little endian) and the frame. Later they are asked for over varlink
+(io.systemd.Network.GetLLDPNeighbors), which has fewer of their values. By default networkd keeps
+neighbours that are routers or bridges (``LLDP=routers-only``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import os
 import socket
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from nictop.probe.inventory.lldp.frames import capability_names, parse_frame, vlan_id
@@ -41,8 +43,10 @@ def read_networkd_lldp(run: str = "/run") -> tuple[Neighbours, Unreadable | None
     found: Neighbours = {}
     for name in names:
         ifindex = parse_integer(name)
-        neighbours = _read_file(os.path.join(folder, name)) if ifindex is not None and ifindex > 0 else ()
-        if ifindex is not None and neighbours:
+        if ifindex is None or ifindex <= 0:
+            continue
+        neighbours = _read_file(os.path.join(folder, name))
+        if neighbours:
             found[ifindex] = neighbours
     return dict(sorted(found.items())), None
 
@@ -58,7 +62,8 @@ def _read_file(path: str) -> tuple[LldpNeighbour, ...]:
 
 
 def parse_lldp_file(content: bytes, age: float | None = None) -> tuple[LldpNeighbour, ...]:
-    """`age`: seconds since the file was written, at the newest frame of any neighbour: so of one alone it is known."""
+    """`age`: seconds since the file was written, at the newest frame of any neighbour: so of one
+    alone it is known."""
     frames: list[bytes] = []
     position = 0
     while position + 8 <= len(content) and len(frames) < MAX_NEIGHBOURS:
@@ -67,7 +72,9 @@ def parse_lldp_file(content: bytes, age: float | None = None) -> tuple[LldpNeigh
             break
         frames.append(content[position + 8 : end])
         position = end
-    parsed = [one for one in (parse_frame(frame, "networkd") for frame in frames) if one is not None]
+    parsed = [
+        one for one in (parse_frame(frame, "networkd") for frame in frames) if one is not None
+    ]
     if len(parsed) == 1 and age is not None:
         return (LldpNeighbour(**{**vars(parsed[0]), "age": age}),)
     return tuple(parsed)
@@ -91,14 +98,17 @@ def _ask(path: str) -> tuple[Neighbours, Unreadable | None]:
     except (FileNotFoundError, ConnectionRefusedError):
         return {}, None
     except (socket.timeout, TimeoutError):  # Python 3.9: socket.timeout is not TimeoutError
-        return {}, Unreadable("failed", f"systemd-networkd did not answer within {VARLINK_TIMEOUT:g} s")
+        return {}, Unreadable(
+            "failed", f"systemd-networkd did not answer within {VARLINK_TIMEOUT:g} s"
+        )
     except OSError as error:
         return {}, unreadable_from_error(error, path)
     return parse_answers(bytes(answers)), None
 
 
 def receive(channel: socket.socket, wait: Wait) -> bytes:
-    """The next part. Raises OSError, of which TimeoutError is one since Python 3.3; `socket.timeout` is not."""
+    """The next part. Raises OSError, of which TimeoutError is one since Python 3.3;
+    `socket.timeout` is not."""
     while True:
         channel.settimeout(wait.remaining())
         try:
@@ -118,19 +128,29 @@ def is_complete(answers: bytes | bytearray) -> bool:
 def parse_answers(answers: bytes) -> Neighbours:
     """The answers, each ended by NUL; what is malformed is left out."""
     found: Neighbours = {}
-    for part in answers.split(b"\0"):
-        parameters = _decoded(part).get("parameters")
-        entries = parameters.get("Neighbors") if isinstance(parameters, dict) else None
-        for entry in entries if isinstance(entries, list) else []:
-            if not isinstance(entry, dict):
-                continue
-            ifindex, inner = entry.get("InterfaceIndex"), entry.get("Neighbors")
-            if type(ifindex) is int and ifindex > 0 and isinstance(inner, list):
-                parsed = [_parse_neighbour(one) for one in inner[:MAX_NEIGHBOURS] if isinstance(one, dict)]
-                neighbours = tuple(one for one in parsed if one is not None)
-                if neighbours:
-                    found[ifindex] = neighbours
+    for answer in answers.split(b"\0"):
+        for ifindex, neighbours in _entries(_decoded(answer)):
+            parsed = map(_parse_neighbour, neighbours[:MAX_NEIGHBOURS])
+            known = tuple(neighbour for neighbour in parsed if neighbour is not None)
+            if known:
+                found[ifindex] = known
     return dict(sorted(found.items()))
+
+
+def _entries(answer: dict[str, Any]) -> Iterator[tuple[int, list[Any]]]:
+    """(ifindex, neighbours) of an answer."""
+    parameters = answer.get("parameters")
+    if not isinstance(parameters, dict):
+        return
+    entries = parameters.get("Neighbors")
+    if not isinstance(entries, list):
+        return
+    for entry in entries:
+        if not isinstance(entry, dict):
+            continue
+        ifindex, neighbours = entry.get("InterfaceIndex"), entry.get("Neighbors")
+        if type(ifindex) is int and ifindex > 0 and isinstance(neighbours, list):
+            yield ifindex, neighbours
 
 
 def _decoded(part: bytes) -> dict[str, Any]:
@@ -138,14 +158,24 @@ def _decoded(part: bytes) -> dict[str, Any]:
         value = json.loads(part)
     except (ValueError, RecursionError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return value
 
 
-def _parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
+def _parse_neighbour(part: object) -> LldpNeighbour | None:
+    if not isinstance(part, dict):
+        return None
     chassis, port = _text(part, "ChassisID"), _text(part, "PortID")
     if not chassis or not port:
         return None
     enabled, vlan = part.get("EnabledCapabilities"), part.get("VlanID")
+    capabilities: tuple[str, ...] = ()
+    if type(enabled) is int and enabled > 0:
+        capabilities = capability_names(enabled)
+    pvid = None
+    if type(vlan) is int and 0 <= vlan < 4096:
+        pvid = vlan_id(vlan.to_bytes(2, "big"))
     return LldpNeighbour(
         "networkd",
         chassis=chassis,
@@ -153,11 +183,13 @@ def _parse_neighbour(part: dict[str, Any]) -> LldpNeighbour | None:
         port_description=_text(part, "PortDescription"),
         system_name=_text(part, "SystemName"),
         system_description=_text(part, "SystemDescription"),
-        capabilities=capability_names(enabled) if type(enabled) is int and enabled > 0 else (),
-        pvid=vlan_id(vlan.to_bytes(2, "big")) if type(vlan) is int and 0 <= vlan < 4096 else None,
+        capabilities=capabilities,
+        pvid=pvid,
     )
 
 
 def _text(part: dict[str, Any], key: str) -> str:
     value = part.get(key)
-    return value if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value

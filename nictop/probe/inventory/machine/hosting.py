@@ -1,8 +1,9 @@
-"""The product that runs this machine, or that this machine runs as a hypervisor: its commands fix what is outside.
+"""The product that runs this machine, or that this machine runs as a hypervisor: its commands fix
+what is outside.
 
-Reads DMI strings (/sys/class/dmi/id/), /sys/module/kvm_*/refcnt, /proc/xen/capabilities, /proc/self/ns/pid, /etc/pve
-and /dev/mshv → environment and roles of `Platform`. Nothing is guessed: a guest of QEMU without further strings may
-belong to libvirt, Proxmox or another product.
+Reads DMI strings (/sys/class/dmi/id/), /sys/module/kvm_*/refcnt, /proc/xen/capabilities,
+/proc/self/ns/pid, /etc/pve and /dev/mshv → environment and roles of `Platform`. Nothing is guessed:
+a guest of QEMU without further strings may belong to libvirt, Proxmox or another product.
 """
 
 from __future__ import annotations
@@ -34,15 +35,20 @@ PRODUCTS = (
     ("Hetzner", "vServer", "hetzner"),
     ("Tencent Cloud", "", "tencent"),
 )
-"""Prefixes of DMI sys_vendor and product_name → environment; the first match. Red Hat's QEMU has the product name "KVM"
-unless another one is set, as by oVirt and OpenStack."""
+"""Prefixes of DMI sys_vendor and product_name → environment; the first match. Red Hat's QEMU has
+the product name "KVM" unless another one is set, as by oVirt and OpenStack."""
 FIRMWARES = (("Proxmox distribution of EDK II", "proxmox"), ("Amazon EC2", "aws"))
 """Prefix of DMI bios_vendor → environment. SeaBIOS, the default of Proxmox, has no such string."""
-ASSET_TAGS = {"OracleCloud.com": "oci", "OpenTelekomCloud": "openstack", "SAP CCloud VM": "openstack"}
+ASSET_TAGS = {
+    "OracleCloud.com": "oci",
+    "OpenTelekomCloud": "openstack",
+    "SAP CCloud VM": "openstack",
+}
 HYPERVISOR_ENVIRONMENTS = {"vmware": "esxi", "microsoft": "hyperv", "xen": "xen"}
 """`Platform.hypervisor` → the most likely environment."""
 FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO, include/linux/proc_ns.h: the initial process namespace, which no container has."""
+"""PROC_PID_INIT_INO, include/linux/proc_ns.h: the initial process namespace, which no container
+has."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +82,16 @@ def environment(hints: HostingHints, hypervisor: str | None) -> str | None:
         return "azure"
     if hypervisor == "xen" and "amazon" in hints.bios_version.lower():
         return "aws"
-    if hypervisor is None:  # vendors of virtual machines also sell physical ones; only EC2 rents them out
+    if hypervisor is None:
+        # vendors of virtual machines also sell physical ones; only EC2 rents them out
         return "aws" if hints.vendor.startswith("Amazon EC2") else None
     for vendor, product, name in PRODUCTS:
         if hints.vendor.startswith(vendor) and hints.product.startswith(product):
             return name
-    by_firmware = next((name for start, name in FIRMWARES if hints.bios_vendor.startswith(start)), None)
-    return by_firmware or ASSET_TAGS.get(hints.chassis_asset_tag) or HYPERVISOR_ENVIRONMENTS.get(hypervisor)
+    for start, name in FIRMWARES:
+        if hints.bios_vendor.startswith(start):
+            return name
+    return ASSET_TAGS.get(hints.chassis_asset_tag) or HYPERVISOR_ENVIRONMENTS.get(hypervisor)
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,8 @@ class Hosting:
 
 
 def read_hosting(sys: str, proc: str, etc: str, dev: str, *, machines: bool) -> Hosting:
-    """The signs that are visible. Never raises OSError. KVM that is not a module has no reference count."""
+    """The signs that are visible. Never raises OSError. KVM that is not a module has no reference
+    count."""
     modules = SysfsDirectory(os.path.join(sys, "module"))
     users = [modules.integer("roles", f"{name}/refcnt") for name in ("kvm_intel", "kvm_amd")]
     capabilities = read_text(os.path.join(proc, "xen/capabilities"))
@@ -123,17 +133,22 @@ def own_environment(hosting: Hosting, services: Services) -> str | None:
         return "hyperv"
     if hosting.xen:
         return "xen"
-    return "libvirt" if services.libvirt is not None else None
+    if services.libvirt is not None:
+        return "libvirt"
+    return None
 
 
 def roles(hosting: Hosting, *, is_container: bool) -> tuple[str, ...]:
     """ "hypervisor" and "container", each if it applies."""
     hosts = hosting.proxmox or hosting.xen or hosting.hyperv or hosting.kvm or hosting.machines
-    return tuple(name for name, holds in (("hypervisor", hosts), ("container", is_container)) if holds)
+    return tuple(
+        name for name, holds in (("hypervisor", hosts), ("container", is_container)) if holds
+    )
 
 
 def is_container(proc: str) -> bool:
-    """Whether this process is in another process namespace than the initial one; False when that is not readable."""
+    """Whether this process is in another process namespace than the initial one; False when that is
+    not readable."""
     try:
         return os.readlink(os.path.join(proc, "self/ns/pid")) != FIRST_PROCESS_NAMESPACE
     except OSError:

@@ -1,10 +1,12 @@
-"""Interrupts of network devices → `Interrupt`: handlers, allowed CPUs, effective CPU, and whether they can be moved.
+"""Interrupts of network devices → `Interrupt`: handlers, allowed CPUs, effective CPU, and whether
+they can be moved.
 
-Selected are ``msi_irqs/`` of every PCI network function (for virtio: of the function below which virtioN is found), its
-legacy ``irq`` if it has none; for links on other buses (xen event channels, virtio-mmio, platform) the interrupts whose
-handler has the name of the device. Reads /sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list and
-its mode, effective_affinity_list, node), the kernel release and, on a kernel without /sys/kernel/irq, the names in
-/proc/interrupts.
+Selected are ``msi_irqs/`` of every PCI network function (for virtio: of the function below which
+virtioN is found), its legacy ``irq`` if it has none; for links on other buses (xen event channels,
+virtio-mmio, platform) the interrupts whose handler has the name of the device. Reads
+/sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list and its mode,
+effective_affinity_list, node), the kernel release and, on a kernel without /sys/kernel/irq, the
+names in /proc/interrupts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,12 @@ import stat
 from collections.abc import Iterable
 
 from nictop.probe.kernel.patterns import pattern
-from nictop.probe.kernel.sysfs import SysfsDirectory, printable_path, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    printable_path,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
 IRQ_NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
@@ -32,8 +39,9 @@ MAX_INTERRUPTS_BYTES = 64 * 1024 * 1024
 """Of /proc/interrupts: larger than 10,000 lines with 512 CPUs."""
 
 WRITABLE_ONLY_IF_MOVABLE = (6, 12)
-"""Linux version from which smp_affinity_list is read-only for an interrupt that user space cannot move. Commit
-92f9d825b12f, "genirq/procfs: Correctly set file permissions for affinity control files"."""
+"""Linux version from which smp_affinity_list is read-only for an interrupt that user space cannot
+move. Commit 92f9d825b12f, "genirq/procfs: Correctly set file permissions for affinity control
+files"."""
 KERNEL_RELEASE = pattern(r"([0-9]{1,4})\.([0-9]{1,6})", re.ASCII)
 
 Names = dict[int, tuple["str | None", tuple[str, ...]]]
@@ -43,10 +51,12 @@ Names = dict[int, tuple["str | None", tuple[str, ...]]]
 def read_interrupts(
     links: Iterable[Link], functions: Iterable[PciFunction], sys: str = "/sys", proc: str = "/proc"
 ) -> tuple[tuple[Interrupt, ...], Unreadable | None]:
-    """Interrupts of all network devices by number, and why some may be missing. Never raises OSError.
+    """Interrupts of all network devices by number, and why some may be missing. Never raises
+    OSError.
 
-    A vector without handler is listed with empty `actions`. A legacy interrupt is listed for one function, and only if
-    the function has a driver and the interrupt a handler: the firmware assigns a number to every function.
+    A vector without handler is listed with empty `actions`. A legacy interrupt is listed for one
+    function, and only if the function has a driver and the interrupt a handler: the firmware
+    assigns a number to every function.
     """
     links = tuple(links)
     bound = {link.pci_address for link in links if link.pci_address}
@@ -55,23 +65,43 @@ def read_interrupts(
     found: dict[int, Interrupt] = {}
     for address in sorted(bound):
         folder = SysfsDirectory(os.path.join(sys, "bus/pci/devices", address))
-        vectors = [int(name) for name in folder.names("number", "msi_irqs") if IRQ_NUMBER.fullmatch(name)]
-        if not vectors:
-            legacy = folder.integer("number", "irq")
-            vectors = [legacy] if legacy and lookup.of(legacy)[1] else []
+        vectors = read_vectors(folder, lookup)
         lookup.trouble = folder.unreadable.get("number", lookup.trouble)
         for number in vectors:
             found.setdefault(number, read_interrupt(number, address, lookup, proc))
-    named = [
-        link
-        for link in links
-        if link.bus is not None and link.bus not in BUSES_WITHOUT_NAMED_INTERRUPTS and not link.pci_address
-    ]
+    named = [link for link in links if has_named_interrupts(link)]
     if named:
         for number, (chip, actions) in lookup.all().items():
-            if any(is_handler_of(action, chip, link) for action in actions for link in named):
+            if any(are_handlers_of(actions, chip, link) for link in named):
                 found.setdefault(number, read_interrupt(number, None, lookup, proc))
     return tuple(found[number] for number in sorted(found)), lookup.trouble
+
+
+def read_vectors(folder: SysfsDirectory, lookup: NameLookup) -> list[int]:
+    """Numbers of the interrupts of a PCI function: its vectors, else the legacy one that is in
+    use."""
+    names = folder.names("number", "msi_irqs")
+    vectors = [int(name) for name in names if IRQ_NUMBER.fullmatch(name)]
+    if vectors:
+        return vectors
+    legacy = folder.integer("number", "irq")
+    if not legacy:
+        return []
+    _, actions = lookup.of(legacy)
+    if not actions:
+        return []
+    return [legacy]
+
+
+def has_named_interrupts(link: Link) -> bool:
+    """Its interrupts are found by the names of their handlers."""
+    if link.bus is None or link.pci_address:
+        return False
+    return link.bus not in BUSES_WITHOUT_NAMED_INTERRUPTS
+
+
+def are_handlers_of(actions: Iterable[str], chip: str | None, link: Link) -> bool:
+    return any(is_handler_of(action, chip, link) for action in actions)
 
 
 def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: str) -> Interrupt:
@@ -93,10 +123,11 @@ def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: s
 
 
 def parse_movable(mode: int | None, kernel_release: str | None) -> bool | None:
-    """Whether user space may move an interrupt, by the mode of its smp_affinity_list: see `Interrupt.movable`.
+    """Whether user space may move an interrupt, by the mode of its smp_affinity_list: see
+    `Interrupt.movable`.
 
-    A read-only file is conclusive on any kernel, as distributions backport the change; a writable one only on a kernel
-    that has it.
+    A read-only file is conclusive on any kernel, as distributions backport the change; a writable
+    one only on a kernel that has it.
     """
     if mode is None:
         return None
@@ -105,29 +136,36 @@ def parse_movable(mode: int | None, kernel_release: str | None) -> bool | None:
     version = KERNEL_RELEASE.match(kernel_release or "")
     if version is None:
         return None
-    return True if (int(version[1]), int(version[2])) >= WRITABLE_ONLY_IF_MOVABLE else None
+    if (int(version[1]), int(version[2])) < WRITABLE_ONLY_IF_MOVABLE:
+        return None
+    return True
 
 
 def is_handler_of(action: str, chip: str | None, link: Link) -> bool:
-    """Whether a handler belongs to a link that is not on PCI: by the name of its device, or by xen's names.
+    """Whether a handler belongs to a link that is not on PCI: by the name of its device, or by
+    xen's names.
 
-    Xen event channels: ``vif0-q0-tx`` (netfront: vif-0), ``vif1.0-q0-rx`` (netback: vif-1-0), ``eth0`` (one channel for
-    both directions); only for a chip of xen, because a link may have any name.
+    Xen event channels: ``vif0-q0-tx`` (netfront: vif-0), ``vif1.0-q0-rx`` (netback: vif-1-0),
+    ``eth0`` (one channel for both directions); only for a chip of xen, because a link may have any
+    name.
     """
     if link.bus == "xen":
         names = {link.name}
         if link.device is not None and link.device.startswith("vif-"):
             names.add("vif" + link.device[len("vif-") :].replace("-", "."))
         suffixes = [action[len(name) :] for name in names if action.startswith(name)]
-        return (chip or "").startswith("xen") and any(XEN_VECTOR.fullmatch(suffix) for suffix in suffixes)
+        return (chip or "").startswith("xen") and any(
+            XEN_VECTOR.fullmatch(suffix) for suffix in suffixes
+        )
     return action in (link.device, link.name) or action.startswith(f"{link.device}-")
 
 
 class NameLookup:
-    """Chip and handlers by IRQ number: from /sys/kernel/irq, else from /proc/interrupts, read once when first needed.
+    """Chip and handlers by IRQ number: from /sys/kernel/irq, else from /proc/interrupts, read once
+    when first needed.
 
-    `unreadable`: failures by number and field; `trouble`: why there are no names at all; `kernel_release`: of the same
-    machine (/proc/sys/kernel/osrelease).
+    `unreadable`: failures by number and field; `trouble`: why there are no names at all;
+    `kernel_release`: of the same machine (/proc/sys/kernel/osrelease).
     """
 
     def __init__(self, sys: str, proc: str) -> None:
@@ -193,9 +231,10 @@ def read_seq_file(path: str) -> bytes:
 def parse_names(text: str) -> Names:
     """Chip and handlers from the numbered lines of /proc/interrupts.
 
-    The counts are followed by chip, hardware number, flow and handlers, in columns separated by two or more spaces; the
-    handlers are separated by ``, ``. x86: ``PCI-MSIX-0000:02:00.0   1-edge      ens224-TxRx-0``; on older kernels
-    ``PCI-MSI 1048577-edge``; xen ``xen-dyn    -event     vif0-q0-tx``; arm ``ITS-MSI 524288 Edge      eth0``.
+    The counts are followed by chip, hardware number, flow and handlers, in columns separated by two
+    or more spaces; the handlers are separated by ``, ``. x86: ``PCI-MSIX-0000:02:00.0   1-edge
+    ens224-TxRx-0``; on older kernels ``PCI-MSI 1048577-edge``; xen ``xen-dyn    -event
+    vif0-q0-tx``; arm ``ITS-MSI 524288 Edge      eth0``.
     """
     found: Names = {}
     header, _, lines = text.partition("\n")

@@ -1,7 +1,7 @@
 """Kernel messages about problems of NICs → `KernelMessage`.
 
-Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and selects those with a text of `message_table`.
-Messages that a process has written are left out, except those of udev.
+Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and selects those with a text of
+`message_table`. Messages that a process has written are left out, except those of udev.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
 from nictop.probe.inventory.machine.message_table import (
@@ -25,8 +26,8 @@ from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import KernelMessage, Unreadable
 
 KMSG_RECORD = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
-"""Priority, sequence number, microseconds, flags and possible further fields; the text. Properties follow on separate
-lines."""
+"""Priority, sequence number, microseconds, flags and possible further fields; the text. Properties
+follow on separate lines."""
 ESCAPED_BYTE = pattern(rb"\\x([0-9a-f]{2})")
 """How the kernel escapes backslashes, control characters and bytes that are not ASCII."""
 
@@ -46,7 +47,8 @@ Group = list[tuple[Position, KernelMessage]]
 def read_kernel_messages(
     addresses: Iterable[str], dev: str = "/dev"
 ) -> tuple[tuple[KernelMessage, ...] | None, Unreadable | None]:
-    """Messages, oldest first, or why they could not be read: without root kernel.dmesg_restrict must be 0.
+    """Messages, oldest first, or why they could not be read: without root kernel.dmesg_restrict
+    must be 0.
 
     `addresses`: of the PCI network functions and of the ports above them. Never raises OSError.
     """
@@ -64,9 +66,11 @@ def read_kernel_messages(
 
 
 def read_records(descriptor: int) -> Iterator[bytes]:
-    """The records that are in the buffer, one per read. Raises OSError when the buffer may not be read.
+    """The records that are in the buffer, one per read. Raises OSError when the buffer may not be
+    read.
 
-    EPIPE: the next record has been overwritten; the kernel continues with the oldest one that is left.
+    EPIPE: the next record has been overwritten; the kernel continues with the oldest one that is
+    left.
     """
     for _ in range(MAX_KMSG_RECORDS):
         try:
@@ -81,21 +85,18 @@ def read_records(descriptor: int) -> Iterator[bytes]:
 
 
 def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMessage, ...]:
-    """The records about problems of NICs in their order, at most `MAX_MESSAGES` and `MAX_MESSAGES_PER_GROUP` of one
-    text about one device. `KernelMessage.omitted` counts those that are left out."""
+    """The records about problems of NICs in their order, at most `MAX_MESSAGES` and
+    `MAX_MESSAGES_PER_GROUP` of one text about one device. `KernelMessage.omitted` counts those that
+    are left out."""
     functions = frozenset(addresses)
     groups: dict[tuple[str, str], Group] = {}
     lost: set[str] = set()
     opened: dict[tuple[str, str], str] = {}
     for position, record in enumerate(records):
-        if not is_candidate(record):
+        found = known_message(record, functions)
+        if found is None:
             continue
-        message = parse_record(record)
-        if message is None:
-            continue
-        known = find_known(message.text)
-        if known is None or not is_about_a_nic(known, message.text, functions):
-            continue
+        message, known = found
         group = (known.text, device_in(message.text))
         groups.setdefault(group, []).append((position, message))
         if known.meaning == "link_lost":
@@ -105,13 +106,28 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
     for group, name in opened.items():
         if name not in lost:  # at each boot, for each NIC
             del groups[group]
-    shortened = [with_omissions(group, number) for group, number in fair_shares(groups)]
-    in_order = sorted((entry for group in shortened for entry in group), key=lambda entry: entry[0])
-    return tuple(message for _, message in in_order)
+    entries: Group = []
+    for messages, number in fair_shares(groups):
+        entries += with_omissions(messages, number)
+    return tuple(message for _, message in sorted(entries, key=itemgetter(0)))
+
+
+def known_message(record: bytes, functions: frozenset[str]) -> tuple[KernelMessage, Known] | None:
+    """A record about a problem of a NIC, and what is known of its text; None: another one."""
+    if not is_candidate(record):
+        return None
+    message = parse_record(record)
+    if message is None:
+        return None
+    known = find_known(message.text)
+    if known is None or not is_about_a_nic(known, message.text, functions):
+        return None
+    return message, known
 
 
 def is_about_a_nic(known: Known, text: str, functions: frozenset[str]) -> bool:
-    """Messages of the PCI core and of vfio name devices of any kind: those that name one of `functions`."""
+    """Messages of the PCI core and of vfio name devices of any kind: those that name one of
+    `functions`."""
     return known.driver not in OF_ANY_DEVICE or not functions.isdisjoint(addresses_in(text))
 
 
@@ -122,7 +138,8 @@ def device_in(text: str) -> str:
 
 
 def fair_shares(groups: dict[tuple[str, str], Group]) -> list[tuple[Group, int]]:
-    """How many of the newest messages of each group are kept. If all are too many, the largest groups give way."""
+    """How many of the newest messages of each group are kept. If all are too many, the largest
+    groups give way."""
     share = MAX_MESSAGES_PER_GROUP
     while share > 1 and sum(min(share, len(group)) for group in groups.values()) > MAX_MESSAGES:
         share -= 1
@@ -142,9 +159,11 @@ def with_omissions(group: Group, number: int) -> Group:
 
 
 def parse_record(record: bytes) -> KernelMessage | None:
-    """A record of the kernel (facility 0) or of udev; None for one of another process and for a malformed one.
+    """A record of the kernel (facility 0) or of udev; None for one of another process and for a
+    malformed one.
 
-    Several lines become one. Control characters other than white space are left in: the screen removes them.
+    Several lines become one. Control characters other than white space are left in: the screen
+    removes them.
     """
     match = KMSG_RECORD.match(record)
     if match is None:

@@ -1,10 +1,10 @@
-"""Whether kernel messages still apply: the age of devices, and the usage of tables that were full; and of the
-connection tracking table, before it is full.
+"""Whether kernel messages still apply: the age of devices, and the usage of tables that were full;
+and of the connection tracking table, before it is full.
 
-Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions; udev's private format, stable since systemd
-183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables → links and functions
-with `created`, and `Settings.tables`. Connection tracking is read on hosts that have it, everything else only on hosts
-with such messages.
+Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions; udev's private format,
+stable since systemd 183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking
+and neighbour tables → links and functions with `created`, and `Settings.tables`. Connection
+tracking is read on hosts that have it, everything else only on hosts with such messages.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 BOOT_SECONDS = 180.0
-"""After the start of the kernel. Devices that udev lists until then may be older, because at boot udev processes all
-existing devices."""
+"""After the start of the kernel. Devices that udev lists until then may be older, because at boot
+udev processes all existing devices."""
 MAX_UDEV_RECORD_BYTES = 16 * 1024
 """The time is near the start of a record."""
 NEIGHBOUR_TABLES = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
@@ -31,44 +31,66 @@ def with_ages(
     messages: Sequence[KernelMessage],
     run: str = "/run",
 ) -> tuple[tuple[Link, ...], tuple[PciFunction, ...]]:
-    """Links with a device and virtual functions with the time since which udev knows them; unchanged without
-    messages."""
+    """Links with a device and virtual functions with the time since which udev knows them;
+    unchanged without messages."""
     folder = os.path.join(run, "udev/data")
     if not messages or not os.path.isdir(folder):
         return links, functions
+    aged_links = []
+    for link in links:
+        if link.device:
+            since = created(folder, f"n{link.ifindex}")
+            aged_links.append(replace(link, created=since))
+        else:
+            aged_links.append(link)
+    aged_functions = []
+    for function in functions:
+        if function.physical_function is not None:
+            since = created(folder, f"+pci:{function.address}")
+            aged_functions.append(replace(function, created=since))
+        else:
+            aged_functions.append(function)
+    return tuple(aged_links), tuple(aged_functions)
 
-    def created(record: str) -> float | None:
-        time = first_seen(os.path.join(folder, record))
-        return time if time is not None and time > BOOT_SECONDS else None
 
-    aged_links = tuple(replace(one, created=created(f"n{one.ifindex}")) if one.device else one for one in links)
-    aged_functions = tuple(
-        replace(one, created=created(f"+pci:{one.address}")) if one.physical_function is not None else one
-        for one in functions
-    )
-    return aged_links, aged_functions
+def created(folder: str, record: str) -> float | None:
+    """Since when udev knows a device; None: not known, or since the boot."""
+    time = first_seen(os.path.join(folder, record))
+    if time is None or time <= BOOT_SECONDS:
+        return None
+    return time
 
 
 def first_seen(path: str) -> float | None:
-    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no record, or no time in it."""
+    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no record, or no time in
+    it."""
     text = read_text(path, MAX_UDEV_RECORD_BYTES)
-    return parse_first_seen(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    return parse_first_seen(text)
 
 
 def parse_first_seen(text: str) -> float | None:
     """The line ``I:83512345`` (microseconds)."""
     line = next((line for line in text.splitlines() if line.startswith("I:")), "")
-    microseconds = parse_integer(line[2:]) if line else None
-    return microseconds / 1e6 if microseconds else None
+    microseconds = parse_integer(line[2:])
+    if not microseconds:
+        return None
+    return microseconds / 1e6
 
 
-def read_tables(messages: Iterable[KernelMessage], proc: str = "/proc") -> dict[str, tuple[int, int]]:
-    """(entries, maximum) of ``connections`` (connection tracking), and of each neighbour table (``ipv4``, ``ipv6``)
-    that was full according to the kernel. Tables that are not readable or not limited are left out."""
+def read_tables(
+    messages: Iterable[KernelMessage], proc: str = "/proc"
+) -> dict[str, tuple[int, int]]:
+    """(entries, maximum) of ``connections`` (connection tracking), and of each neighbour table
+    (``ipv4``, ``ipv6``) that was full according to the kernel. Tables that are not readable or not
+    limited are left out."""
     texts = [one.text for one in messages]
     folder = os.path.join(proc, "sys/net/netfilter")
     found = {
-        "connections": usage(read_number(f"{folder}/nf_conntrack_count"), read_number(f"{folder}/nf_conntrack_max"))
+        "connections": usage(
+            read_number(f"{folder}/nf_conntrack_count"), read_number(f"{folder}/nf_conntrack_max")
+        )
     }
     if any(sign in text for text in texts for sign in NEIGHBOURS_FULL):
         for family, table in NEIGHBOUR_TABLES.items():
@@ -81,16 +103,24 @@ def read_tables(messages: Iterable[KernelMessage], proc: str = "/proc") -> dict[
 
 def read_number(path: str) -> int | None:
     text = read_text(path)
-    return parse_integer(text) if isinstance(text, str) else None
+    if not isinstance(text, str):
+        return None
+    return parse_integer(text)
 
 
 def usage(entries: int | None, maximum: int | None) -> tuple[int, int] | None:
-    return None if entries is None or not maximum else (entries, maximum)
+    if entries is None or not maximum:
+        return None
+    return entries, maximum
 
 
 def parse_entries(text: str) -> int | None:
-    """The column ``entries`` of /proc/net/stat/arp_cache: hexadecimal, the same in the line of every CPU."""
+    """The column ``entries`` of /proc/net/stat/arp_cache: hexadecimal, the same in the line of
+    every CPU."""
     lines = text.splitlines()
     if len(lines) < 2 or not lines[0].startswith("entries"):
         return None
-    return parse_integer(lines[1].split(maxsplit=1)[0], 16) if lines[1].split() else None
+    words = lines[1].split(maxsplit=1)
+    if not words:
+        return None
+    return parse_integer(words[0], 16)

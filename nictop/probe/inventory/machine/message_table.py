@@ -1,9 +1,10 @@
 """Texts of kernel messages about problems of NICs: which driver logs them, and what they mean.
 
-From the source code of the kernel; each entry names the file. The probe keeps messages with one of these texts
-(`kernel_log`) and looks for them in new messages (`nictop.probe.events.kernel`); `nictop.model.kernel_log` finds the
-device, and the rules evaluate the meaning. Another message is one line here, and a sample in
-tests/data/kernel_messages.tsv. Reads nothing, and imports nothing: the probe process has it, too.
+From the source code of the kernel; each entry names the file. The probe keeps messages with one of
+these texts (`kernel_log`) and looks for them in new messages (`nictop.probe.events.kernel`);
+`nictop.model.kernel_log` finds the device, and the rules evaluate the meaning. Another message is
+one line here, and a sample in tests/data/kernel_messages.tsv. Reads nothing, and imports nothing:
+the probe process has it, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
         "open_failed",  # the driver could not bring the interface up
         "transmit_stalled",  # a transmit queue or unit hangs
         "reset",  # the driver resets the NIC
-        "device_gone",  # the device does not respond or has left the bus; the driver has detached it
+        # the device does not respond or has left the bus; the driver has detached it
+        "device_gone",
         "probe_failed",  # the driver could not start
         "transceiver_refused",  # the driver does not accept the plugged-in module
         "firmware_error",  # the firmware failed, or is in recovery mode
@@ -63,8 +65,8 @@ if TYPE_CHECKING:
 ANY = "any"
 """`Known.driver` of texts that identify a message, whoever logs it."""
 PCI = "pci"
-"""`Known.driver` of messages about PCI devices of any kind: they count if they name a network function or the port
-above it."""
+"""`Known.driver` of messages about PCI devices of any kind: they count if they name a network
+function or the port above it."""
 OF_ANY_DEVICE = (PCI, "vfio-pci")
 """Values of `Known.driver` whose messages may be about a graphics card as well."""
 UDEV = ("systemd-udevd", "(udev-worker)")
@@ -92,46 +94,110 @@ class Known:
 
 
 TABLE: tuple[Known, ...] = (
-    Known("atlantic", "MAC kickstart failed", "firmware_error", "aquantia/atlantic/hw_atl/hw_atl_utils.c"),
-    Known("atlantic", "FW kickstart failed", "firmware_error", "aquantia/atlantic/hw_atl/hw_atl_utils.c"),
-    Known("atlantic", "RBL Restart failed", "firmware_error", "aquantia/atlantic/hw_atl/hw_atl_utils.c"),
+    Known(
+        "atlantic",
+        "MAC kickstart failed",
+        "firmware_error",
+        "aquantia/atlantic/hw_atl/hw_atl_utils.c",
+    ),
+    Known(
+        "atlantic",
+        "FW kickstart failed",
+        "firmware_error",
+        "aquantia/atlantic/hw_atl/hw_atl_utils.c",
+    ),
+    Known(
+        "atlantic",
+        "RBL Restart failed",
+        "firmware_error",
+        "aquantia/atlantic/hw_atl/hw_atl_utils.c",
+    ),
     Known(
         "atlantic",
         "No FW detected. Dynamic FW load not implemented",
         "firmware_error",
         "aquantia/atlantic/hw_atl/hw_atl_utils.c",
     ),
-    Known("atlantic", "FW Restart timed out", "firmware_error", "aquantia/atlantic/hw_atl2/hw_atl2_utils.c"),
-    Known("atlantic", "FW Restart failed", "firmware_error", "aquantia/atlantic/hw_atl2/hw_atl2_utils.c"),
-    Known("atlantic", "FW Init failed", "firmware_error", "aquantia/atlantic/hw_atl2/hw_atl2_utils.c"),
-    Known("atlantic", "MAC is invalid, will use random.", "random_address", "aquantia/atlantic/aq_nic.c"),
-    Known("bnx2x", "Indicating link is down due to Tx-timeout", "transmit_stalled", "broadcom/bnx2x/bnx2x_main.c"),
+    Known(
+        "atlantic",
+        "FW Restart timed out",
+        "firmware_error",
+        "aquantia/atlantic/hw_atl2/hw_atl2_utils.c",
+    ),
+    Known(
+        "atlantic",
+        "FW Restart failed",
+        "firmware_error",
+        "aquantia/atlantic/hw_atl2/hw_atl2_utils.c",
+    ),
+    Known(
+        "atlantic", "FW Init failed", "firmware_error", "aquantia/atlantic/hw_atl2/hw_atl2_utils.c"
+    ),
+    Known(
+        "atlantic",
+        "MAC is invalid, will use random.",
+        "random_address",
+        "aquantia/atlantic/aq_nic.c",
+    ),
+    Known(
+        "bnx2x",
+        "Indicating link is down due to Tx-timeout",
+        "transmit_stalled",
+        "broadcom/bnx2x/bnx2x_main.c",
+    ),
     Known("bnx2x", "FW failed to respond!", "firmware_error", "broadcom/bnx2x/bnx2x_main.c"),
     Known("bnx2x", "MFW seems hanged", "firmware_error", "broadcom/bnx2x/bnx2x_main.c"),
-    Known("bnx2x", "Fan Failure on Network Controller", "hardware_fault", "broadcom/bnx2x/bnx2x_main.c"),
-    Known("bnx2x", "Recovery has failed. Power cycle is needed", "reset", "broadcom/bnx2x/bnx2x_main.c"),
+    Known(
+        "bnx2x",
+        "Fan Failure on Network Controller",
+        "hardware_fault",
+        "broadcom/bnx2x/bnx2x_main.c",
+    ),
+    Known(
+        "bnx2x",
+        "Recovery has failed. Power cycle is needed",
+        "reset",
+        "broadcom/bnx2x/bnx2x_main.c",
+    ),
     Known("bnx2x", "Chip read returns all Fs", "device_gone", "broadcom/bnx2x/bnx2x_main.c"),
     Known("bnx2x", "Can't load firmware file", "firmware_missing", "broadcom/bnx2x/bnx2x_main.c"),
     Known("bnx2x", "Non-valid Ethernet address", "invalid_address", "broadcom/bnx2x/bnx2x_main.c"),
-    Known("bnxt_en", "TX timeout detected, starting reset task!", "transmit_stalled", "broadcom/bnxt/bnxt.c"),
+    Known(
+        "bnxt_en",
+        "TX timeout detected, starting reset task!",
+        "transmit_stalled",
+        "broadcom/bnxt/bnxt.c",
+    ),
     Known("bnxt_en", "Ring monitor event, ring type", "transmit_stalled", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "PCI config space invalid", "device_gone", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "firmware reset event, data1", "reset", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Firmware reset aborted", "reset", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Unable to reset FW", "reset", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "bnxt_open() failed during FW reset", "reset", "broadcom/bnxt/bnxt.c"),
-    Known("bnxt_en", "Detected firmware fatal condition, initiating reset", "firmware_error", "broadcom/bnxt/bnxt.c"),
+    Known(
+        "bnxt_en",
+        "Detected firmware fatal condition, initiating reset",
+        "firmware_error",
+        "broadcom/bnxt/bnxt.c",
+    ),
     Known("bnxt_en", "Firmware not responding, status", "firmware_error", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Error (timeout", "firmware_error", "broadcom/bnxt/bnxt_hwrm.c"),
     Known("bnxt_en", "Firmware not ready", "firmware_error", "broadcom/bnxt/bnxt.c"),
-    Known("bnxt_en", "PCI config space inaccessible after FLR", "device_gone", "broadcom/bnxt/bnxt.c"),
+    Known(
+        "bnxt_en", "PCI config space inaccessible after FLR", "device_gone", "broadcom/bnxt/bnxt.c"
+    ),
     Known("bnxt_en", "PCI I/O error detected", "pcie_error", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Cannot enable PCI device, aborting", "probe_failed", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Cannot find PCI device base address", "probe_failed", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Cannot map device registers", "probe_failed", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "MSIX capability not found", "no_msix", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "Requested MSI-X vectors insufficient", "no_msix", "broadcom/bnxt/bnxt_ulp.c"),
-    Known("bnxt_en", "Unqualified SFP+ module detected on port", "transceiver_refused", "broadcom/bnxt/bnxt.c"),
+    Known(
+        "bnxt_en",
+        "Unqualified SFP+ module detected on port",
+        "transceiver_refused",
+        "broadcom/bnxt/bnxt.c",
+    ),
     Known("bnxt_en", "SFP+ module is shutdown", "transceiver_refused", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "NIC Link is Down", "link_lost", "broadcom/bnxt/bnxt.c"),
     Known("bnxt_en", "gone above the", "hardware_fault", "broadcom/bnxt/bnxt.c"),
@@ -145,7 +211,9 @@ TABLE: tuple[Known, ...] = (
     Known("e1000", "Reset adapter", "reset", "intel/e1000/e1000_main.c"),
     Known("e1000", "Hardware Error", "reset", "intel/e1000/e1000_main.c"),
     Known("e1000", "NIC Link is Down", "link_lost", "intel/e1000/e1000_main.c"),
-    Known("e1000", "The EEPROM Checksum Is Not Valid", "hardware_fault", "intel/e1000/e1000_main.c"),
+    Known(
+        "e1000", "The EEPROM Checksum Is Not Valid", "hardware_fault", "intel/e1000/e1000_main.c"
+    ),
     Known("e1000", "This is not a software error!", "hardware_fault", "intel/e1000/e1000_main.c"),
     Known("e1000", "EEPROM Read Error", "hardware_fault", "intel/e1000/e1000_main.c"),
     Known("e1000", "Invalid MAC Address", "invalid_address", "intel/e1000/e1000_main.c"),
@@ -157,12 +225,24 @@ TABLE: tuple[Known, ...] = (
     Known("e1000e", "NIC Link is Down", "link_lost", "intel/e1000e/netdev.c"),
     Known("e1000e", "Failed to initialize MSI-X interrupts", "no_msix", "intel/e1000e/netdev.c"),
     Known("e1000e", "Failed to initialize MSI interrupts", "no_msix", "intel/e1000e/netdev.c"),
-    Known("e1000e", "MSI interrupt test failed, using legacy interrupt", "no_msix", "intel/e1000e/netdev.c"),
+    Known(
+        "e1000e",
+        "MSI interrupt test failed, using legacy interrupt",
+        "no_msix",
+        "intel/e1000e/netdev.c",
+    ),
     Known("e1000e", "The NVM Checksum Is Not Valid", "hardware_fault", "intel/e1000e/netdev.c"),
-    Known("e1000e", "NVM Read Error while reading MAC address", "hardware_fault", "intel/e1000e/netdev.c"),
+    Known(
+        "e1000e",
+        "NVM Read Error while reading MAC address",
+        "hardware_fault",
+        "intel/e1000e/netdev.c",
+    ),
     Known("e1000e", "Error reading PHY register", "hardware_fault", "intel/e1000e/netdev.c"),
     Known("e1000e", "Invalid MAC Address", "invalid_address", "intel/e1000e/netdev.c"),
-    Known("ena", "is paused for too long (threshold", "completions_missed", "amazon/ena/ena_netdev.c"),
+    Known(
+        "ena", "is paused for too long (threshold", "completions_missed", "amazon/ena/ena_netdev.c"
+    ),
     Known(
         "ena",
         "napi handler hasn't been called for a long time but is scheduled",
@@ -170,8 +250,18 @@ TABLE: tuple[Known, ...] = (
         "amazon/ena/ena_netdev.c",
     ),
     Known("ena", "TX hasn't completed, qid", "completions_missed", "amazon/ena/ena_netdev.c"),
-    Known("ena", "Found a Tx that wasn't completed on time, qid", "completions_missed", "amazon/ena/ena_netdev.c"),
-    Known("ena", "new missed TX completions, qid", "completions_missed", "kernel/linux/ena/ena_netdev.c"),
+    Known(
+        "ena",
+        "Found a Tx that wasn't completed on time, qid",
+        "completions_missed",
+        "amazon/ena/ena_netdev.c",
+    ),
+    Known(
+        "ena",
+        "new missed TX completions, qid",
+        "completions_missed",
+        "kernel/linux/ena/ena_netdev.c",
+    ),
     Known(
         "ena",
         "The ena device sent a completion but the driver didn't receive a MSI-X interrupt",
@@ -179,11 +269,18 @@ TABLE: tuple[Known, ...] = (
         "amazon/ena/ena_com.c",
     ),
     Known("ena", "Lost TX completions are above the threshold", "reset", "amazon/ena/ena_netdev.c"),
-    Known("ena", "The number of lost tx completions is above the threshold", "reset", "amazon/ena/ena_netdev.c"),
+    Known(
+        "ena",
+        "The number of lost tx completions is above the threshold",
+        "reset",
+        "amazon/ena/ena_netdev.c",
+    ),
     Known("ena", "Keep alive watchdog timeout", "reset", "amazon/ena/ena_netdev.c"),
     Known("ena", "ENA admin queue is not in running state!", "reset", "amazon/ena/ena_netdev.c"),
     Known("ena", "Device reset failed", "reset", "amazon/ena/ena_netdev.c"),
-    Known("ena", "Reset attempt failed. Can not reset the device", "reset", "amazon/ena/ena_netdev.c"),
+    Known(
+        "ena", "Reset attempt failed. Can not reset the device", "reset", "amazon/ena/ena_netdev.c"
+    ),
     Known("ena", "Device reset completed", "reset", "amazon/ena/ena_netdev.c"),
     Known(
         "ena",
@@ -192,13 +289,28 @@ TABLE: tuple[Known, ...] = (
         "kernel/linux/ena/ena_netdev.c",
     ),
     Known("ena", "Trigger reset is on", "reset", "amazon/ena/ena_netdev.c"),
-    Known("ena", "FW isn't responsive, skipping reset routine", "firmware_error", "kernel/linux/ena/ena_netdev.c"),
-    Known("ena", "The ena device didn't send a completion for the admin cmd", "firmware_error", "amazon/ena/ena_com.c"),
+    Known(
+        "ena",
+        "FW isn't responsive, skipping reset routine",
+        "firmware_error",
+        "kernel/linux/ena/ena_netdev.c",
+    ),
+    Known(
+        "ena",
+        "The ena device didn't send a completion for the admin cmd",
+        "firmware_error",
+        "amazon/ena/ena_com.c",
+    ),
     Known("ena", "Wait for completion (polling) timeout", "firmware_error", "amazon/ena/ena_com.c"),
     Known("ena", "Reg read timeout occurred", "firmware_error", "amazon/ena/ena_com.c"),
     Known("ena", "Failed to get stats. error:", "firmware_error", "amazon/ena/ena_com.c"),
     Known("ena", "ENA device init failed", "probe_failed", "amazon/ena/ena_netdev.c"),
-    Known("ena", "Can not initialize ena admin queue with device", "probe_failed", "amazon/ena/ena_netdev.c"),
+    Known(
+        "ena",
+        "Can not initialize ena admin queue with device",
+        "probe_failed",
+        "amazon/ena/ena_netdev.c",
+    ),
     Known("ena", "Failed to enable MSI-X. irq_cnt", "no_msix", "amazon/ena/ena_netdev.c"),
     Known("ena", "Enable MSI-X failed", "no_msix", "amazon/ena/ena_netdev.c"),
     Known("ena", "Reading reg failed for timeout", "firmware_error", "amazon/ena/ena_com.c"),
@@ -206,7 +318,12 @@ TABLE: tuple[Known, ...] = (
     Known("gve", "Device requested reset.", "reset", "google/gve/gve_main.c"),
     Known("gve", "Performing reset", "reset", "google/gve/gve_main.c"),
     Known("gve", "!!! DISABLING ALL QUEUES !!!", "reset", "google/gve/gve_main.c"),
-    Known("gve", "AQ commands timed out, need to reset AQ", "firmware_error", "google/gve/gve_adminq.c"),
+    Known(
+        "gve",
+        "AQ commands timed out, need to reset AQ",
+        "firmware_error",
+        "google/gve/gve_adminq.c",
+    ),
     Known("gve", "AQ command failed with status", "firmware_error", "google/gve/gve_adminq.c"),
     Known("gve", "Device link is down.", "link_lost", "google/gve/gve_main.c"),
     Known("gve", "Could not enable min msix", "no_msix", "google/gve/gve_main.c"),
@@ -216,7 +333,9 @@ TABLE: tuple[Known, ...] = (
     Known("hv_netvsc", "Data path switched from VF", "path_left", "hyperv/netvsc_drv.c"),
     Known("hv_netvsc", "Data path switched to VF", "path_switched", "hyperv/netvsc_drv.c"),
     Known("hv_netvsc", "unable to open device (ret", "open_failed", "hyperv/netvsc_drv.c"),
-    Known("hv_netvsc", "nvsp_rndis_pkt_complete error status", "transmit_stalled", "hyperv/netvsc.c"),
+    Known(
+        "hv_netvsc", "nvsp_rndis_pkt_complete error status", "transmit_stalled", "hyperv/netvsc.c"
+    ),
     Known("i40e", "tx_timeout: VSI_seid", "transmit_stalled", "intel/i40e/i40e_main.c"),
     Known("i40e", "tx_timeout recovery level", "transmit_stalled", "intel/i40e/i40e_main.c"),
     Known("i40e", "tx_timeout recovery unsuccessful", "transmit_stalled", "intel/i40e/i40e_main.c"),
@@ -224,20 +343,48 @@ TABLE: tuple[Known, ...] = (
     Known("i40e", "PF reset failed", "reset", "intel/i40e/i40e_main.c"),
     Known("i40e", "Rebuild AdminQ failed", "reset", "intel/i40e/i40e_main.c"),
     Known("i40e", "pf_reset failed", "reset", "search:ntop/PF_RING#493"),
-    Known("i40e", "TX driver issue detected, PF reset issued", "reset", "search:find_string id 14377396896"),
+    Known(
+        "i40e",
+        "TX driver issue detected, PF reset issued",
+        "reset",
+        "search:find_string id 14377396896",
+    ),
     Known("i40e", "Firmware recovery mode detected", "firmware_error", "intel/i40e/i40e_main.c"),
-    Known("i40e", "Entering recovery mode due to repeated FW resets", "firmware_error", "intel/i40e/i40e_main.c"),
-    Known("i40e", "Please do Power-On Reset to initialize adapter", "firmware_error", "intel/i40e/i40e_main.c"),
+    Known(
+        "i40e",
+        "Entering recovery mode due to repeated FW resets",
+        "firmware_error",
+        "intel/i40e/i40e_main.c",
+    ),
+    Known(
+        "i40e",
+        "Please do Power-On Reset to initialize adapter",
+        "firmware_error",
+        "intel/i40e/i40e_main.c",
+    ),
     Known("i40e", "device firmware failed to init", "firmware_error", "intel/i40e/i40e_main.c"),
     Known("i40e", "HMC error interrupt", "firmware_error", "intel/i40e/i40e_main.c"),
-    Known("i40e", "The driver for the device stopped because the NVM image", "probe_failed", "intel/i40e/i40e_main.c"),
+    Known(
+        "i40e",
+        "The driver for the device stopped because the NVM image",
+        "probe_failed",
+        "intel/i40e/i40e_main.c",
+    ),
     Known("i40e", "setup_pf_switch failed", "probe_failed", "intel/i40e/i40e_main.c"),
     Known("i40e", "MSI-X not available, trying MSI", "no_msix", "intel/i40e/i40e_main.c"),
-    Known("i40e", "MSI-X and MSI not available, falling back to Legacy IRQ", "no_msix", "intel/i40e/i40e_main.c"),
+    Known(
+        "i40e",
+        "MSI-X and MSI not available, falling back to Legacy IRQ",
+        "no_msix",
+        "intel/i40e/i40e_main.c",
+    ),
     Known("i40e", "MSI-X vector limit reached with", "no_msix", "intel/i40e/i40e_main.c"),
     Known("i40e", "not enough MSI-X vectors", "no_msix", "intel/i40e/i40e_main.c"),
     Known(
-        "i40e", "because an unsupported SFP module type was detected", "transceiver_refused", "intel/i40e/i40e_main.c"
+        "i40e",
+        "because an unsupported SFP module type was detected",
+        "transceiver_refused",
+        "intel/i40e/i40e_main.c",
     ),
     Known(
         "i40e",
@@ -246,7 +393,10 @@ TABLE: tuple[Known, ...] = (
         "search:find_string id 24130838568 (i40e_main.c, kernel 4.x)",
     ),
     Known(
-        "i40e", "is not recognized, or incorrect cable is in use", "transceiver_refused", "intel/i40e/i40e_ethtool.c"
+        "i40e",
+        "is not recognized, or incorrect cable is in use",
+        "transceiver_refused",
+        "intel/i40e/i40e_ethtool.c",
     ),
     Known("i40e", "NIC Link is Down", "link_lost", "intel/i40e/i40e_main.c"),
     Known("i40e", "i40e_pci_error_detected: error", "pcie_error", "intel/i40e/i40e_main.c"),
@@ -254,7 +404,10 @@ TABLE: tuple[Known, ...] = (
     Known("i40e", "unidentified MAC or BLANK NVM", "hardware_fault", "intel/i40e/i40e_main.c"),
     Known("i40e", "invalid MAC address", "invalid_address", "intel/i40e/i40e_main.c"),
     Known(
-        "i40e", "because the module does not meet thermal requirements", "transceiver_refused", "intel/i40e/i40e_main.c"
+        "i40e",
+        "because the module does not meet thermal requirements",
+        "transceiver_refused",
+        "intel/i40e/i40e_main.c",
     ),
     Known("i40e", "Malicious Driver Detection event", "vf_malicious", "intel/i40e/i40e_main.c"),
     Known("i40e", "TX driver issue detected on VF", "vf_malicious", "intel/i40e/i40e_main.c"),
@@ -265,11 +418,23 @@ TABLE: tuple[Known, ...] = (
         "vf_address_refused",
         "intel/i40e/i40e_virtchnl_pf.c",
     ),
-    Known("i40e", "is not trusted, switch the VF", "vf_limit_reached", "intel/i40e/i40e_virtchnl_pf.c"),
-    Known("i40e", "reached its maximum allowed limit", "vf_limit_reached", "search:intel-wired-lan msg13216"),
+    Known(
+        "i40e", "is not trusted, switch the VF", "vf_limit_reached", "intel/i40e/i40e_virtchnl_pf.c"
+    ),
+    Known(
+        "i40e",
+        "reached its maximum allowed limit",
+        "vf_limit_reached",
+        "search:intel-wired-lan msg13216",
+    ),
     Known("i40e", "Invalid message from VF", "vf_request_failed", "intel/i40e/i40e_virtchnl_pf.c"),
     Known("i40e", "Unsupported opcode", "vf_request_failed", "intel/i40e/i40e_virtchnl_pf.c"),
-    Known("i40e", "failed opcode", "vf_request_failed", "search:cisco-system-traffic-generator/trex-core#635"),
+    Known(
+        "i40e",
+        "failed opcode",
+        "vf_request_failed",
+        "search:cisco-system-traffic-generator/trex-core#635",
+    ),
     Known(
         "i40e",
         "Number of invalid messages exceeded for VF",
@@ -278,12 +443,19 @@ TABLE: tuple[Known, ...] = (
     ),
     Known("i40e", "in reset. Try again", "vf_setting_failed", "intel/i40e/i40e_virtchnl_pf.c"),
     Known("i40e", "Setting MAC ", "vf_address_set", "intel/i40e/i40e_virtchnl_pf.c"),
-    Known("iavf", "Reset indication received from the PF", "vf_reset", "intel/iavf/iavf_virtchnl.c"),
+    Known(
+        "iavf", "Reset indication received from the PF", "vf_reset", "intel/iavf/iavf_virtchnl.c"
+    ),
     Known("iavf", "Hardware reset detected", "vf_reset", "intel/iavf/iavf_main.c"),
     Known("iavf", "Reset never finished", "vf_reset", "intel/iavf/iavf_main.c"),
     Known("iavf", "Never saw reset", "vf_reset", "intel/iavf/iavf_main.c"),
     Known("iavf", "Unable to send to PF", "vf_reset", "intel/iavf/iavf_main.c"),
-    Known("iavf", "Unable to open device due to PF driver failure", "vf_reset", "intel/iavf/iavf_main.c"),
+    Known(
+        "iavf",
+        "Unable to open device due to PF driver failure",
+        "vf_reset",
+        "intel/iavf/iavf_main.c",
+    ),
     Known("iavf", "PF returned error", "pf_refused", "intel/iavf/iavf_virtchnl.c"),
     Known("iavf", "Failed to add MAC filter", "pf_refused", "intel/iavf/iavf_virtchnl.c"),
     Known("iavf", "Failed to add VLAN filter", "pf_refused", "intel/iavf/iavf_virtchnl.c"),
@@ -296,7 +468,12 @@ TABLE: tuple[Known, ...] = (
     Known("iavf", "Unable to allocate MSI-X interrupts", "no_msix", "intel/iavf/iavf_main.c"),
     Known("iavf", "Unable to setup interrupt capabilities", "no_msix", "intel/iavf/iavf_main.c"),
     Known("iavf", "NIC Link is Down", "link_lost", "intel/iavf/iavf_virtchnl.c"),
-    Known("iavf", "Failed to communicate with PF; waiting before retry", "port_was_down", "intel/iavf/iavf_main.c"),
+    Known(
+        "iavf",
+        "Failed to communicate with PF; waiting before retry",
+        "port_was_down",
+        "intel/iavf/iavf_main.c",
+    ),
     Known("iavf", ", using random", "random_address", "intel/iavf/iavf_main.c"),
     Known("iavf", "Unable to get VF config", "port_was_down", "intel/iavf/iavf_main.c"),
     Known("ice", "tx_timeout: VSI_num", "transmit_stalled", "intel/ice/ice_main.c"),
@@ -319,7 +496,12 @@ TABLE: tuple[Known, ...] = (
         "transceiver_refused",
         "intel/ice/ice_main.c",
     ),
-    Known("ice", "An unsupported module type was detected", "transceiver_refused", "intel/ice/ice_main.c"),
+    Known(
+        "ice",
+        "An unsupported module type was detected",
+        "transceiver_refused",
+        "intel/ice/ice_main.c",
+    ),
     Known(
         "ice",
         "The installed module is incompatible with the device's NVM image",
@@ -327,19 +509,42 @@ TABLE: tuple[Known, ...] = (
         "intel/ice/ice_main.c",
     ),
     Known(
-        "ice", "Potential misconfiguration of the Ethernet port detected", "transceiver_refused", "intel/ice/ice_main.c"
+        "ice",
+        "Potential misconfiguration of the Ethernet port detected",
+        "transceiver_refused",
+        "intel/ice/ice_main.c",
     ),
     Known("ice", "NIC Link is Down", "link_lost", "intel/ice/ice_main.c"),
     Known("ice", "unrecoverable device error", "pcie_error", "intel/ice/ice_main.c"),
     Known("ice", "device is unrecoverable", "pcie_error", "intel/ice/ice_main.c"),
-    Known("ice", "stopped because the NVM image is newer than expected", "firmware_error", "intel/ice/ice_controlq.c"),
-    Known("ice", "Device failed to load the FW for the external PHY", "firmware_error", "intel/ice/ice_main.c"),
+    Known(
+        "ice",
+        "stopped because the NVM image is newer than expected",
+        "firmware_error",
+        "intel/ice/ice_controlq.c",
+    ),
+    Known(
+        "ice",
+        "Device failed to load the FW for the external PHY",
+        "firmware_error",
+        "intel/ice/ice_main.c",
+    ),
     Known("ice", "ice_wait_for_fw timed out", "firmware_error", "intel/ice/ice_main.c"),
     Known("ice", "unable to reserve MSI-X vectors", "no_msix", "intel/ice/ice_irq.c"),
     Known("ice", "not enough device MSI-X vectors", "no_msix", "intel/ice/ice_irq.c"),
     Known("ice", "not enough OS MSI-X vectors", "no_msix", "intel/ice/ice_irq.c"),
-    Known("ice", "power requirements exceed the device's power supply", "transceiver_refused", "intel/ice/ice_main.c"),
-    Known("ice", "The DDP package file was not found or could not be read", "firmware_missing", "intel/ice/ice_main.c"),
+    Known(
+        "ice",
+        "power requirements exceed the device's power supply",
+        "transceiver_refused",
+        "intel/ice/ice_main.c",
+    ),
+    Known(
+        "ice",
+        "The DDP package file was not found or could not be read",
+        "firmware_missing",
+        "intel/ice/ice_main.c",
+    ),
     Known("ice", "The DDP package file failed to load", "firmware_missing", "intel/ice/ice_main.c"),
     Known("ice", "Fail during requesting FW", "firmware_missing", "intel/ice/ice_main.c"),
     Known(
@@ -370,7 +575,12 @@ TABLE: tuple[Known, ...] = (
         "vf_address_refused",
         "intel/ice/ice_virtchnl.c",
     ),
-    Known("ice", "Can't add more MAC addresses, because VF-", "vf_limit_reached", "intel/ice/ice_virtchnl.c"),
+    Known(
+        "ice",
+        "Can't add more MAC addresses, because VF-",
+        "vf_limit_reached",
+        "intel/ice/ice_virtchnl.c",
+    ),
     Known("ice", "is not trusted, switch the VF", "vf_limit_reached", "intel/ice/ice_virtchnl.c"),
     Known("ice", "Invalid message from VF", "vf_request_failed", "intel/ice/ice_virtchnl.c"),
     Known("ice", "Unsupported opcode", "vf_request_failed", "intel/ice/ice_virtchnl.c"),
@@ -389,7 +599,12 @@ TABLE: tuple[Known, ...] = (
     ),
     Known("ice", "in reset. Try again", "vf_setting_failed", "intel/ice/ice_vf_lib.c"),
     Known("ice", "Setting MAC ", "vf_address_set", "intel/ice/ice_sriov.c"),
-    Known("ice", "MSI-X interrupts available for SR-IOV", "no_vf_interrupts", "intel/ice/ice_sriov.c (before 6.8)"),
+    Known(
+        "ice",
+        "MSI-X interrupts available for SR-IOV",
+        "no_vf_interrupts",
+        "intel/ice/ice_sriov.c (before 6.8)",
+    ),
     Known("igb", "PCIe link lost", "device_gone", "intel/igb/igb_main.c"),
     Known("igb", "Failed to read reg 0x", "device_gone", "intel/igb/igb_main.c"),
     Known("igb", "Detected Tx Unit Hang", "transmit_stalled", "intel/igb/igb_main.c"),
@@ -402,16 +617,36 @@ TABLE: tuple[Known, ...] = (
     Known("igb", "NVM Read Error", "hardware_fault", "intel/igb/igb_main.c"),
     Known("igb", "Invalid MAC Address", "invalid_address", "intel/igb/igb_main.c"),
     Known("igb", "Spoof event(s) detected on VF", "vf_spoofs", "intel/igb/igb_main.c"),
-    Known("igb", "malformed Tx packet detected and dropped", "vf_malicious", "intel/igb/igb_main.c"),
-    Known("igb", "requested MAC filter but is administratively denied", "vf_address_refused", "intel/igb/igb_main.c"),
     Known(
-        "igb", "attempted to override administratively set MAC address", "vf_address_refused", "intel/igb/igb_main.c"
+        "igb", "malformed Tx packet detected and dropped", "vf_malicious", "intel/igb/igb_main.c"
     ),
-    Known("igb", "attempted to override administratively set VLAN tag", "vf_address_refused", "intel/igb/igb_main.c"),
+    Known(
+        "igb",
+        "requested MAC filter but is administratively denied",
+        "vf_address_refused",
+        "intel/igb/igb_main.c",
+    ),
+    Known(
+        "igb",
+        "attempted to override administratively set MAC address",
+        "vf_address_refused",
+        "intel/igb/igb_main.c",
+    ),
+    Known(
+        "igb",
+        "attempted to override administratively set VLAN tag",
+        "vf_address_refused",
+        "intel/igb/igb_main.c",
+    ),
     Known("igb", "Non-correctable non-fatal error reported", "pcie_error", "intel/igb/igb_main.c"),
     Known("igb", "setting MAC ", "vf_address_set", "intel/igb/igb_main.c"),
     Known("igbvf", "Is the PF interface up?", "port_was_down", "intel/igbvf/netdev.c"),
-    Known("igbvf", "MAC address not assigned by administrator", "random_address", "intel/igbvf/netdev.c"),
+    Known(
+        "igbvf",
+        "MAC address not assigned by administrator",
+        "random_address",
+        "intel/igbvf/netdev.c",
+    ),
     Known("igbvf", "Assigning random MAC address", "random_address", "intel/igbvf/netdev.c"),
     Known("igbvf", "Link is Down", "link_lost", "intel/igbvf/netdev.c"),
     Known("igbvf", "Failed to initialize MSI-X interrupts", "no_msix", "intel/igbvf/netdev.c"),
@@ -427,13 +662,35 @@ TABLE: tuple[Known, ...] = (
     Known("ixgbe", "Adapter removed", "device_gone", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "Detected Tx Unit Hang", "transmit_stalled", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "initiating reset due to tx timeout", "reset", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "initiating reset to clear Tx work after link loss", "reset", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "initiating reset due to lost link with pending Tx work", "reset", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe",
+        "initiating reset to clear Tx work after link loss",
+        "reset",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
+    Known(
+        "ixgbe",
+        "initiating reset due to lost link with pending Tx work",
+        "reset",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
     Known("ixgbe", "Reset adapter", "reset", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "Received ECC Err, initiating reset", "hardware_fault", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe", "Received ECC Err, initiating reset", "hardware_fault", "intel/ixgbe/ixgbe_main.c"
+    ),
     Known("ixgbe", "Hardware Error:", "reset", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "has been stopped because it has over heated", "hardware_fault", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "Fan has stopped, replace the adapter", "hardware_fault", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe",
+        "has been stopped because it has over heated",
+        "hardware_fault",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
+    Known(
+        "ixgbe",
+        "Fan has stopped, replace the adapter",
+        "hardware_fault",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
     Known(
         "ixgbe",
         "failed to load because an unsupported SFP+ or QSFP module type was detected",
@@ -446,17 +703,34 @@ TABLE: tuple[Known, ...] = (
         "transceiver_refused",
         "intel/ixgbe/ixgbe_main.c",
     ),
-    Known("ixgbe", "Warning firmware error detected FWSM", "firmware_error", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe",
+        "Warning firmware error detected FWSM",
+        "firmware_error",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
     Known("ixgbe", "Firmware recovery mode detected", "firmware_error", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "Firmware rollback mode detected", "firmware_error", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "resetting adapter", "transmit_stalled", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "The EEPROM Checksum Is Not Valid", "hardware_fault", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe", "The EEPROM Checksum Is Not Valid", "hardware_fault", "intel/ixgbe/ixgbe_main.c"
+    ),
     Known("ixgbe", "invalid MAC address", "invalid_address", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "NIC Link is Down", "link_lost", "intel/ixgbe/ixgbe_main.c"),
     Known("ixgbe", "Failed to allocate MSI-X interrupts", "no_msix", "intel/ixgbe/ixgbe_lib.c"),
-    Known("ixgbe", "Failed to allocate MSI interrupt, falling back to legacy", "no_msix", "intel/ixgbe/ixgbe_lib.c"),
+    Known(
+        "ixgbe",
+        "Failed to allocate MSI interrupt, falling back to legacy",
+        "no_msix",
+        "intel/ixgbe/ixgbe_lib.c",
+    ),
     Known("ixgbe", "Spoofed packets detected", "vf_spoofs", "intel/ixgbe/ixgbe_main.c"),
-    Known("ixgbe", "Malicious Driver Detection event detected on PF", "vf_malicious", "intel/ixgbe/ixgbe_main.c"),
+    Known(
+        "ixgbe",
+        "Malicious Driver Detection event detected on PF",
+        "vf_malicious",
+        "intel/ixgbe/ixgbe_main.c",
+    ),
     Known("ixgbe", "Malicious event on VF", "vf_malicious", "intel/ixgbe/ixgbe_sriov.c"),
     Known(
         "ixgbe",
@@ -482,10 +756,19 @@ TABLE: tuple[Known, ...] = (
     Known("ixgbevf", "Adapter removed", "device_gone", "intel/ixgbevf/ixgbevf_main.c"),
     Known("ixgbevf", "Detected Tx Unit Hang", "transmit_stalled", "intel/ixgbevf/ixgbevf_main.c"),
     Known("ixgbevf", "NIC Link is Down", "link_lost", "intel/ixgbevf/ixgbevf_main.c"),
-    Known("ixgbevf", "VF is administratively disabled", "link_lost", "intel/ixgbevf/ixgbevf_main.c"),
+    Known(
+        "ixgbevf", "VF is administratively disabled", "link_lost", "intel/ixgbevf/ixgbevf_main.c"
+    ),
     Known("ixgbevf", "Is the PF interface up?", "port_was_down", "intel/ixgbevf/ixgbevf_main.c"),
-    Known("ixgbevf", "MAC address not assigned by administrator", "random_address", "intel/ixgbevf/ixgbevf_main.c"),
-    Known("ixgbevf", "Assigning random MAC address", "random_address", "intel/ixgbevf/ixgbevf_main.c"),
+    Known(
+        "ixgbevf",
+        "MAC address not assigned by administrator",
+        "random_address",
+        "intel/ixgbevf/ixgbevf_main.c",
+    ),
+    Known(
+        "ixgbevf", "Assigning random MAC address", "random_address", "intel/ixgbevf/ixgbevf_main.c"
+    ),
     Known(
         "ixgbevf",
         "Unable to start - perhaps the PF Driver isn't up yet",
@@ -495,7 +778,9 @@ TABLE: tuple[Known, ...] = (
     Known("ixgbevf", "Failed to set MTU at", "pf_refused", "intel/ixgbevf/ixgbevf_main.c"),
     Known("ixgbevf", "VF could not set VLAN", "pf_refused", "intel/ixgbevf/ixgbevf_main.c"),
     Known("ixgbevf", "Last Request of type", "pf_refused", "intel/ixgbevf/ixgbevf_main.c"),
-    Known("ixgbevf", "Unable to allocate MSI-X interrupts", "no_msix", "intel/ixgbevf/ixgbevf_main.c"),
+    Known(
+        "ixgbevf", "Unable to allocate MSI-X interrupts", "no_msix", "intel/ixgbevf/ixgbevf_main.c"
+    ),
     Known("mana", "HWC: Request timed out", "firmware_error", "microsoft/mana/hw_channel.c"),
     Known("mana", "HWC: Failed hw_channel req", "firmware_error", "microsoft/mana/hw_channel.c"),
     Known("mana", "Unexpected mana message response", "firmware_error", "microsoft/mana/mana_en.c"),
@@ -509,43 +794,96 @@ TABLE: tuple[Known, ...] = (
     Known("mana", "Register IRQ err", "no_msix", "microsoft/mana/gdma_main.c"),
     Known("mana", "SMC operation failed", "firmware_error", "microsoft/mana/shm_channel.c"),
     Known("mlx4_core", "Internal error detected", "firmware_error", "mellanox/mlx4/catas.c"),
-    Known("mlx4_core", "Internal error mark was detected on device", "firmware_error", "mellanox/mlx4/catas.c"),
+    Known(
+        "mlx4_core",
+        "Internal error mark was detected on device",
+        "firmware_error",
+        "mellanox/mlx4/catas.c",
+    ),
     Known("mlx4_core", "device is going to be reset", "reset", "mellanox/mlx4/catas.c"),
     Known("mlx4_core", "Fail to reset HCA", "reset", "mellanox/mlx4/catas.c"),
-    Known("mlx4_core", "VF is sending reset request to Firmware", "vf_reset", "mellanox/mlx4/catas.c"),
+    Known(
+        "mlx4_core", "VF is sending reset request to Firmware", "vf_reset", "mellanox/mlx4/catas.c"
+    ),
     Known("mlx4_core", "Communication channel is offline.", "vf_reset", "mellanox/mlx4/main.c"),
-    Known("mlx4_core", "PF is not ready - Deferring probe", "port_was_down", "mellanox/mlx4/main.c"),
-    Known("mlx4_core", "PF is not responsive, skipping initialization", "port_was_down", "mellanox/mlx4/main.c"),
+    Known(
+        "mlx4_core", "PF is not ready - Deferring probe", "port_was_down", "mellanox/mlx4/main.c"
+    ),
+    Known(
+        "mlx4_core",
+        "PF is not responsive, skipping initialization",
+        "port_was_down",
+        "mellanox/mlx4/main.c",
+    ),
     Known("mlx4_core", "timed out (go bit not cleared)", "firmware_error", "mellanox/mlx4/cmd.c"),
-    Known("mlx4_core", "PCI device did not come back after reset", "device_gone", "mellanox/mlx4/reset.c"),
-    Known("mlx4_core", "NOP command failed to generate MSI-X interrupt", "no_msix", "mellanox/mlx4/main.c"),
+    Known(
+        "mlx4_core",
+        "PCI device did not come back after reset",
+        "device_gone",
+        "mellanox/mlx4/reset.c",
+    ),
+    Known(
+        "mlx4_core",
+        "NOP command failed to generate MSI-X interrupt",
+        "no_msix",
+        "mellanox/mlx4/main.c",
+    ),
     Known("mlx4_core", "Trying again without MSI-X", "no_msix", "mellanox/mlx4/main.c"),
-    Known("mlx4_core", "Temperature Threshold was reached! Threshold", "hardware_fault", "mellanox/mlx4/eq.c"),
+    Known(
+        "mlx4_core",
+        "Temperature Threshold was reached! Threshold",
+        "hardware_fault",
+        "mellanox/mlx4/eq.c",
+    ),
     Known("mlx4_core", "Bad cable detected on port", "transceiver_refused", "mellanox/mlx4/eq.c"),
     Known("mlx4_core", "Unsupported cable detected", "transceiver_refused", "mellanox/mlx4/eq.c"),
     Known(
-        "mlx4_core", "MAC invalidation is not allowed when spoofchk is on", "vf_address_refused", "mellanox/mlx4/cmd.c"
+        "mlx4_core",
+        "MAC invalidation is not allowed when spoofchk is on",
+        "vf_address_refused",
+        "mellanox/mlx4/cmd.c",
     ),
     Known("mlx4_core", "Illegal MAC with spoofchk", "vf_address_refused", "mellanox/mlx4/cmd.c"),
     Known("mlx4_core", "VLAN is enforced on this port", "pf_refused", "mellanox/mlx4/fw.c"),
     Known("mlx4_core", "Force mac is enabled on this port", "pf_refused", "mellanox/mlx4/fw.c"),
     Known("mlx4_en", "Tx timeout called on port", "transmit_stalled", "mellanox/mlx4/en_netdev.c"),
     Known("mlx4_en", "TX timeout on queue", "transmit_stalled", "mellanox/mlx4/en_netdev.c"),
-    Known("mlx4_en", "Internal error detected, restarting device", "firmware_error", "mellanox/mlx4/en_main.c"),
+    Known(
+        "mlx4_en",
+        "Internal error detected, restarting device",
+        "firmware_error",
+        "mellanox/mlx4/en_main.c",
+    ),
     Known("mlx4_en", "Scheduling port restart", "reset", "mellanox/mlx4/en_tx.c"),
     Known("mlx4_en", ": Link Down", "link_lost", "mellanox/mlx4/en_netdev.c"),
     Known("mlx4_en", "invalid mac burned", "invalid_address", "mellanox/mlx4/en_netdev.c"),
     Known("mlx4_en", "Assigned random MAC address", "random_address", "mellanox/mlx4/en_netdev.c"),
     Known("mlx5_core", "TX timeout detected", "transmit_stalled", "mellanox/mlx5/core/en_main.c"),
-    Known("mlx5_core", "TX timeout on queue", "transmit_stalled", "mellanox/mlx5/core/en/reporter_tx.c"),
-    Known("mlx5_core", "RX timeout on channel", "transmit_stalled", "mellanox/mlx5/core/en/reporter_rx.c"),
+    Known(
+        "mlx5_core",
+        "TX timeout on queue",
+        "transmit_stalled",
+        "mellanox/mlx5/core/en/reporter_tx.c",
+    ),
+    Known(
+        "mlx5_core",
+        "RX timeout on channel",
+        "transmit_stalled",
+        "mellanox/mlx5/core/en/reporter_rx.c",
+    ),
     Known("mlx5_core", "ERR CQE on SQ", "transmit_stalled", "mellanox/mlx5/core/en/reporter_tx.c"),
     Known(
-        "mlx5_core", "failed recovering from a tx_timeout", "transmit_stalled", "mellanox/mlx5/core/en/reporter_tx.c"
+        "mlx5_core",
+        "failed recovering from a tx_timeout",
+        "transmit_stalled",
+        "mellanox/mlx5/core/en/reporter_tx.c",
     ),
     Known("mlx5_core", "No done completion", "firmware_error", "mellanox/mlx5/core/cmd.c"),
     Known(
-        "mlx5_core", "device's health compromised - reached miss count", "firmware_error", "mellanox/mlx5/core/health.c"
+        "mlx5_core",
+        "device's health compromised - reached miss count",
+        "firmware_error",
+        "mellanox/mlx5/core/health.c",
     ),
     Known("mlx5_core", "Health issue observed", "firmware_error", "mellanox/mlx5/core/health.c"),
     Known("mlx5_core", "Fatal error 1 detected", "device_gone", "mellanox/mlx5/core/health.c"),
@@ -574,18 +912,48 @@ TABLE: tuple[Known, ...] = (
     ),
     Known("mlx5_core", "PCI channel offline", "device_gone", "mellanox/mlx5/core/fw.c"),
     Known("mlx5_core", "PCI link not ready", "device_gone", "mellanox/mlx5/core/fw_reset.c"),
-    Known("mlx5_core", "mlx5_pci_err_detected Device state", "pcie_error", "mellanox/mlx5/core/main.c"),
-    Known("mlx5_core", "mlx5_init_one failed with error code", "probe_failed", "mellanox/mlx5/core/main.c"),
-    Known("mlx5_core", "mlx5_load_one failed with error code", "probe_failed", "search:PeterSuh-Q3/tinycore-redpill#9"),
-    Known("mlx5_core", "mlx5_pci_init failed with error code", "probe_failed", "mellanox/mlx5/core/main.c"),
+    Known(
+        "mlx5_core", "mlx5_pci_err_detected Device state", "pcie_error", "mellanox/mlx5/core/main.c"
+    ),
+    Known(
+        "mlx5_core",
+        "mlx5_init_one failed with error code",
+        "probe_failed",
+        "mellanox/mlx5/core/main.c",
+    ),
+    Known(
+        "mlx5_core",
+        "mlx5_load_one failed with error code",
+        "probe_failed",
+        "search:PeterSuh-Q3/tinycore-redpill#9",
+    ),
+    Known(
+        "mlx5_core",
+        "mlx5_pci_init failed with error code",
+        "probe_failed",
+        "mellanox/mlx5/core/main.c",
+    ),
     Known("mlx5_core", "Failed to alloc IRQs", "no_msix", "mellanox/mlx5/core/main.c"),
     Known("mlx5_core", "failed to initialize irq table", "no_msix", "mellanox/mlx5/core/main.c"),
     Known("mlx5_core", ": Link down", "link_lost", "mellanox/mlx5/core/en_main.c"),
-    Known("mlx5_core", "High temperature on sensors with bit set", "hardware_fault", "mellanox/mlx5/core/events.c"),
-    Known("mlx5_core", "High Temperature", "hardware_fault", "mellanox/mlx5/core/events.c"),
-    Known("mlx5_core", "Port module event[error]", "transceiver_refused", "mellanox/mlx5/core/events.c"),
     Known(
-        "mlx5_core", "Set invalid MAC while spoofchk is on, vport", "vf_address_refused", "mellanox/mlx5/core/eswitch.c"
+        "mlx5_core",
+        "High temperature on sensors with bit set",
+        "hardware_fault",
+        "mellanox/mlx5/core/events.c",
+    ),
+    Known("mlx5_core", "High Temperature", "hardware_fault", "mellanox/mlx5/core/events.c"),
+    Known(
+        "mlx5_core",
+        "Port module event[error]",
+        "transceiver_refused",
+        "mellanox/mlx5/core/events.c",
+    ),
+    Known(
+        "mlx5_core",
+        "Set invalid MAC while spoofchk is on, vport",
+        "vf_address_refused",
+        "mellanox/mlx5/core/eswitch.c",
     ),
     Known(
         "mlx5_core",
@@ -593,7 +961,9 @@ TABLE: tuple[Known, ...] = (
         "vf_address_refused",
         "mellanox/mlx5/core/esw/legacy.c",
     ),
-    Known("mlx5_core", "Assigned random MAC address", "random_address", "mellanox/mlx5/core/en_main.c"),
+    Known(
+        "mlx5_core", "Assigned random MAC address", "random_address", "mellanox/mlx5/core/en_main.c"
+    ),
     Known("r8125", "rtl_rxtx_empty_cond ==", "transmit_stalled", "r8125 (build of OpenWrt)"),
     Known("r8125", "Transmit timeout reset Device!", "transmit_stalled", "src/r8125_n.c"),
     Known("r8125", "Device reseting!", "reset", "src/r8125_n.c"),
@@ -603,14 +973,23 @@ TABLE: tuple[Known, ...] = (
     Known("r8168", "Random ether addr", "random_address", "src/r8168_n.c"),
     Known("r8169", "ASPM disabled on Tx timeout", "transmit_stalled", "realtek/r8169_main.c"),
     Known("r8169", "rtl_rxtx_empty_cond ==", "transmit_stalled", "realtek/r8169_main.c"),
-    Known("r8169", "Can't reset secondary PCI bus, detach NIC", "device_gone", "realtek/r8169_main.c"),
+    Known(
+        "r8169", "Can't reset secondary PCI bus, detach NIC", "device_gone", "realtek/r8169_main.c"
+    ),
     Known("r8169", "PCI error (cmd =", "pcie_error", "realtek/r8169_main.c"),
     Known("r8169", "PCI read failed", "device_gone", "realtek/r8169_main.c"),
     Known("r8169", "Unable to load firmware", "firmware_missing", "realtek/r8169_firmware.c"),
     Known("r8169", "unable to load firmware patch", "firmware_missing", "realtek/r8169.c"),
     Known("r8169", "contact r8169 maintainers", "probe_failed", "realtek/r8169_main.c"),
-    Known("r8169", "no dedicated PHY driver found for PHY ID", "probe_failed", "realtek/r8169_main.c"),
-    Known("r8169", "can't read MAC address, setting random one", "random_address", "realtek/r8169_main.c"),
+    Known(
+        "r8169", "no dedicated PHY driver found for PHY ID", "probe_failed", "realtek/r8169_main.c"
+    ),
+    Known(
+        "r8169",
+        "can't read MAC address, setting random one",
+        "random_address",
+        "realtek/r8169_main.c",
+    ),
     Known("r8169", "rtl_eriar_cond ==", "device_gone", "realtek/r8169_main.c"),
     Known("r8169", "rtl_mac_ocp_e00e_cond ==", "device_gone", "realtek/r8169_main.c"),
     Known("sfc", "TX stuck with port_enabled=", "transmit_stalled", "sfc/efx_common.c"),
@@ -650,7 +1029,12 @@ TABLE: tuple[Known, ...] = (
     Known("tg3", "No PHY devices", "hardware_fault", "broadcom/tg3.c"),
     Known("tg3", "Could not attach to PHY", "hardware_fault", "broadcom/tg3.c"),
     Known("tg3", "phy probe failed", "hardware_fault", "broadcom/tg3.c"),
-    Known("tg3", "No interrupt was generated using MSI. Switching to INTx mode", "no_msix", "broadcom/tg3.c"),
+    Known(
+        "tg3",
+        "No interrupt was generated using MSI. Switching to INTx mode",
+        "no_msix",
+        "broadcom/tg3.c",
+    ),
     Known("tg3", "MSI-X vectors, received", "no_msix", "broadcom/tg3.c"),
     Known("tg3", "Problem fetching invariants of chip", "probe_failed", "broadcom/tg3.c"),
     Known("tg3", "DMA engine test failed", "probe_failed", "broadcom/tg3.c"),
@@ -658,9 +1042,19 @@ TABLE: tuple[Known, ...] = (
     Known("tg3", "Could not obtain a valid ethernet address", "invalid_address", "broadcom/tg3.c"),
     Known("vfio-pci", "; giving up", "passthrough_failed", "pci/pci.c"),
     Known("vfio-pci", "change power state", "passthrough_failed", "pci/pci.c"),
-    Known("vfio-pci", "Cannot bind to PF with SR-IOV enabled", "passthrough_failed", "vfio/pci/vfio_pci_core.c"),
+    Known(
+        "vfio-pci",
+        "Cannot bind to PF with SR-IOV enabled",
+        "passthrough_failed",
+        "vfio/pci/vfio_pci_core.c",
+    ),
     Known("vfio-pci", "runtime resume failed", "passthrough_failed", "vfio/pci/vfio_pci_core.c"),
-    Known("vfio-pci", "VF token required to access device", "passthrough_failed", "vfio/pci/vfio_pci_core.c"),
+    Known(
+        "vfio-pci",
+        "VF token required to access device",
+        "passthrough_failed",
+        "vfio/pci/vfio_pci_core.c",
+    ),
     Known("virtio_net", "TX timeout on queue:", "transmit_stalled", "virtio_net.c"),
     Known("virtio_net", "Assigned random MAC address", "random_address", "virtio_net.c"),
     Known("vmxnet3", "NIC Link is Down", "link_lost", "vmxnet3/vmxnet3_drv.c"),
@@ -676,18 +1070,40 @@ TABLE: tuple[Known, ...] = (
     Known("vmxnet3", ": intr type ", "interrupt_type", "vmxnet3/vmxnet3_drv.c"),
     Known("alx", "Enabling MSI-X interrupts failed", "no_msix", "atheros/alx/main.c"),
     Known("bnx2", "Can't load firmware file", "firmware_missing", "broadcom/bnx2.c"),
-    Known("any", "The number of lost tx completions is above the threshold", "reset", "amazon/ena/ena_netdev.c"),
+    Known(
+        "any",
+        "The number of lost tx completions is above the threshold",
+        "reset",
+        "amazon/ena/ena_netdev.c",
+    ),
     Known("any", "TX timeout on queue", "transmit_stalled", "qlogic/qede/qede_main.c"),
-    Known("any", "is stuck, requesting MCP to drain", "transmit_stalled", "qlogic/qede/qede_main.c"),
+    Known(
+        "any", "is stuck, requesting MCP to drain", "transmit_stalled", "qlogic/qede/qede_main.c"
+    ),
     Known("any", "Starting a recovery process", "reset", "qlogic/qede/qede_main.c"),
-    Known("any", "Recovery handling has failed. Power cycle is needed.", "device_gone", "qlogic/qede/qede_main.c"),
+    Known(
+        "any",
+        "Recovery handling has failed. Power cycle is needed.",
+        "device_gone",
+        "qlogic/qede/qede_main.c",
+    ),
     Known("any", "Link is down", "link_lost", "qlogic/qede/qede_main.c"),
     Known("any", "The MFW failed to respond to command", "firmware_error", "qlogic/qed/qed_mcp.c"),
-    Known("any", "The MFW is not responsive. Avoid sending", "firmware_error", "qlogic/qed/qed_mcp.c"),
     Known(
-        "any", "The MFW notified that a critical error occurred in the device", "firmware_error", "qlogic/qed/qed_mcp.c"
+        "any", "The MFW is not responsive. Avoid sending", "firmware_error", "qlogic/qed/qed_mcp.c"
     ),
-    Known("any", "Fan failure was detected on the network interface card", "hardware_fault", "qlogic/qed/qed_mcp.c"),
+    Known(
+        "any",
+        "The MFW notified that a critical error occurred in the device",
+        "firmware_error",
+        "qlogic/qed/qed_mcp.c",
+    ),
+    Known(
+        "any",
+        "Fan failure was detected on the network interface card",
+        "hardware_fault",
+        "qlogic/qed/qed_mcp.c",
+    ),
     Known("any", "- Malicious behavior [", "vf_malicious", "qlogic/qed/qed_sriov.c"),
     Known("any", "NETDEV WATCHDOG: ", "transmit_stalled", "net/sched/sch_generic.c"),
     Known("any", "IPv6 duplicate address", "duplicate_address", "net/ipv6/addrconf.c"),
@@ -699,11 +1115,20 @@ TABLE: tuple[Known, ...] = (
     Known("any", "blocked for more than", "cpu_starved", "kernel/hung_task.c"),
     Known("any", "Watchdog detected hard LOCKUP on cpu", "cpu_starved", "kernel/watchdog.c"),
     Known("any", "neighbor table overflow", "neighbours_full", "net/core/neighbour.c"),
-    Known("any", "eighbour table overflow", "neighbours_full", "net/core/neighbour.c (before 4.14)"),
-    Known("any", "nf_conntrack: table full", "connections_full", "net/netfilter/nf_conntrack_core.c"),
+    Known(
+        "any", "eighbour table overflow", "neighbours_full", "net/core/neighbour.c (before 4.14)"
+    ),
+    Known(
+        "any", "nf_conntrack: table full", "connections_full", "net/netfilter/nf_conntrack_core.c"
+    ),
     Known("any", "martian source ", "martian", "net/ipv4/route.c"),
     Known("any", ": renamed from ", "renamed", "net/core/dev.c"),
-    Known("any", "Failed to rename network interface", "rename_failed", "systemd: src/udev/udev-event.c"),
+    Known(
+        "any",
+        "Failed to rename network interface",
+        "rename_failed",
+        "systemd: src/udev/udev-event.c",
+    ),
     Known("any", "RLIMIT_MEMLOCK (", "memory_locked", "vfio/vfio_iommu_type1.c"),
     Known("any", "Link is Down", "link_lost", "net/phy/phy.c"),
     Known("any", "adding VLAN 0 to HW filter on device", "link_opened", "net/8021q/vlan.c"),
@@ -725,7 +1150,12 @@ TABLE: tuple[Known, ...] = (
     Known("pci", "change power state from", "device_gone", "pci/pci.c"),
     Known("pci", "Refused to change power state", "device_gone", "pci/pci.c (before 5.17)"),
     Known("pci", "Device config space inaccessible; unable to", "device_gone", "pci/pci.c"),
-    Known("pci", "Firmware has requested this device have a 1:1 IOMMU mapping", "passthrough_failed", "iommu/iommu.c"),
+    Known(
+        "pci",
+        "Firmware has requested this device have a 1:1 IOMMU mapping",
+        "passthrough_failed",
+        "iommu/iommu.c",
+    ),
     Known(
         "pci",
         "Device is ineligible for IOMMU domain attach due to platform RMRR requirement",
@@ -737,7 +1167,10 @@ TABLE: tuple[Known, ...] = (
     Known("pci", "Event logged [ILLEGAL_DEV_TABLE_ENTRY", "iommu_fault", "iommu/amd/iommu.c"),
     Known("pci", "Event logged [INVALID_DEVICE_REQUEST", "iommu_fault", "iommu/amd/iommu.c"),
     Known(
-        "pci", "Blocked an interrupt request due to source-id verification failure", "iommu_fault", "iommu/intel/dmar.c"
+        "pci",
+        "Blocked an interrupt request due to source-id verification failure",
+        "iommu_fault",
+        "iommu/intel/dmar.c",
     ),
     Known("pci", "not enough MMIO resources for SR-IOV", "no_vf_resources", "pci/iov.c"),
     Known("pci", "SR-IOV: IOV BARS not allocated", "no_vf_resources", "pci/iov.c"),
@@ -770,7 +1203,8 @@ DRIVER_TEXTS = {
 
 
 def is_candidate(record: bytes) -> bool:
-    """Whether a record of /dev/kmsg may have a text of the table; cheap, and true too often rather than too rarely."""
+    """Whether a record of /dev/kmsg may have a text of the table; cheap, and true too often rather
+    than too rarely."""
     start = record.find(b";") + 1
     word = record[start : start + MAX_FIRST_WORD_BYTES].split(b" ", 1)[0].rstrip(b":")
     own = DRIVER_TEXTS.get(word, ())

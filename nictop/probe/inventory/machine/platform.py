@@ -1,7 +1,8 @@
 """The platform: hypervisor, firmware strings, distribution, CPUs, IOMMU, hosting → `Platform`.
 
-Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo, os-release and machine-id, and
-uses `hosting` for environment and roles. No program is run, and root is not needed.
+Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo, os-release
+and machine-id, and uses `hosting` for environment and roles. No program is run, and root is not
+needed.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ def read_platform(
 ) -> Platform:
     """The platform. Missing values are None; unreadable ones are named in `unreadable`.
 
-    `services`: daemons of this machine; `runs_machines`: it has QEMU processes; `variables`: environment variables,
-    default: those of this process.
+    `services`: daemons of this machine; `runs_machines`: it has QEMU processes; `variables`:
+    environment variables, default: those of this process.
     """
     firmware = SysfsDirectory(os.path.join(sys, "class/dmi/id"))
     system = SysfsDirectory(os.path.join(sys, "devices/system"))
@@ -64,8 +65,14 @@ def read_platform(
     groups = SysfsDirectory(os.path.join(sys, "kernel/iommu_groups"))
     kind = read_hypervisor(sys, proc, hints, system)
     hosting = hosts.read_hosting(sys, proc, etc, dev, machines=runs_machines)
-    own = hosts.own_environment(hosting, services or Services())
     is_guest = kind is not None and not hosting.xen
+    if is_guest:
+        environment = hosts.environment(hints, kind)
+    else:
+        own = hosts.own_environment(hosting, services or Services())
+        environment = own or hosts.environment(hints, None)
+    if variables is None:
+        variables = os.environ
     platform = Platform(
         hypervisor=kind,
         system_vendor=hints.vendor or None,
@@ -78,15 +85,19 @@ def read_platform(
         iommu_groups=len(groups.names("iommu_groups")),
         node_cpus=read_node_cpus(system),
         distribution_like=release.get("ID_LIKE"),
-        environment=hosts.environment(hints, kind) if is_guest else own or hosts.environment(hints, None),
+        environment=environment,
         roles=hosts.roles(hosting, is_container=hosts.is_container(proc)),
         machine_id_hash=machine_id_hash(read_text(os.path.join(etc, "machine-id"))),
-        session_address=parse_session((os.environ if variables is None else variables).get("SSH_CONNECTION", "")),
+        session_address=parse_session(variables.get("SSH_CONNECTION", "")),
     )
-    return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
+    return replace(
+        platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable}
+    )
 
 
-def read_hypervisor(sys: str, proc: str, hints: hosts.HostingHints, system: SysfsDirectory) -> str | None:
+def read_hypervisor(
+    sys: str, proc: str, hints: hosts.HostingHints, system: SysfsDirectory
+) -> str | None:
     """Read what `hypervisor` needs; its result. `system`: /sys/devices/system."""
     cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_BYTES)
     clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
@@ -101,20 +112,24 @@ def read_hypervisor(sys: str, proc: str, hints: hosts.HostingHints, system: Sysf
 
 
 def machine_id_hash(machine_id: str | Unreadable) -> str | None:
-    """First 16 hexadecimal digits of SHA-256 of a machine-id(5); None without a valid one. The id itself must not leave
-    the machine."""
+    """First 16 hexadecimal digits of SHA-256 of a machine-id(5); None without a valid one. The id
+    itself must not leave the machine."""
     if not isinstance(machine_id, str) or not MACHINE_ID.fullmatch(machine_id):
         return None
-    for module in ("_sha2", "_sha256", "hashlib"):  # importing hashlib loads OpenSSL, which takes several ms
+    for module in "_sha2", "_sha256", "hashlib":
+        # importing hashlib loads OpenSSL, which takes several ms
         with contextlib.suppress(ImportError):
             return str(import_module(module).sha256(machine_id.encode()).hexdigest()[:16])
     return None
 
 
 def parse_session(connection: str) -> str | None:
-    """The server's address in SSH_CONNECTION (ssh(1)): client, its port, server, its port. None for anything else."""
+    """The server's address in SSH_CONNECTION (ssh(1)): client, its port, server, its port. None for
+    anything else."""
     words = connection.split()
-    address = words[2].partition("%")[0] if len(words) == 4 else ""
+    if len(words) != 4:
+        return None
+    address = words[2].partition("%")[0]
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             return socket.inet_ntop(family, socket.inet_pton(family, address))
@@ -143,7 +158,8 @@ def read_os_release(etc: str = "/etc") -> dict[str, str]:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Shell-like assignments (os-release(5)), without quotes, and without the backslashes inside double quotes."""
+    """Shell-like assignments (os-release(5)), without quotes, and without the backslashes inside
+    double quotes."""
     values = {}
     for line in text.splitlines():
         key, separator, value = line.strip().partition("=")
@@ -170,26 +186,45 @@ def has_hypervisor_flag(cpuinfo: str) -> bool:
 
 
 def hypervisor(
-    *, vendor: str, product: str, xen_type: str | None, clocks: list[str], has_flag: bool, buses: tuple[str, ...]
+    *,
+    vendor: str,
+    product: str,
+    xen_type: str | None,
+    clocks: list[str],
+    has_flag: bool,
+    buses: tuple[str, ...],
 ) -> str | None:
     """Name of the hypervisor; "unknown" when only the CPU flag shows that there is one.
 
-    In the order of reliability: `xen_type` (/sys/hypervisor/type) is set by the hypervisor; clock sources by its code
-    in the kernel; DMI strings by the configuration of its firmware.
+    In the order of reliability: `xen_type` (/sys/hypervisor/type) is set by the hypervisor; clock
+    sources by its code in the kernel; DMI strings by the configuration of its firmware.
     """
     if xen_type:
         return xen_type
     by_clock = next((GUEST_CLOCKS[clock] for clock in clocks if clock in GUEST_CLOCKS), None)
     is_guest = has_flag or by_clock is not None or "vmbus" in buses
-    by_vendor = next((name for start, name in VENDORS if vendor.startswith(start)), None)
-    if by_vendor == "virtualbox" and "VirtualBox" not in product:
-        by_vendor = None
-    if by_vendor is not None and (is_guest or by_vendor not in VENDORS_OF_PHYSICAL_MACHINES):
-        return by_vendor
+    by_vendor = hypervisor_of_vendor(vendor, product)
+    if by_vendor is not None:
+        is_conclusive = by_vendor not in VENDORS_OF_PHYSICAL_MACHINES
+        if is_guest or is_conclusive:
+            return by_vendor
     if by_clock is not None:
         return by_clock
     if vendor.startswith(("QEMU", "Bochs")) or product.startswith(("Standard PC", "KVM", "Bochs")):
         return "qemu"
-    if "vmbus" in buses and is_guest:
+    if "vmbus" in buses:
         return "microsoft"
-    return "unknown" if is_guest else None
+    if is_guest:
+        return "unknown"
+    return None
+
+
+def hypervisor_of_vendor(vendor: str, product: str) -> str | None:
+    """By the DMI strings of its firmware; None: they name none."""
+    for start, name in VENDORS:
+        if not vendor.startswith(start):
+            continue
+        if name == "virtualbox" and "VirtualBox" not in product:
+            return None
+        return name
+    return None

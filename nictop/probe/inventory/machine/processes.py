@@ -1,6 +1,7 @@
 """Names of all processes, pid → comm: /proc/PID/comm, read once for all readers that need them.
 
-Processes that end in between are left out. With hidepid an ordinary user cannot see those of others, which is reported.
+Processes that end in between are left out. With hidepid an ordinary user cannot see those of
+others, which is reported.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ PID = pattern(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | None]:
-    """pid → comm (at most 15 bytes, set by the process) in the order of pids, and why some may be missing.
+    """pid → comm (at most 15 bytes, set by the process) in the order of pids, and why some may be
+    missing.
 
     Never raises OSError. Without a directory `proc` there are no processes, which is no failure.
     """
     try:
         processes = sorted(int(name) for name in os.listdir(proc) if PID.fullmatch(name))
     except OSError as error:
-        return {}, None if isinstance(error, FileNotFoundError) else unreadable_from_error(error, printable_path(proc))
+        return {}, None if isinstance(error, FileNotFoundError) else unreadable_from_error(
+            error, printable_path(proc)
+        )
     trouble: Unreadable | None = None
     if processes and processes[0] != 1:
         trouble = Unreadable("needs_root", f"{printable_path(proc)}: hidepid")

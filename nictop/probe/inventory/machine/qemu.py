@@ -1,8 +1,10 @@
-"""QEMU processes → `VirtualMachine`: the name of each virtual machine, and its open tap and macvtap links.
+"""QEMU processes → `VirtualMachine`: the name of each virtual machine, and its open tap and macvtap
+links and devices.
 
-Reads /proc/PID/cmdline (the name: ``-name``, else Proxmox ``-id``), fd (``/dev/tapN`` is the macvtap link with ifindex
-N) and fdinfo (``iff:`` names the tap link of a descriptor of /dev/net/tun). Processes that end in between are left out;
-reading the descriptors of another user's process needs root, which is reported.
+Reads /proc/PID/cmdline (the name: ``-name``, else Proxmox ``-id``), fd (``/dev/tapN`` is the
+macvtap link with ifindex N) and fdinfo (``iff:`` names the tap link of a descriptor of
+/dev/net/tun). Processes that end in between are left out; reading the descriptors of another user's
+process needs root, which is reported.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from nictop.probe.kernel.other_processes import read_places
@@ -20,10 +22,11 @@ from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from
 from nictop.probe.records import Link, Unreadable
 
 POSSIBLE_EMULATOR = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
-"""comm of processes whose command line is read: an emulator may be started by the dynamic loader or a wrapper."""
+"""comm of processes whose command line is read: an emulator may be started by the dynamic loader or
+a wrapper."""
 EMULATOR = pattern(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*|qemu:.*)", re.DOTALL)
-"""comm or file name of a system emulator, not of tools and agents (qemu-img, qemu-ga). ``qemu:NAME``: set_process_name
-of libvirt; leading dot: a wrapped program."""
+"""comm or file name of a system emulator, not of tools and agents (qemu-img, qemu-ga).
+``qemu:NAME``: set_process_name of libvirt; leading dot: a wrapped program."""
 EMULATOR_ARGUMENTS = 8
 """The emulator is among the first arguments when the dynamic loader starts it."""
 MAX_COMMAND_BYTES = 256 * 1024
@@ -32,6 +35,9 @@ MAC_ADDRESS = pattern(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 DESCRIPTOR = pattern(r"[0-9]{1,10}", re.ASCII)
 TUN_DEVICE = "/net/tun"
 MACVTAP_DEVICE = pattern(r"/dev/tap([0-9]{1,10})", re.ASCII)
+NIC_DEVICE = pattern(r"(?:/dev)?/(?:vfio/[0-9]{1,10}|vhost-vdpa-[0-9]{1,10})", re.ASCII)
+"""A group of VFIO, a vdpa device. In a mount namespace of its own (libvirt) the path may begin at
+the mount."""
 FDINFO_IFF = pattern(r"^iff:\t(.+)$", re.MULTILINE)
 OTHER_NAMESPACE = "in another network namespace"
 
@@ -50,45 +56,73 @@ class VirtualMachine:
     """"links": why there are none, or some may be missing."""
     nics: dict[int, str] = field(default_factory=dict)
     """ifindex of a tap → MAC address of the guest's NIC."""
+    command: str = ""
+    """Its command line, arguments separated by NULs."""
+    descriptors: dict[int, int] = field(default_factory=dict)
+    """Descriptor → ifindex of the tap or macvtap of this namespace that it is."""
+    devices: tuple[str, ...] = ()
+    """Paths of its other open devices of NICs (`NIC_DEVICE`), each once."""
 
 
-def read_machines(candidates: dict[int, str], links: Iterable[Link], proc: str = "/proc") -> list[VirtualMachine]:
-    """The machines among processes (pid → comm). `links`: of this network namespace. Never raises OSError."""
+def read_running_machines(
+    processes: Mapping[int, str], links: Iterable[Link], proc: str = "/proc"
+) -> list[VirtualMachine]:
+    """The machines among all processes (pid → comm)."""
+    candidates = {pid: comm for pid, comm in processes.items() if POSSIBLE_EMULATOR.fullmatch(comm)}
+    return read_machines(candidates, links, proc) if candidates else []
+
+
+def read_machines(
+    candidates: dict[int, str], links: Iterable[Link], proc: str = "/proc"
+) -> list[VirtualMachine]:
+    """The machines among processes (pid → comm). `links`: of this network namespace. Never raises
+    OSError."""
     taps = Taps(links, proc)
     machines = []
     for pid, comm in candidates.items():
         command = read_text(f"{proc}/{pid}/cmdline", MAX_COMMAND_BYTES)
         if isinstance(command, str) and command and is_emulator(comm, command):
-            machine = taps.of(VirtualMachine(pid, parse_name(command) or f"pid {pid}"))
+            name = parse_name(command) or f"pid {pid}"
+            machine = taps.of(VirtualMachine(pid, name, command=command))
             machines.append(replace(machine, nics=taps.nics(machine, parse_nics(command))))
     return without_foreign_links(machines)
 
 
 def is_emulator(comm: str, command: str) -> bool:
-    """Whether a process is a system emulator, by its name or by one of its first arguments (separated by NULs)."""
-    names = [arg.rpartition("/")[2] for arg in command.split("\0", EMULATOR_ARGUMENTS)[:EMULATOR_ARGUMENTS]]
+    """Whether a process is a system emulator, by its name or by one of its first arguments
+    (separated by NULs)."""
+    names = [
+        arg.rpartition("/")[2]
+        for arg in command.split("\0", EMULATOR_ARGUMENTS)[:EMULATOR_ARGUMENTS]
+    ]
     return EMULATOR.fullmatch(comm) is not None or any(map(EMULATOR.fullmatch, names))
 
 
 def without_foreign_links(machines: list[VirtualMachine]) -> list[VirtualMachine]:
     """The machines without links that belong to another network namespace.
 
-    A descriptor has the name of its link without the namespace, and every container may have a ``tap0``. A process of
-    another namespace gets a link of this one only if no other process has it.
+    A descriptor has the name of its link without the namespace, and every container may have a
+    ``tap0``. A process of another namespace gets a link of this one only if no other process has
+    it.
     """
     users = Counter(ifindex for machine in machines for ifindex in machine.links)
     result = []
     for machine in machines:
-        links = tuple(ifindex for ifindex in machine.links if machine.is_here or users[ifindex] == 1)
+        links = tuple(
+            ifindex for ifindex in machine.links if machine.is_here or users[ifindex] == 1
+        )
         complete = links == machine.links
-        unreadable = machine.unreadable if complete else {"links": Unreadable("missing", OTHER_NAMESPACE)}
+        unreadable = (
+            machine.unreadable if complete else {"links": Unreadable("missing", OTHER_NAMESPACE)}
+        )
         nics = {ifindex: address for ifindex, address in machine.nics.items() if ifindex in links}
         result.append(replace(machine, links=links, unreadable=unreadable, nics=nics))
     return result
 
 
 def parse_name(command: str) -> str | None:
-    """Name of the machine from a command line with NULs: ``-name NAME,…`` or ``-name guest=NAME,…``, else ``-id N``.
+    """Name of the machine from a command line with NULs: ``-name NAME,…`` or ``-name
+    guest=NAME,…``, else ``-id N``.
 
     The last name counts, as for QEMU.
     """
@@ -103,7 +137,8 @@ def parse_name(command: str) -> str | None:
 
 
 def guest_name(value: str) -> str | None:
-    """The value of ``guest`` in QEMU's option syntax: the first part may omit its key; ``,,`` is a comma."""
+    """The value of ``guest`` in QEMU's option syntax: the first part may omit its key; ``,,`` is a
+    comma."""
     name = None
     for number, part in enumerate(value.replace(",,", "\0").split(",")):
         key, separator, text = part.replace("\0", ",").partition("=")
@@ -115,8 +150,9 @@ def guest_name(value: str) -> str | None:
 
 
 def parse_nics(command: str) -> dict[str, str]:
-    """Name of a tap → MAC address of the guest's NIC, lower case, from a command line with NULs: ``-netdev
-    tap,id=net0,ifname=tap100i0`` and ``-device virtio-net-pci,netdev=net0,mac=…``, in option syntax or JSON."""
+    """Name of a tap → MAC address of the guest's NIC, lower case, from a command line with NULs:
+    ``-netdev tap,id=net0,ifname=tap100i0`` and ``-device virtio-net-pci,netdev=net0,mac=…``, in
+    option syntax or JSON."""
     arguments = command.split("\0")
     taps: dict[str, str] = {}
     addresses: dict[str, str] = {}
@@ -131,14 +167,17 @@ def parse_nics(command: str) -> dict[str, str]:
 
 
 def parse_options(value: str) -> dict[str, str]:
-    """Keys with texts as values, of QEMU's option syntax (``,,`` is a comma) or a JSON object; {} for anything else."""
+    """Keys with texts as values, of QEMU's option syntax (``,,`` is a comma) or a JSON object; {}
+    for anything else."""
     if value.startswith("{"):
         try:
             decoded = json.loads(value)
         except (ValueError, RecursionError):
             return {}
         return {key: text for key, text in decoded.items() if isinstance(text, str)}
-    parts = (part.replace("\0", ",").partition("=") for part in value.replace(",,", "\0").split(","))
+    parts = (
+        part.replace("\0", ",").partition("=") for part in value.replace(",,", "\0").split(",")
+    )
     return {key: text for key, _, text in parts}
 
 
@@ -158,40 +197,57 @@ class Taps:
         try:
             descriptors = [name for name in os.listdir(path) if DESCRIPTOR.fullmatch(name)]
         except OSError as error:
-            return replace(machine, unreadable={"links": unreadable_from_error(error, printable_path(path))})
-        found, foreign = set(), set()
-        for name, ifindex in self._open_links(machine.pid, descriptors):
-            if ifindex is None:
-                foreign.add(name)
+            return replace(
+                machine, unreadable={"links": unreadable_from_error(error, printable_path(path))}
+            )
+        found: dict[int, int] = {}
+        devices: dict[str, None] = {}
+        foreign = set()
+        for descriptor, name, ifindex in self._open_devices(machine.pid, descriptors):
+            if ifindex is not None:
+                found[descriptor] = ifindex
+            elif NIC_DEVICE.fullmatch(name):
+                devices[name] = None
             else:
-                found.add(ifindex)
-        unreadable = {"links": Unreadable("missing", f"{', '.join(sorted(foreign))}: {OTHER_NAMESPACE}")}
+                foreign.add(name)
+        unreadable = {
+            "links": Unreadable("missing", f"{', '.join(sorted(foreign))}: {OTHER_NAMESPACE}")
+        }
         return replace(
             machine,
-            links=tuple(sorted(found)),
+            links=tuple(sorted(set(found.values()))),
+            descriptors=found,
+            devices=tuple(devices),
             is_here=namespace_of(machine.pid, self._proc) in (None, self._namespace),
             unreadable=unreadable if foreign else {},
         )
 
     def nics(self, machine: VirtualMachine, addresses: dict[str, str]) -> dict[int, str]:
         """MAC addresses by the ifindex of taps that the machine has open."""
-        found = {self._taps[name]: address for name, address in addresses.items() if name in self._taps}
+        found = {
+            self._taps[name]: address for name, address in addresses.items() if name in self._taps
+        }
         return {ifindex: address for ifindex, address in found.items() if ifindex in machine.links}
 
-    def _open_links(self, pid: int, descriptors: list[str]) -> Iterator[tuple[str, int | None]]:
-        """(name, ifindex or None when it is not in this namespace) of each open tap."""
+    def _open_devices(
+        self, pid: int, descriptors: list[str]
+    ) -> Iterator[tuple[int, str, int | None]]:
+        """(descriptor, name, ifindex or None when it is not in this namespace) of each open tap,
+        and (descriptor, path, None) of other devices of NICs."""
         targets = read_places(pid, [f"fd/{number}" for number in descriptors], self._proc)
         for place, path in targets.items():
-            target = printable_path(path)
+            target, descriptor = printable_path(path), int(place[len("fd/") :])
             match = MACVTAP_DEVICE.fullmatch(target)
             if match:
                 ifindex = int(match[1])
-                yield f"tap{ifindex}", ifindex if ifindex in self._macvtaps else None
+                yield descriptor, f"tap{ifindex}", ifindex if ifindex in self._macvtaps else None
+            elif NIC_DEVICE.fullmatch(target):
+                yield descriptor, target, None
             elif target.endswith(TUN_DEVICE):
                 information = place.replace("fd/", "fdinfo/")
                 name = parse_tap(read_places(pid, [information], self._proc).get(information, ""))
                 if name is not None:
-                    yield name, self._taps.get(name)
+                    yield descriptor, name, self._taps.get(name)
 
 
 def namespace_of(process: int | str, proc: str) -> str | None:

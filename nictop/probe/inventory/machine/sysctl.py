@@ -1,8 +1,9 @@
-"""Kernel settings that affect networking → `Settings`: sysctls, command line, CPU frequencies, policy rules.
+"""Kernel settings that affect networking → `Settings`: sysctls, command line, CPU frequencies,
+policy rules.
 
 Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp, snmp6 and netstat, /proc/cmdline,
-/sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace
-does not have is left out.
+/sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE. Root is not needed. What this kernel
+or network namespace does not have is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
-from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    parse_integer,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import Address, Link, Settings, Unreadable
 
 SYSCTL_NAMES = (
@@ -51,16 +57,20 @@ MAX_CPUS_BYTES = 4096
 """Of affected_cpus."""
 COMMAND_LINE_WORD = pattern(r"""(?:"[^"]*"?|[^\s"])+""")
 """Of the kernel command line; spaces in double quotes are part of a word."""
-SECRET = pattern(r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE)
+SECRET = pattern(
+    r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE
+)
 """``@``: before the host in ``netroot=iscsi:user:password@host`` and in URLs."""
 MAX_PROTOCOL_BYTES = 16 * 1024
 """Of /proc/net/snmp and netstat: a few hundred names and numbers of at most 20 digits."""
 MAX_COMMAND_LINE_BYTES = 16 * 1024
-"""The kernel's limit is 2048 on x86 and at most 4096 elsewhere; a boot configuration may add to it."""
+"""The kernel's limit is 2048 on x86 and at most 4096 elsewhere; a boot configuration may add to
+it."""
 
 
 def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc") -> Settings:
-    """The settings of this machine and network namespace; `links`: of the same namespace. Never raises OSError."""
+    """The settings of this machine and network namespace; `links`: of the same namespace. Never
+    raises OSError."""
     unreadable: dict[str, Unreadable] = {}
     sysctls = SysfsDirectory(os.path.join(proc, "sys"))
     congestion = sysctls.text("congestion_control", "net/ipv4/tcp_congestion_control")
@@ -74,16 +84,12 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     rules = read_policy_rules()
     if isinstance(rules, Unreadable) and rules.reason != "not_offered":
         unreadable["policy_rules"] = rules
-    snmp = read_text(os.path.join(proc, "net/snmp"), MAX_PROTOCOL_BYTES)
-    netstat = read_text(os.path.join(proc, "net/netstat"), MAX_PROTOCOL_BYTES)
-    snmp6 = read_text(os.path.join(proc, "net/snmp6"), MAX_PROTOCOL_BYTES)
+    snmp, snmp6 = read_counters(proc, "snmp"), read_counters(proc, "snmp6")
     settings = Settings(
         sysctl=sysctl,
-        checksum_errors=parse_checksum_errors(
-            snmp if isinstance(snmp, str) else "", snmp6 if isinstance(snmp6, str) else ""
-        ),
-        reassembly=parse_reassembly(snmp) if isinstance(snmp, str) else {},
-        reverse_path_drops=parse_reverse_path_drops(netstat) if isinstance(netstat, str) else None,
+        checksum_errors=parse_checksum_errors(snmp, snmp6),
+        reassembly=parse_reassembly(snmp),
+        reverse_path_drops=parse_reverse_path_drops(read_counters(proc, "netstat")),
         congestion_control=congestion,
         command_line=parse_command_line(command) or None,
         policy_rules=rules if isinstance(rules, int) else None,
@@ -93,13 +99,22 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     return with_frequencies(settings, sys)
 
 
+def read_counters(proc: str, name: str) -> str:
+    """A file of /proc/net; "": it is missing, or could not be read."""
+    content = read_text(os.path.join(proc, "net", name), MAX_PROTOCOL_BYTES)
+    if not isinstance(content, str):
+        return ""
+    return content
+
+
 def parse_reassembly(text: str) -> dict[str, int]:
     """Counters of IPv4 reassembly in /proc/net/snmp."""
     return parse_protocol(text, "Ip:", ("ReasmReqds", "ReasmOKs", "ReasmFails"))
 
 
 def parse_reverse_path_drops(text: str) -> int | None:
-    """``IPReversePathFilter`` of /proc/net/netstat (Linux 2.6.38): packets that rp_filter dropped."""
+    """``IPReversePathFilter`` of /proc/net/netstat (Linux 2.6.38): packets that rp_filter
+    dropped."""
     return parse_protocol(text, "TcpExt:", ("IPReversePathFilter",)).get("IPReversePathFilter")
 
 
@@ -112,37 +127,32 @@ def parse_checksum_errors(snmp: str, snmp6: str) -> dict[str, int]:
             found[key] = count
     for line in snmp6.splitlines():
         words = line.split()
-        if len(words) == 2 and words[0] == "Udp6InCsumErrors" and is_ascii(words[1]) and words[1].isdecimal():
+        if len(words) != 2 or words[0] != "Udp6InCsumErrors":
+            continue
+        if is_ascii(words[1]) and words[1].isdecimal():
             found["udp6"] = int(words[1])
     return found
 
 
 def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[str, int]:
-    """Counters of one protocol: a line of names, then one of values, both with the prefix `protocol`."""
+    """Counters of one protocol: a line of names, then one of values, both with the prefix
+    `protocol`."""
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith(protocol)]
     if len(lines) != 2 or len(lines[0]) != len(lines[1]):
         return {}
-    return {name: int(value) for name, value in zip(*lines) if name in wanted and is_ascii(value) and value.isdecimal()}
+    return {
+        name: int(value)
+        for name, value in zip(*lines)
+        if name in wanted and is_ascii(value) and value.isdecimal()
+    }
 
 
 def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int]:
-    """Dotted name → value; `sysctls`: /proc/sys. The name of a link is one directory there, even if it has dots."""
+    """Dotted name → value; `sysctls`: /proc/sys. The name of a link is one directory there, even if
+    it has dots."""
     paths = {name: name.replace(".", "/") for name in SYSCTL_NAMES}
     for link in links:
-        if any(address.family == "ipv4" for address in link.addresses):
-            folder = directory_of(link)
-            if folder is not None:
-                paths.update(
-                    {
-                        f"net.ipv4.conf.{link.name}.{name}": f"net/ipv4/conf/{folder}/{name}"
-                        for name in LINK_SYSCTL_NAMES
-                    }
-                )
-        if any(has_lifetime(address) for address in link.addresses):
-            folder = directory_of(link)
-            if folder is not None:
-                for name in IPV6_SYSCTL_NAMES:
-                    paths[f"net.ipv6.conf.{link.name}.{name}"] = f"net/ipv6/conf/{folder}/{name}"
+        paths.update(link_sysctls(link))
     found = {}
     for name, path in paths.items():
         value = sysctls.integer("sysctl", path)
@@ -151,9 +161,30 @@ def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int
     return found
 
 
+def link_sysctls(link: Link) -> dict[str, str]:
+    """Dotted name → path, of those settings of a link that its addresses make relevant."""
+    has_ipv4 = any(address.family == "ipv4" for address in link.addresses)
+    has_autoconfigured = any(has_lifetime(address) for address in link.addresses)
+    if not has_ipv4 and not has_autoconfigured:
+        return {}
+    folder = directory_of(link)
+    if folder is None:
+        return {}
+    paths = {}
+    if has_ipv4:
+        for name in LINK_SYSCTL_NAMES:
+            paths[f"net.ipv4.conf.{link.name}.{name}"] = f"net/ipv4/conf/{folder}/{name}"
+    if has_autoconfigured:
+        for name in IPV6_SYSCTL_NAMES:
+            paths[f"net.ipv6.conf.{link.name}.{name}"] = f"net/ipv6/conf/{folder}/{name}"
+    return paths
+
+
 def has_lifetime(address: Address) -> bool:
     """A global IPv6 address from router advertisements or DHCPv6."""
-    return address.family == "ipv6" and address.scope == "global" and "permanent" not in address.flags
+    if address.family != "ipv6" or address.scope != "global":
+        return False
+    return "permanent" not in address.flags
 
 
 def read_tcp_buffers(sysctls: SysfsDirectory) -> dict[str, tuple[int, int, int]]:
@@ -167,27 +198,34 @@ def parse_sizes(text: str) -> tuple[int, int, int] | None:
     """``4096 131072 6291456``; None: not three numbers."""
     numbers = [parse_integer(word) for word in text.split(maxsplit=3)]
     known = [number for number in numbers if number is not None and number >= 0]
-    return (known[0], known[1], known[2]) if len(numbers) == len(known) == 3 else None
+    if len(numbers) != 3 or len(known) != 3:
+        return None
+    return known[0], known[1], known[2]
 
 
 def directory_of(link: Link) -> str | None:
-    """Name of the link's directory below net/ipv4/conf; None when it has none, or none that is unambiguous."""
+    """Name of the link's directory below net/ipv4/conf; None when it has none, or none that is
+    unambiguous."""
     name = link.name
     if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError:
             return None
-    return None if "/" in name or name in ("", ".", "..", "all", "default") else name
+    if "/" in name or name in ("", ".", "..", "all", "default"):
+        return None
+    return name
 
 
 def parse_command_line(text: str) -> str:
-    """The kernel command line without words that may contain a secret, separated by single spaces."""
+    """The kernel command line without words that may contain a secret, separated by single
+    spaces."""
     return " ".join(word for word in COMMAND_LINE_WORD.findall(text) if not SECRET.search(word))
 
 
 def with_frequencies(settings: Settings, sys: str) -> Settings:
-    """The settings with governor and frequencies of each CPU, read once per frequency domain (policyN)."""
+    """The settings with governor and frequencies of each CPU, read once per frequency domain
+    (policyN)."""
     folder = SysfsDirectory(os.path.join(sys, "devices/system/cpu/cpufreq"))
     governors: dict[int, str] = {}
     frequencies: dict[int, tuple[int, int]] = {}
@@ -215,8 +253,8 @@ def parse_cpus(text: str) -> list[int]:
 
 
 def read_policy_rules() -> int | Unreadable:
-    """Number of IPv4 routing rules (RTM_GETRULE) that are not the kernel's own; Unreadable "not_offered" without
-    CONFIG_IP_MULTIPLE_TABLES."""
+    """Number of IPv4 routing rules (RTM_GETRULE) that are not the kernel's own; Unreadable
+    "not_offered" without CONFIG_IP_MULTIPLE_TABLES."""
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
             query = RTMSG.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0)

@@ -1,8 +1,9 @@
-"""Threads that process packets → `Thread`: ksoftirqd, NAPI and vhost threads of the kernel, and those of QEMU.
+"""Threads that process packets → `Thread`: ksoftirqd, NAPI and vhost threads of the kernel, and
+those of QEMU.
 
-Reads the names of all processes (`processes`), /proc/PID/stat of those named like such a kernel thread (to check that
-it is one) and task/ of QEMU processes (`qemu`). Processes that end in between are left out. With hidepid an ordinary
-user cannot see threads of others, which is reported.
+Reads the names of all processes (`processes`), /proc/PID/stat of those named like such a kernel
+thread (to check that it is one) and task/ of QEMU processes (`qemu`). Processes that end in between
+are left out. With hidepid an ordinary user cannot see threads of others, which is reported.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.machine.processes import PID, read_processes
-from nictop.probe.inventory.machine.qemu import POSSIBLE_EMULATOR, VirtualMachine, read_machines
+from nictop.probe.inventory.machine.qemu import VirtualMachine, read_running_machines
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Link, Thread, Unreadable
@@ -29,7 +30,8 @@ KERNEL_THREADS: tuple[tuple[str, ThreadKind], ...] = (
 """Prefix of comm → kind."""
 VHOST_COMM = pattern(r"vhost-([0-9]{1,10})", re.ASCII)
 VCPU_COMM = pattern(r"(?:CPU [0-9]{1,6}|ALL CPUs)/[A-Za-z]+", re.ASCII)
-"""``CPU 0/KVM``; ``ALL CPUs/TCG`` emulates all in turn. Only with ``debug-threads=on`` (libvirt, Proxmox)."""
+"""``CPU 0/KVM``; ``ALL CPUs/TCG`` emulates all in turn. Only with ``debug-threads=on`` (libvirt,
+Proxmox)."""
 PF_KTHREAD = 0x00200000
 """linux/sched.h; in field 9 of /proc/PID/stat."""
 MAX_MACHINE_THREADS = 8192
@@ -37,29 +39,34 @@ MAX_MACHINE_THREADS = 8192
 
 
 def read_threads(
-    links: Iterable[Link], proc: str = "/proc", processes: Mapping[int, str] | None = None
+    links: Iterable[Link],
+    proc: str = "/proc",
+    processes: Mapping[int, str] | None = None,
+    machines: Iterable[VirtualMachine] | None = None,
 ) -> tuple[tuple[Thread, ...], Unreadable | None]:
     """Threads by id, and why some may be missing. Never raises OSError.
 
-    `links`: of this network namespace; a machine with links in another one has a reason in `unreadable`. `processes`:
-    pid → comm, if already read; then a failure of that is reported by the caller.
+    `links`: of this network namespace; a machine with links in another one has a reason in
+    `unreadable`. `processes`: pid → comm, if already read; then a failure of that is reported by
+    the caller. `machines`: those among the processes, if already read.
     """
     trouble: Unreadable | None = None
     if processes is None:
         processes, trouble = read_processes(proc)
     kernel: list[Thread] = []
-    candidates: dict[int, str] = {}
     for pid, comm in processes.items():
         kind = next((kind for start, kind in KERNEL_THREADS if comm.startswith(start)), None)
         if kind is not None and is_kernel_thread(pid, proc):
             kernel.append(Thread(pid, pid, comm, kind))
-        elif POSSIBLE_EMULATOR.fullmatch(comm):
-            candidates[pid] = comm
+    if machines is None:
+        machines = read_running_machines(processes, links, proc)
     emulated: list[Thread] = []
-    for machine in read_machines(candidates, links, proc):
+    for machine in machines:
         emulated += read_machine_threads(machine, proc, MAX_MACHINE_THREADS - len(emulated))
     if len(emulated) >= MAX_MACHINE_THREADS:
-        trouble = Unreadable("failed", f"more than {MAX_MACHINE_THREADS} threads of virtual machines")
+        trouble = Unreadable(
+            "failed", f"more than {MAX_MACHINE_THREADS} threads of virtual machines"
+        )
     owners = {thread.tid: thread for thread in emulated}
     found = [*emulated, *(with_owner(thread, owners) for thread in kernel)]
     return tuple(sorted(found, key=lambda thread: thread.tid)), trouble
@@ -72,7 +79,8 @@ def is_kernel_thread(pid: int, proc: str) -> bool:
 
 
 def parse_flags(stat: str) -> int | None:
-    """PF_* of a task: field 9 of /proc/PID/stat, counted from the last parenthesis: the name may contain others."""
+    """PF_* of a task: field 9 of /proc/PID/stat, counted from the last parenthesis: the name may
+    contain others."""
     fields = stat.rpartition(")")[2].split()
     return parse_integer(fields[6]) if len(fields) > 6 else None
 
@@ -91,7 +99,16 @@ def read_machine_threads(machine: VirtualMachine, proc: str, limit: int) -> list
             kind = thread_kind(comm)
             own = {"nics": machine.nics} if tid == machine.pid else {}
             threads.append(
-                Thread(tid, machine.pid, comm, kind, machine.name, machine.links, unreadable=machine.unreadable, **own)
+                Thread(
+                    tid,
+                    machine.pid,
+                    comm,
+                    kind,
+                    machine.name,
+                    machine.links,
+                    unreadable=machine.unreadable,
+                    **own,
+                )
             )
     return threads
 
@@ -104,7 +121,8 @@ def thread_kind(comm: str) -> ThreadKind:
 
 
 def with_owner(thread: Thread, owners: dict[int, Thread]) -> Thread:
-    """A vhost thread of the kernel (before Linux 6.4) with machine and links of the process in its name."""
+    """A vhost thread of the kernel (before Linux 6.4) with machine and links of the process in its
+    name."""
     match = VHOST_COMM.fullmatch(thread.name)
     owner = owners.get(int(match[1])) if match else None
     if owner is None:

@@ -1,7 +1,8 @@
-"""State of the links in systemd-networkd: /run/systemd/netif/links/IFINDEX and leases/IFINDEX → `NetworkdLink`.
+"""State of the links in systemd-networkd: /run/systemd/netif/links/IFINDEX and leases/IFINDEX →
+`NetworkdLink`.
 
-State files of the service (``networkctl`` shows the same), readable by every user. They remain after the service has
-been stopped; `Services.networkd` has whether it runs.
+State files of the service (``networkctl`` shows the same), readable by every user. They remain
+after the service has been stopped; `Services.networkd` has whether it runs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadabl
     except OSError as error:
         return {}, unreadable_from_error(error, directory)
     found, trouble = {}, None
-    for ifindex in sorted(number for number in map(parse_integer, names) if number is not None and number > 0):
+    for ifindex in sorted(
+        number for number in map(parse_integer, names) if number is not None and number > 0
+    ):
         content = read_text(os.path.join(directory, str(ifindex)))
         if isinstance(content, str):
             link = parse_networkd_link(content)
@@ -37,9 +40,12 @@ def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadabl
 
 
 def read_lease_mtu(run: str, ifindex: int) -> int | None:
-    """MTU that the DHCP server offers; None: no lease, none in it, or not readable (only root may read leases)."""
+    """MTU that the DHCP server offers; None: no lease, none in it, or not readable (only root may
+    read leases)."""
     content = read_text(os.path.join(run, "systemd/netif/leases", str(ifindex)))
-    return parse_lease_mtu(content) if isinstance(content, str) else None
+    if not isinstance(content, str):
+        return None
+    return parse_lease_mtu(content)
 
 
 def parse_lease_mtu(text: str) -> int | None:
@@ -54,12 +60,16 @@ def parse_lease_mtu(text: str) -> int | None:
 def valid_mtu(text: str) -> int | None:
     """RFC 2132: 68 to 65535."""
     number = parse_integer(text.strip())
-    return number if number is not None and MIN_DHCP_MTU <= number <= MAX_DHCP_MTU else None
+    if number is None or not MIN_DHCP_MTU <= number <= MAX_DHCP_MTU:
+        return None
+    return number
 
 
 def parse_networkd_link(text: str) -> NetworkdLink | None:
     """``KEY=value`` lines; None without ADMIN_STATE."""
-    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    values = dict(
+        line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")
+    )
     state = values.get("ADMIN_STATE")
     if not state:
         return None

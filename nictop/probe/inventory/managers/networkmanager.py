@@ -1,15 +1,15 @@
 """Devices and profiles of NetworkManager over the system bus → `NetworkManager`.
 
-One call returns all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on /org/freedesktop); then
-GetSettings of every profile and GetAppliedConnection of every active device, many calls at a time. Secrets are not
-requested, and the service is not started by the calls. The timeout is extended while NetworkManager uses CPU
-(`dbus_calls`).
+One call returns all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on
+/org/freedesktop); then GetSettings of every profile and GetAppliedConnection of every active
+device, many calls at a time. Secrets are not requested, and the service is not started by the
+calls. The timeout is extended while NetworkManager uses CPU (`dbus_calls`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -17,14 +17,22 @@ from typing import Any
 from nictop.probe.inventory.lldp.networkmanager import parse_neighbours
 from nictop.probe.inventory.managers.networkd import valid_mtu
 from nictop.probe.inventory.managers.networkmanager_conf import read_networkmanager_configuration
-from nictop.probe.inventory.managers.networkmanager_profile import Part, Settings, number, parse_profile, text, texts
+from nictop.probe.inventory.managers.networkmanager_profile import (
+    Part,
+    Settings,
+    number,
+    parse_profile,
+    text,
+    texts,
+)
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_variants
 from nictop.probe.kernel.sysfs import unreadable_from_error
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, Unreadable
 
 REPLY_TIMEOUT = 2.0
-"""Seconds without a reply and without CPU use of NetworkManager: one that hangs must not delay the inventory."""
+"""Seconds without a reply and without CPU use of NetworkManager: one that hangs must not delay the
+inventory."""
 NETWORKMANAGER_TIMEOUT = 20.0
 """Seconds for the whole connection, however busy NetworkManager is."""
 MAX_PENDING_CALLS = 64
@@ -43,19 +51,29 @@ SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
 PROFILE_INTERFACE = f"{SERVICE}.Settings.Connection"
 NOT_RUNNING = {
-    f"{bus.BUS_NAME}.Error.{name}" for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")
+    f"{bus.BUS_NAME}.Error.{name}"
+    for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")
 }
 """NoReply is sent by the bus when the service ends before it has replied."""
-NO_SUCH_OBJECT = {f"{bus.BUS_NAME}.Error.{name}" for name in ("UnknownMethod", "UnknownObject", "UnknownInterface")}
+NO_SUCH_OBJECT = {
+    f"{bus.BUS_NAME}.Error.{name}"
+    for name in ("UnknownMethod", "UnknownObject", "UnknownInterface")
+}
 
 Objects = dict[str, dict[str, Part]]
 """Object path → interface → property → value without D-Bus types."""
 
 
 def read_networkmanager(
-    links: tuple[Link, ...], *, etc: str = "/etc", run: str = "/run", usr: str = "/usr", var: str = "/var"
+    links: tuple[Link, ...],
+    *,
+    etc: str = "/etc",
+    run: str = "/run",
+    usr: str = "/usr",
+    var: str = "/var",
 ) -> tuple[NetworkManager | None, Unreadable | None]:
-    """(NetworkManager's state, why it could not be read). Both None: there is no bus, or it does not run.
+    """(NetworkManager's state, why it could not be read). Both None: there is no bus, or it does
+    not run.
 
     `links`: of the same inventory. Never raises for failures of the bus or of NetworkManager.
     """
@@ -77,22 +95,32 @@ def read_networkmanager(
             return None, why_failed(error, "NetworkManager")
     if found is None:
         return None, trouble
-    return replace(found, configuration=read_networkmanager_configuration(etc=etc, run=run, usr=usr, var=var)), None
+    return replace(
+        found, configuration=read_networkmanager_configuration(etc=etc, run=run, usr=usr, var=var)
+    ), None
 
 
 def why_failed(error: Exception, who: str) -> Unreadable:
     """`Unreadable` for an exception of the connection; `who`: the bus or the service."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreadable("failed", f"{who} did not answer: {str(error) or f'no reply within {REPLY_TIMEOUT:g} s'}")
+        return Unreadable(
+            "failed",
+            f"{who} did not answer: {str(error) or f'no reply within {REPLY_TIMEOUT:g} s'}",
+        )
     if isinstance(error, OSError) and error.errno:
         return unreadable_from_error(error, who)
     return Unreadable("failed", f"{who}: {error or type(error).__name__}")
 
 
-def request_all(connection: BusConnection, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
-    """Objects, then settings. If some settings are missing the reason is in `NetworkManager.unreadable`."""
+def request_all(
+    connection: BusConnection, links: tuple[Link, ...]
+) -> tuple[NetworkManager | None, Unreadable | None]:
+    """Objects, then settings. If some settings are missing the reason is in
+    `NetworkManager.unreadable`."""
     connection.wait_for(SERVICE)
-    (managed,) = connection.call(SERVICE, [("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")])
+    (managed,) = connection.call(
+        SERVICE, [("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")]
+    )
     if managed.error in NOT_RUNNING:
         return None, None
     if managed.error is not None:
@@ -101,30 +129,47 @@ def request_all(connection: BusConnection, links: tuple[Link, ...]) -> tuple[Net
     objects = untyped_objects(managed.body[0] if managed.body else None)
     if ROOT not in objects:
         return None, Unreadable("malformed", f"GetManagedObjects: no {ROOT}")
-    paths = profile_paths(objects)
     unreadable = {}
+    paths = profile_paths(objects)
+    settings, error = request_each(
+        connection, paths[:MAX_PROFILES], (PROFILE_INTERFACE, "GetSettings")
+    )
+    if error is not None:
+        who = f"NetworkManager (after {len(settings)} of {len(paths)} profiles)"
+        unreadable["profiles"] = why_failed(error, who)
+    if len(paths) > MAX_PROFILES:
+        unreadable["profiles"] = Unreadable(
+            "failed", f"only {MAX_PROFILES} of {len(paths)} profiles were read"
+        )
+    devices = active_devices(objects)[:MAX_APPLIED]
+    applied, error = request_each(
+        connection, devices, (f"{SERVICE}.Device", "GetAppliedConnection"), ("u", (0,))
+    )
+    if error is not None:
+        who = f"NetworkManager (after {len(applied)} of {len(devices)} devices)"
+        unreadable["applied"] = why_failed(error, who)
+    return replace(parse_objects(objects, settings, links, applied), unreadable=unreadable), None
+
+
+def request_each(
+    connection: BusConnection,
+    paths: Sequence[str],
+    method: tuple[str, str],
+    *arguments: tuple[str, tuple[Any, ...]],
+) -> tuple[dict[str, DbusReply], Exception | None]:
+    """Path → reply to a method (interface, name) of each object, in the order of `paths`; and why
+    some are missing."""
     replies: dict[str, DbusReply] = {}
+    trouble = None
     try:
-        for first in range(0, min(len(paths), MAX_PROFILES), MAX_PENDING_CALLS):
-            batch = paths[first : min(first + MAX_PENDING_CALLS, MAX_PROFILES)]
-            for number, reply in connection.each(SERVICE, ((path, PROFILE_INTERFACE, "GetSettings") for path in batch)):
+        for first in range(0, len(paths), MAX_PENDING_CALLS):
+            batch = paths[first : first + MAX_PENDING_CALLS]
+            calls = ((path, *method) for path in batch)
+            for number, reply in connection.each(SERVICE, calls, *arguments):
                 replies[batch[number]] = reply
     except (OSError, ValueError, EOFError) as error:
-        unreadable["profiles"] = why_failed(error, f"NetworkManager (after {len(replies)} of {len(paths)} profiles)")
-    if len(paths) > MAX_PROFILES:
-        unreadable["profiles"] = Unreadable("failed", f"only {MAX_PROFILES} of {len(paths)} profiles were read")
-    settings = {path: replies[path] for path in paths if path in replies}
-    devices = active_devices(objects)[:MAX_APPLIED]
-    applied: dict[str, DbusReply] = {}
-    try:
-        for first in range(0, len(devices), MAX_PENDING_CALLS):
-            batch = devices[first : first + MAX_PENDING_CALLS]
-            calls = ((path, f"{SERVICE}.Device", "GetAppliedConnection") for path in batch)
-            for number, reply in connection.each(SERVICE, calls, ("u", (0,))):
-                applied[batch[number]] = reply
-    except (OSError, ValueError, EOFError) as error:
-        unreadable["applied"] = why_failed(error, f"NetworkManager (after {len(applied)} of {len(devices)} devices)")
-    return replace(parse_objects(objects, settings, links, applied), unreadable=unreadable), None
+        trouble = error
+    return {path: replies[path] for path in paths if path in replies}, trouble
 
 
 def active_devices(objects: Objects) -> list[str]:
@@ -142,7 +187,11 @@ def untyped_objects(tree: object) -> Objects:
     if not isinstance(tree, dict):
         return {}
     return {
-        path: {name: unwrap_variants(values) for name, values in interfaces.items() if isinstance(values, dict)}
+        path: {
+            name: unwrap_variants(values)
+            for name, values in interfaces.items()
+            if isinstance(values, dict)
+        }
         for path, interfaces in tree.items()
         if isinstance(interfaces, dict)
     }
@@ -160,20 +209,20 @@ def parse_objects(
     links: Iterable[Link],
     applied: Mapping[str, DbusReply] = MappingProxyType({}),
 ) -> NetworkManager:
-    """The record, from all objects and the replies to GetSettings and GetAppliedConnection by path."""
+    """The record, from all objects and the replies to GetSettings and GetAppliedConnection by
+    path."""
     manager = objects.get(ROOT, {}).get(SERVICE, {})
-    parsed = {
-        path: profile_of(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings[path]) for path in settings
-    }
-    profiles = {path: profile for path, profile in parsed.items() if profile is not None}
+    profiles: dict[str, Profile] = {}
+    for path, reply in settings.items():
+        profile = profile_of(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), reply)
+        if profile is not None:
+            profiles[path] = profile
     uuids = {path: profile.uuid for path, profile in profiles.items()}
+    by_uuid = {profile.uuid: profile for profile in profiles.values()}
     numbers = {link.name: link.ifindex for link in links}
     devices: dict[int, ManagedDevice] = {}
-    by_uuid = {profile.uuid: profile for profile in profiles.values()}
     for path, interfaces in objects.items():
-        properties = interfaces.get(f"{SERVICE}.Device", {})
-        names = (text(properties, "Interface"), os.path.basename(text(properties, "Udi") or ""))
-        ifindex = next((numbers[name] for name in names if name in numbers), None)
+        ifindex = ifindex_of(interfaces.get(f"{SERVICE}.Device", {}), numbers)
         if ifindex is not None:
             device = parse_device(interfaces, objects, uuids)
             stored = by_uuid.get(device.active_profile or "")
@@ -187,65 +236,126 @@ def parse_objects(
     )
 
 
+def ifindex_of(device: Part, numbers: Mapping[str, int]) -> int | None:
+    """By its interface name, else by the last part of its udev path. `numbers`: by name of a
+    link."""
+    for name in (text(device, "Interface"), os.path.basename(text(device, "Udi") or "")):
+        ifindex = numbers.get(name or "")
+        if ifindex is not None:
+            return ifindex
+    return None
+
+
 def profile_of(path: str, properties: Part, reply: DbusReply) -> Profile | None:
     """One profile; None: it has been removed. `properties`: of its object."""
     if reply.error in NO_SUCH_OBJECT:
         return None
-    settings: Settings = {}
-    unreadable = {}
-    if reply.error is not None:  # a profile of other users
-        refused = "PermissionDenied" in reply.error or "AccessDenied" in reply.error
-        unreadable["settings"] = Unreadable("needs_root" if refused else "failed", reply.error_text())
-    elif reply.body and isinstance(reply.body[0], dict):
-        settings = {name: unwrap_variants(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
-    return parse_profile(path, properties, settings, unreadable)
+    if reply.error is None:
+        return parse_profile(path, properties, settings_of(reply) or {}, {})
+    refused = "PermissionDenied" in reply.error or "AccessDenied" in reply.error
+    why = Unreadable("needs_root" if refused else "failed", reply.error_text())
+    return parse_profile(path, properties, {}, {"settings": why})  # a profile of other users
+
+
+def settings_of(reply: DbusReply) -> Settings | None:
+    """The settings of a profile in a reply, without types; None: there are none. Malformed parts
+    are left out."""
+    if not reply.body or not isinstance(reply.body[0], dict):
+        return None
+    return {
+        name: unwrap_variants(part)
+        for name, part in reply.body[0].items()
+        if isinstance(part, dict)
+    }
+
+
+OF_STORED_ONLY = (
+    "filename",
+    "unsaved",
+    "generated",
+    "volatile",
+    "external",
+    "nm_generated_default",
+    "timestamp",
+)
+"""Fields of `Profile` that are not in an applied profile."""
 
 
 def applied_profile(reply: DbusReply | None, stored: Profile | None) -> Profile | None:
-    """The profile as it was applied, if it differs from the stored one; None: it does not, or that is not known."""
-    if reply is None or stored is None or stored.external or stored.unreadable or reply.error is not None:
+    """The profile as it was applied, if it differs from the stored one; None: it does not, or that
+    is not known."""
+    if reply is None or reply.error is not None:
         return None
-    if not reply.body or not isinstance(reply.body[0], dict):
+    if stored is None or stored.external or stored.unreadable:
         return None
-    settings = {name: unwrap_variants(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
-    found = parse_profile(stored.path, {}, settings, {})
-    known = ("filename", "unsaved", "generated", "volatile", "external", "nm_generated_default", "timestamp")
-    found = replace(found, **{name: getattr(stored, name) for name in known})
-    return found if found.uuid == stored.uuid and found != stored else None
+    settings = settings_of(reply)
+    if settings is None:
+        return None
+    known = {name: getattr(stored, name) for name in OF_STORED_ONLY}
+    applied = replace(parse_profile(stored.path, {}, settings, {}), **known)
+    if applied.uuid != stored.uuid or applied == stored:
+        return None
+    return applied
 
 
-def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str, str]) -> ManagedDevice:
+def parse_device(
+    interfaces: dict[str, Part], objects: Objects, uuids: dict[str, str]
+) -> ManagedDevice:
     """One device. `interfaces`: of its object. `uuids`: path of a profile → UUID."""
     properties = interfaces[f"{SERVICE}.Device"]
-    active = objects.get(text(properties, "ActiveConnection") or "/", {}).get(f"{SERVICE}.Connection.Active")
-    reason: Any = properties.get("StateReason")
-    permanent = next(filter(None, (text(part, "PermHwAddress") for part in interfaces.values())), None)
-    return ManagedDevice(
+    addresses = (text(part, "PermHwAddress") for part in interfaces.values())
+    permanent = next(filter(None, addresses), None)
+    profiles = [uuids.get(path) for path in texts(properties, "AvailableConnections")]
+    lease = objects.get(text(properties, "Dhcp4Config") or "/", {})
+    device = ManagedDevice(
         interface=text(properties, "Interface") or "",
         type=number(properties, "DeviceType"),
         state=number(properties, "State"),
-        reason=reason[1] if isinstance(reason, tuple) and reason[1:] and type(reason[1]) is int else 0,
+        reason=state_reason(properties),
         managed=properties.get("Managed") is True,
         autoconnect=properties.get("Autoconnect") is True,
-        active_profile=None if active is None else text(active, "Uuid"),
-        active_state=None if active is None else number(active, "State"),
-        available_profiles=tuple(uuids[path] for path in texts(properties, "AvailableConnections") if uuids.get(path)),
-        permanent_address=None if permanent is None else permanent.lower(),
+        available_profiles=tuple(filter(None, profiles)),
+        permanent_address=permanent.lower() if permanent else None,
         lldp=parse_neighbours(properties.get("LldpNeighbors")),
-        dhcp_routers=dhcp_routers(objects.get(text(properties, "Dhcp4Config") or "/", {})),
-        dhcp_mtu=offered_mtu(objects.get(text(properties, "Dhcp4Config") or "/", {})),
+        dhcp_routers=dhcp_routers(lease),
+        dhcp_mtu=offered_mtu(lease),
     )
+    connection = objects.get(text(properties, "ActiveConnection") or "/", {})
+    active = connection.get(f"{SERVICE}.Connection.Active")
+    if active is None:
+        return device
+    return replace(
+        device, active_profile=text(active, "Uuid"), active_state=number(active, "State")
+    )
+
+
+def state_reason(properties: Part) -> int:
+    """NM_DEVICE_STATE_REASON_*, the second one of (state, reason); 0: none."""
+    reason = properties.get("StateReason")
+    if not isinstance(reason, tuple) or len(reason) < 2:
+        return 0
+    if type(reason[1]) is not int:
+        return 0
+    return int(reason[1])
 
 
 def dhcp_routers(interfaces: dict[str, Part]) -> tuple[str, ...]:
     """Addresses in the option ``routers`` of a lease, which are separated by blanks."""
+    written = text(lease_options(interfaces), "routers") or ""
+    return tuple(written.split()[:MAX_ROUTERS])
+
+
+def lease_options(interfaces: dict[str, Part]) -> Part:
+    """DHCP options of an object Dhcp4Config."""
     options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
-    written = text(options, "routers") if isinstance(options, dict) else None
-    return tuple((written or "").split()[:MAX_ROUTERS])
+    if not isinstance(options, dict):
+        return {}
+    return options
 
 
 def offered_mtu(interfaces: dict[str, Part]) -> int | None:
     """MTU in the DHCP lease of a device. `interfaces`: of its object Dhcp4Config."""
-    options = interfaces.get(f"{SERVICE}.DHCP4Config", {}).get("Options")
-    value = options.get("interface_mtu") if isinstance(options, dict) else None
-    return valid_mtu(value) if isinstance(value, str) else None
+    value = lease_options(interfaces).get("interface_mtu")
+    if not isinstance(value, str):
+        return None
+    return valid_mtu(value)

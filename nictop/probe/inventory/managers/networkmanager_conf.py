@@ -1,7 +1,8 @@
 """Configuration files of NetworkManager → `NetworkManagerConfiguration`.
 
-Reads /usr/lib/NetworkManager/conf.d, /run/NetworkManager/conf.d, /etc/NetworkManager/NetworkManager.conf and its
-conf.d, in this order, and /var/lib/NetworkManager/no-auto-default.state: devices whose generated profile was deleted.
+Reads /usr/lib/NetworkManager/conf.d, /run/NetworkManager/conf.d,
+/etc/NetworkManager/NetworkManager.conf and its conf.d, in this order, and
+/var/lib/NetworkManager/no-auto-default.state: devices whose generated profile was deleted.
 NetworkManager.conf(5). Settings over D-Bus or by ``nmcli device set`` are not in these files.
 """
 
@@ -39,16 +40,26 @@ def read_networkmanager_configuration(
     """All files together; those that cannot be read are in `unreadable`, by path."""
     files = Files()
     own = os.path.join(etc, "NetworkManager")
-    shipped = [os.path.join(root, "NetworkManager/conf.d") for root in (os.path.join(usr, "lib"), run)]
+    shipped = [
+        os.path.join(root, "NetworkManager/conf.d") for root in (os.path.join(usr, "lib"), run)
+    ]
     extra = files.listed(os.path.join(own, "conf.d"), ".conf")
     hidden = {os.path.basename(path) for path in extra}
     paths: list[str] = []
     for directory in reversed(shipped):  # a file in /run replaces that of the same name in /usr
-        found = [path for path in files.listed(directory, ".conf") if os.path.basename(path) not in hidden]
+        found = [
+            path
+            for path in files.listed(directory, ".conf")
+            if os.path.basename(path) not in hidden
+        ]
         hidden.update(map(os.path.basename, found))
         paths[:0] = found
     paths += [os.path.join(own, "NetworkManager.conf"), *extra]
-    texts = [(path, text) for path, text in ((path, files.text(path)) for path in paths) if text is not None]
+    texts = [
+        (path, text)
+        for path, text in ((path, files.text(path)) for path in paths)
+        if text is not None
+    ]
     state = files.text(os.path.join(var, "lib/NetworkManager/no-auto-default.state"))
     return parse_networkmanager_configuration(texts, state or "", files)
 
@@ -56,8 +67,8 @@ def read_networkmanager_configuration(
 def parse_networkmanager_configuration(
     texts: Iterable[tuple[str, str]], state: str, files: Files | None = None
 ) -> NetworkManagerConfiguration:
-    """`texts`: (path, contents) in the order of reading; the last setting of a list counts; ``+=`` and ``-=`` modify.
-    `state`: no-auto-default.state. `files`: has the unreadable files."""
+    """`texts`: (path, contents) in the order of reading; the last setting of a list counts; ``+=``
+    and ``-=`` modify. `state`: no-auto-default.state. `files`: has the unreadable files."""
     lists: dict[str, list[str]] = {field: [] for field in DEVICE_LISTS.values()}
     sections: dict[str, tuple[dict[str, str], str]] = {}
     origins = {}
@@ -83,7 +94,9 @@ def parse_networkmanager_configuration(
             origins["device_unmanaged"] = path
     return NetworkManagerConfiguration(
         no_auto_default=tuple(lists["no_auto_default"]),
-        no_auto_default_state=tuple(map(state_device, filter(None, map(str.strip, state.splitlines())))),
+        no_auto_default_state=tuple(
+            map(state_device, filter(None, map(str.strip, state.splitlines())))
+        ),
         unmanaged_devices=tuple(lists["unmanaged_devices"]),
         device_unmanaged=tuple(unmanaged),
         origins=origins,
@@ -93,7 +106,8 @@ def parse_networkmanager_configuration(
 
 
 def parse_settings(text: str) -> list[Setting]:
-    """Lines of a GLib key file, without comments, empty lines and lines before the first section."""
+    """Lines of a GLib key file, without comments, empty lines and lines before the first
+    section."""
     found = []
     section = ""
     for line in map(str.strip, text.splitlines()):
@@ -104,21 +118,27 @@ def parse_settings(text: str) -> list[Setting]:
             key, _, value = line.partition("=")
             key = key.rstrip()
             operator = key[-1:] if key[-1:] in ("+", "-") else ""
-            found.append(Setting(section, key[: len(key) - len(operator)].rstrip(), operator, value.strip()))
+            found.append(
+                Setting(section, key[: len(key) - len(operator)].rstrip(), operator, value.strip())
+            )
     return found
 
 
 def is_disabled(settings: Iterable[Setting]) -> bool:
     """``[.config] enable=false``; conditions on version and environment are assumed to be true."""
     return any(
-        setting.section == ".config" and setting.key == "enable" and setting.value.lower() in NO_VALUES
+        setting.section == ".config"
+        and setting.key == "enable"
+        and setting.value.lower() in NO_VALUES
         for setting in settings
     )
 
 
 def state_device(line: str) -> str:
     """A MAC address, in lower case as in all records, or ``interface-name:=NAME``."""
-    return line if line.startswith("interface-name:") else line.lower()
+    if line.startswith("interface-name:"):
+        return line
+    return line.lower()
 
 
 def changed_list(before: list[str], setting: Setting) -> list[str]:
@@ -131,7 +151,8 @@ def changed_list(before: list[str], setting: Setting) -> list[str]:
 
 
 def specs(value: str) -> list[str]:
-    """Device specifications, separated by commas or semicolons; a backslash escapes the next character."""
+    """Device specifications, separated by commas or semicolons; a backslash escapes the next
+    character."""
     found = [""]
     characters = iter(value)
     for character in characters:

@@ -1,7 +1,8 @@
 """One connection profile of NetworkManager: D-Bus settings → `Profile`. Pure.
 
-Input: the reply to GetSettings and the properties of org.freedesktop.NetworkManager.Settings.Connection without D-Bus
-types (nm-settings-dbus(5)); a value of another type than documented counts as not set.
+Input: the reply to GetSettings and the properties of
+org.freedesktop.NetworkManager.Settings.Connection without D-Bus types (nm-settings-dbus(5)); a
+value of another type than documented counts as not set.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ Settings = dict[str, Part]
 """Setting → property → value."""
 
 
-def parse_profile(path: str, properties: Part, settings: Settings, unreadable: dict[str, Unreadable]) -> Profile:
-    """`properties`: of the object at `path`. `unreadable`: why the settings could not be read, or {}."""
+def parse_profile(
+    path: str, properties: Part, settings: Settings, unreadable: dict[str, Unreadable]
+) -> Profile:
+    """`properties`: of the object at `path`. `unreadable`: why the settings could not be read, or
+    {}."""
     connection = settings.get("connection", {})
     kind = text(connection, "type") or ""
     hardware = settings.get(kind, {})
@@ -43,7 +47,8 @@ def parse_profile(path: str, properties: Part, settings: Settings, unreadable: d
         interface_name=text(connection, "interface-name"),
         mac_address=mac_address(hardware.get("mac-address")),
         mac_address_denylist=tuple(address.lower() for address in denylist),
-        cloned_mac_address=text(hardware, "assigned-mac-address") or mac_address(hardware.get("cloned-mac-address")),
+        cloned_mac_address=text(hardware, "assigned-mac-address")
+        or mac_address(hardware.get("cloned-mac-address")),
         mtu=number(hardware, "mtu") or None,
         match_interface_names=texts(match, "interface-name"),
         match_drivers=texts(match, "driver"),
@@ -62,10 +67,15 @@ def parse_profile(path: str, properties: Part, settings: Settings, unreadable: d
         vlan_id=number(vlan, "id") if vlan or kind == "vlan" else None,
         vlan_parent=text(vlan, "parent"),
         sriov_total_vfs=None if sriov is None else number(sriov, "total-vfs"),
-        ethtool={name: int(value) for name, value in settings.get("ethtool", {}).items() if isinstance(value, int)},
+        ethtool=ethtool_settings(settings.get("ethtool", {})),
         unreadable=unreadable,
         lldp=number(connection, "lldp", -1),
     )
+
+
+def ethtool_settings(part: Part) -> dict[str, int]:
+    """Settings that are numbers or on/off."""
+    return {name: int(value) for name, value in part.items() if isinstance(value, int)}
 
 
 def parse_ip(part: Part) -> IpSettings:
@@ -85,8 +95,10 @@ def parse_ip(part: Part) -> IpSettings:
 
 def route(entry: Part) -> str:
     """``198.51.100.0/24 via 192.0.2.254``."""
-    hop = text(entry, "next-hop")
-    return with_prefix(entry, "dest") + (f" via {hop}" if hop else "")
+    destination, hop = with_prefix(entry, "dest"), text(entry, "next-hop")
+    if hop is None:
+        return destination
+    return f"{destination} via {hop}"
 
 
 def with_prefix(entry: Part, key: str) -> str:
@@ -106,26 +118,36 @@ def mac_address(value: object) -> str | None:
 
 
 def users(permissions: Iterable[str]) -> list[str]:
-    """``user:bob:`` → bob; any other form is returned unchanged, because it restricts the profile as well."""
+    """``user:bob:`` → bob; any other form is returned unchanged, because it restricts the profile
+    as well."""
     return [entry.split(":")[1] if entry.startswith("user:") else entry for entry in permissions]
 
 
 def text(part: Part, key: str) -> str | None:
     """The value if it is a text that is not empty."""
     value = part.get(key)
-    return value if isinstance(value, str) and value else None
+    if not isinstance(value, str) or not value:
+        return None
+    return value
 
 
 def number(part: Part, key: str, otherwise: int = 0) -> int:
     value = part.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+    if not isinstance(value, int) or isinstance(value, bool):
+        return otherwise
+    return value
 
 
 def texts(part: Part, key: str) -> tuple[str, ...]:
-    value = part.get(key)
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return tuple(item for item in items(part, key) if isinstance(item, str))
 
 
 def entries(part: Part, key: str) -> list[Part]:
+    return [item for item in items(part, key) if isinstance(item, dict)]
+
+
+def items(part: Part, key: str) -> list[Any]:
     value = part.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    if not isinstance(value, list):
+        return []
+    return value

@@ -1,8 +1,9 @@
 """Detects changes, since the last inventory, of state that causes no event and is cheap to read.
 
-sysctls, CPU masks of queues and affinities of interrupts are read (sysfs and procfs have no modification times); of
-configuration files and their directories only modification times are compared. `state_files` lists the paths for an
-inventory, in the process that took it; `StateFiles` compares them while re-checks are requested.
+sysctls, CPU masks of queues and affinities of interrupts are read (sysfs and procfs have no
+modification times); of configuration files and their directories only modification times are
+compared. `state_files` lists the paths for an inventory, in the process that took it; `StateFiles`
+compares them while re-checks are requested.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nictop.probe.records import Inventory
+    from nictop.probe.records import EventSource, Inventory, Link
 
     State = object
 
@@ -37,7 +38,9 @@ CONFIGURATION_DIRECTORIES = (
 """Below /etc; their modification time changes when files are added or removed."""
 
 
-def state_files(inventory: Inventory, sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> list[str]:
+def state_files(
+    inventory: Inventory, sys: str = "/sys", proc: str = "/proc", etc: str = "/etc"
+) -> list[str]:
     """At most `MAX_STATE_FILES` paths, the most relevant first."""
     paths: dict[str, None] = {}
     for path in _paths(inventory, sys, proc, etc):
@@ -48,15 +51,12 @@ def state_files(inventory: Inventory, sys: str = "/sys", proc: str = "/proc", et
 
 
 def _paths(inventory: Inventory, sys: str, proc: str, etc: str) -> Iterator[str]:
-    from nictop.probe.inventory.machine.sysctl import LINK_SYSCTL_NAMES, SYSCTL_NAMES, directory_of
+    from nictop.probe.inventory.machine.sysctl import SYSCTL_NAMES
 
     for name in SYSCTL_NAMES:
         yield os.path.join(proc, "sys", name.replace(".", "/"))
     for link in inventory.links:
-        folder = directory_of(link) if link.addresses else None
-        if folder is not None:
-            for name in LINK_SYSCTL_NAMES:
-                yield os.path.join(proc, "sys/net/ipv4/conf", folder, name)
+        yield from _sysctl_paths(link, proc)
     for entry in inventory.configuration:
         yield entry.file
     for directory in CONFIGURATION_DIRECTORIES:
@@ -64,9 +64,30 @@ def _paths(inventory: Inventory, sys: str, proc: str, etc: str) -> Iterator[str]
     for interrupt in inventory.interrupts:
         yield os.path.join(proc, f"irq/{interrupt.number}/smp_affinity_list")
     for link in inventory.links:
-        for queue in link.queues if link.device is not None else ():
-            mask = "rps_cpus" if queue.direction == "rx" else "xps_cpus"
-            yield os.path.join(sys, "class/net", link.name, f"queues/{queue.direction}-{queue.number}", mask)
+        yield from _steering_paths(link, sys)
+
+
+def _sysctl_paths(link: Link, proc: str) -> Iterator[str]:
+    """Settings of IPv4 of a link with addresses."""
+    from nictop.probe.inventory.machine.sysctl import LINK_SYSCTL_NAMES, directory_of
+
+    if not link.addresses:
+        return
+    folder = directory_of(link)
+    if folder is None:
+        return
+    for name in LINK_SYSCTL_NAMES:
+        yield os.path.join(proc, "sys/net/ipv4/conf", folder, name)
+
+
+def _steering_paths(link: Link, sys: str) -> Iterator[str]:
+    """RPS and XPS of the queues of a device."""
+    if link.device is None:
+        return
+    for queue in link.queues:
+        mask = "rps_cpus" if queue.direction == "rx" else "xps_cpus"
+        folder = f"queues/{queue.direction}-{queue.number}"
+        yield os.path.join(sys, "class/net", link.name, folder, mask)
 
 
 class StateFiles:
@@ -82,11 +103,31 @@ class StateFiles:
 
     def set_files(self, paths: Iterable[str]) -> None:
         """To be called at the end of that inventory, with its `state_files`."""
-        self._known = {path: self._at_start[path] if path in self._at_start else _state(path) for path in paths}
+        self._known = {}
+        for path in paths:
+            if path in self._at_start:
+                self._known[path] = self._at_start[path]
+            else:
+                self._known[path] = _state(path)
 
-    def have_changed(self) -> bool:
-        """Whether a file differs from its state at the start of the inventory."""
-        return any(_state(path) != known for path, known in self._known.items())
+    def changed(self) -> EventSource:
+        """What a file is about that differs from its state at the start of the inventory,
+        affinities of interrupts last; "": none does."""
+        found: EventSource = ""
+        for path, known in self._known.items():
+            if _state(path) != known:
+                found = subject_of(path)
+                if found != "interrupt affinity":
+                    return found
+        return found
+
+
+def subject_of(path: str) -> EventSource:
+    if path.endswith("/smp_affinity_list"):
+        return "interrupt affinity"
+    if path.endswith(("/rps_cpus", "/xps_cpus")):
+        return "packet steering"
+    return "sysctl" if path.startswith(KERNEL_ROOTS) else "configuration file"
 
 
 def _states(paths: Iterable[str]) -> dict[str, State]:
@@ -94,7 +135,8 @@ def _states(paths: Iterable[str]) -> dict[str, State]:
 
 
 def _state(path: str) -> State:
-    """Contents of a kernel file; modification time, size and inode of another file; the errno if it cannot be read."""
+    """Contents of a kernel file; modification time, size and inode of another file; the errno if it
+    cannot be read."""
     try:
         if not path.startswith(KERNEL_ROOTS):
             found = os.stat(path)

@@ -1,8 +1,8 @@
 """NetworkManager and systemd-networkd if they are installed but not running → `StoppedManager`.
 
-On hosts with systemd (/run/systemd/system) reads the unit files below /usr/lib, /lib and /etc, the links that enable
-them and, for NetworkManager, the profiles on disk (keyfiles and ifcfg files: only names, MAC addresses and methods are
-passed on). Nothing is read for a manager that runs.
+On hosts with systemd (/run/systemd/system) reads the unit files below /usr/lib, /lib and /etc, the
+links that enable them and, for NetworkManager, the profiles on disk (keyfiles and ifcfg files: only
+names, MAC addresses and methods are passed on). Nothing is read for a manager that runs.
 """
 
 from __future__ import annotations
@@ -35,16 +35,22 @@ MAX_DISK_PROFILES = 500
 def read_stopped_managers(
     names: Collection[str], *, etc: str = "/etc", run: str = "/run", usr: str = "/usr"
 ) -> tuple[tuple[StoppedManager, ...], Unreadable | None]:
-    """(Managers, why the first unreadable file could not be read). `names`: comm of all processes, also of other
-    network namespaces: a manager that runs there is not stopped. Never raises OSError."""
+    """(Managers, why the first unreadable file could not be read). `names`: comm of all processes,
+    also of other network namespaces: a manager that runs there is not stopped. Never raises
+    OSError."""
     if not os.path.isdir(os.path.join(run, "systemd/system")):
         return (), None
     files, found = Files(), []
     for name, comm in NETWORK_MANAGERS:
-        state = None if comm in names else unit_state(f"{name}.service", etc, usr)
-        if state is not None:
-            profiles = tuple(profiles_on_disk(files, etc, run, usr)) if name == "NetworkManager" else ()
-            found.append(StoppedManager(name, state, profiles))
+        if comm in names:
+            continue
+        state = unit_state(f"{name}.service", etc, usr)
+        if state is None:
+            continue
+        profiles: tuple[ConfigurationEntry, ...] = ()
+        if name == "NetworkManager":
+            profiles = tuple(profiles_on_disk(files, etc, run, usr))
+        found.append(StoppedManager(name, state, profiles))
     return tuple(found), next(iter(files.unreadable.values()), None)
 
 
@@ -53,37 +59,50 @@ def unit_state(unit: str, etc: str, usr: str) -> Literal["enabled", "disabled", 
     own = os.path.join(etc, "systemd/system")
     if os.path.realpath(os.path.join(own, unit)) == "/dev/null":
         return "masked"
-    directories = (own, os.path.join(usr, "lib/systemd/system"), os.path.join(usr, "../lib/systemd/system"))
+    directories = (
+        own,
+        os.path.join(usr, "lib/systemd/system"),
+        os.path.join(usr, "../lib/systemd/system"),
+    )
     if not any(os.path.isfile(os.path.join(directory, unit)) for directory in directories):
         return None
-    wanted = glob.glob(os.path.join(glob.escape(own), "*.wants", unit))
-    return "enabled" if wanted else "disabled"
+    if glob.glob(os.path.join(glob.escape(own), "*.wants", unit)):
+        return "enabled"
+    return "disabled"
 
 
 def profiles_on_disk(files: Files, etc: str, run: str, usr: str) -> Iterator[ConfigurationEntry]:
     """Profiles for Ethernet and InfiniBand that connect automatically."""
     paths: list[str] = []
     for root in (etc, run, os.path.join(usr, "lib")):
-        paths += files.listed(os.path.join(root, "NetworkManager/system-connections"), KEYFILE_SUFFIX)
+        paths += files.listed(
+            os.path.join(root, "NetworkManager/system-connections"), KEYFILE_SUFFIX
+        )
     scripts = files.listed(os.path.join(etc, "sysconfig/network-scripts"))
     paths += [path for path in scripts if os.path.basename(path).startswith("ifcfg-")]
     for path in paths[:MAX_DISK_PROFILES]:
         text = files.text(path)
+        if not text or path.endswith(IFCFG_LEFTOVERS):
+            continue
         parse = parse_keyfile if path.endswith(KEYFILE_SUFFIX) else parse_ifcfg_on_boot
-        entry = parse(text, printable_path(path)) if text and not path.endswith(IFCFG_LEFTOVERS) else None
+        entry = parse(text, printable_path(path))
         if entry is not None:
             yield entry
 
 
 def parse_ifcfg_on_boot(text: str, file: str) -> ConfigurationEntry | None:
     """None: it is not brought up at boot, or not by NetworkManager."""
+    if parse_assignments(text).get("ONBOOT", "yes").lower() in NO_VALUES:
+        return None
     entry = parse_ifcfg(text, file)
-    on_boot = parse_assignments(text).get("ONBOOT", "yes").lower() not in NO_VALUES
-    return entry if entry is not None and on_boot and not entry.ignores and entry.methods else None
+    if entry is None or entry.ignores or not entry.methods:
+        return None
+    return entry
 
 
 def parse_keyfile(text: str, file: str) -> ConfigurationEntry | None:
-    """nm-settings-keyfile(5). None: a profile of another type, or one that does not connect automatically."""
+    """nm-settings-keyfile(5). None: a profile of another type, or one that does not connect
+    automatically."""
     settings = parse_settings(text)
 
     def value(sections: Iterable[str], key: str) -> str:
@@ -94,12 +113,15 @@ def parse_keyfile(text: str, file: str) -> ConfigurationEntry | None:
         return None
     if value(("connection",), "autoconnect").lower() in NO_VALUES:
         return None
-    name, address = value(("connection",), "interface-name"), value(ETHERNET_TYPES, "mac-address").lower()
+    name = value(("connection",), "interface-name")
+    address = value(ETHERNET_TYPES, "mac-address").lower()
+    if not name and not address:
+        name = "*"
     return ConfigurationEntry(
         owner="other",
         file=file,
         line=1,
-        names=(name,) if name else () if address else ("*",),
+        names=(name,) if name else (),
         addresses=(address,) if address else (),
         methods=KEYFILE_METHODS.get(value(("ipv4",), "method"), ()),
     )

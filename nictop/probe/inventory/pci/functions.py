@@ -1,8 +1,8 @@
-"""PCI network functions → `PciFunction`: driver, PCIe link and its errors, NUMA node, IOMMU group, physical and virtual
-functions.
+"""PCI network functions → `PciFunction`: driver, PCIe link and its errors, NUMA node, IOMMU group,
+physical and virtual functions.
 
-Reads /sys/bus/pci/devices/ADDRESS/ of every function of class 0x02xxxx (network) or 0x0c06xx (InfiniBand). Names come
-from a lookup (`names`), called once for all.
+Reads /sys/bus/pci/devices/ADDRESS/ of every function of class 0x02xxxx (network) or 0x0c06xx
+(InfiniBand). Names come from a lookup (`names`), called once for all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,12 @@ from dataclasses import replace
 from nictop.probe.inventory.pci.names import Lookup, read_names
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.pci_configuration import open_configuration
-from nictop.probe.kernel.sysfs import SysfsDirectory, parse_integer, read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import (
+    SysfsDirectory,
+    parse_integer,
+    read_text,
+    unreadable_from_error,
+)
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
@@ -36,14 +41,17 @@ PCI_EXT_CAP_ID_SRIOV = 0x0010
 UNKNOWN_WIDTHS = (0, 63, 255)
 """0: no link. 63 and 255: all bits set, read from a function that does not respond."""
 MAX_ERROR_KINDS = 64
-"""In one file: the kernel has one for each of 32 bits (aer_uncorrectable_error_string in drivers/pci/pcie/aer.c)."""
+"""In one file: the kernel has one for each of 32 bits (aer_uncorrectable_error_string in
+drivers/pci/pcie/aer.c)."""
 MAX_RESET_METHODS = 16
 """The kernel has 7 (pci_reset_fn_methods in drivers/pci/pci.c)."""
 ASPM_FILES = ("l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm", "l1_1_pcipm", "l1_2_pcipm", "clkpm")
 """In ``link/``: aspm_ctrl_attrs in drivers/pci/pcie/aspm.c."""
 
 
-def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciFunction, ...], Unreadable | None]:
+def read_pci(
+    sys: str = "/sys", lookup: Lookup = read_names
+) -> tuple[tuple[PciFunction, ...], Unreadable | None]:
     """All PCI network functions by address, and why the bus could not be read.
 
     On a kernel without PCI the directory is missing, which is no failure.
@@ -51,11 +59,17 @@ def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciF
     devices = os.path.join(sys, "bus/pci/devices")
     try:
         addresses = sorted(os.listdir(devices))
+    except FileNotFoundError:
+        return (), None
     except OSError as error:
-        return (), None if isinstance(error, FileNotFoundError) else unreadable_from_error(error, devices)
-    found = [read_function(devices, address) for address in addresses if PCI_ADDRESS.fullmatch(address)]
+        return (), unreadable_from_error(error, devices)
+    found = [
+        read_function(devices, address) for address in addresses if PCI_ADDRESS.fullmatch(address)
+    ]
     functions = [function for function in found if function is not None]
-    names = lookup({function.address: (function.vendor_id, function.device_id) for function in functions})
+    names = lookup(
+        {function.address: (function.vendor_id, function.device_id) for function in functions}
+    )
     numbers = {
         address: number
         for function in functions
@@ -66,29 +80,26 @@ def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciF
     for function in functions:
         vendor, device = names.get(function.address, (None, None))
         number = numbers.get(function.address) if function.physical_function else None
-        complete.append(replace(function, vendor_name=vendor, device_name=device, virtual_function=number))
+        complete.append(
+            replace(function, vendor_name=vendor, device_name=device, virtual_function=number)
+        )
     return tuple(complete), None
 
 
 def read_function(devices: str, address: str) -> PciFunction | None:
-    """One function in `devices` (/sys/bus/pci/devices); None when it is no network function or has been removed."""
+    """One function in `devices` (/sys/bus/pci/devices); None when it is no network function or has
+    been removed."""
     path = os.path.join(devices, address)
-    content = read_text(os.path.join(path, "class"))
-    class_code = parse_integer(content, 16) if isinstance(content, str) else None
+    class_code = read_class(path)
     if class_code is None or not is_network_class(class_code):
         return None
     folder = SysfsDirectory(path)
-    vendor, device = folder.integer("vendor_id", "vendor", 16), folder.integer("device_id", "device", 16)
+    vendor = folder.integer("vendor_id", "vendor", 16)
+    device = folder.integer("device_id", "device", 16)
     if vendor is None or device is None:
         return None
     physical = folder.link("physical_function", "physfn")
-    parent = os.path.basename(os.path.dirname(os.path.realpath(path)))
-    bridge = SysfsDirectory(os.path.join(devices, parent)) if PCI_ADDRESS.fullmatch(parent) else None
-    enable, numa = folder.integer("enabled", "enable"), folder.integer("numa_node", "numa_node")
-    override = folder.text("driver_override", "driver_override")
     sriov = read_sriov(folder)
-    driver = folder.link("driver", "driver")
-    virtio = read_virtio_device(path) if driver == VIRTIO_PCI else None
     function = PciFunction(
         address=address,
         class_code=class_code,
@@ -97,28 +108,83 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         subsystem_vendor_id=folder.integer("subsystem_vendor_id", "subsystem_vendor", 16),
         subsystem_device_id=folder.integer("subsystem_device_id", "subsystem_device", 16),
         revision=folder.integer("revision", "revision", 16),
-        driver=driver,
-        virtio_device=virtio,
-        virtio_driver=None if virtio is None else folder.link("virtio_driver", virtio + "/driver"),
-        driver_override=None if override == "(null)" else override,
-        enabled=None if enable is None else enable > 0,
+        driver=folder.link("driver", "driver"),
+        driver_override=read_driver_override(folder),
+        enabled=read_enabled(folder),
         iommu_group=read_iommu_group(folder),
-        numa_node=None if numa is None or numa < 0 else numa,
-        link=None if physical else read_pcie_link(folder, "link"),
-        parent=None if bridge is None else parent,
-        parent_link=None if bridge is None else read_pcie_link(bridge, "parent_link"),
+        numa_node=read_numa_node(folder),
         errors=read_errors(folder, "errors"),
-        parent_errors=None if bridge is None or physical else read_errors(bridge, "parent_errors"),
-        aspm={} if physical else read_aspm(folder),
         reset_methods=read_reset_methods(folder),
         sriov=sriov,
         physical_function=physical,
-        sriov_capable=sriov is not None or (False if physical else read_sriov_capable(path)),
         modalias=folder.text("modalias", "modalias"),
         rdma_devices=folder.names("rdma_devices", "infiniband"),
     )
-    unreadable = folder.unreadable if bridge is None else {**folder.unreadable, **bridge.unreadable}
-    return replace(function, unreadable=unreadable)
+    if function.driver == VIRTIO_PCI:
+        function = with_virtio_device(function, folder)
+    if physical:
+        function = replace(function, sriov_capable=sriov is not None)
+    else:
+        function = replace(
+            function,
+            link=read_pcie_link(folder, "link"),
+            aspm=read_aspm(folder),
+            sriov_capable=sriov is not None or read_sriov_capable(path),
+        )
+    return with_parent(replace(function, unreadable=folder.unreadable), devices)
+
+
+def read_class(path: str) -> int | None:
+    """Base class, sub class and programming interface; None when the function has been removed."""
+    content = read_text(os.path.join(path, "class"))
+    if not isinstance(content, str):
+        return None
+    return parse_integer(content, 16)
+
+
+def read_driver_override(folder: SysfsDirectory) -> str | None:
+    override = folder.text("driver_override", "driver_override")
+    if override == "(null)":
+        return None
+    return override
+
+
+def read_enabled(folder: SysfsDirectory) -> bool | None:
+    count = folder.integer("enabled", "enable")
+    if count is None:
+        return None
+    return count > 0
+
+
+def read_numa_node(folder: SysfsDirectory) -> int | None:
+    """None: the firmware does not report it (-1)."""
+    node = folder.integer("numa_node", "numa_node")
+    if node is None or node < 0:
+        return None
+    return node
+
+
+def with_virtio_device(function: PciFunction, folder: SysfsDirectory) -> PciFunction:
+    """The function with its virtio device, and the driver of that."""
+    name = read_virtio_device(folder.path)
+    if name is None:
+        return function
+    driver = folder.link("virtio_driver", name + "/driver")
+    return replace(function, virtio_device=name, virtio_driver=driver)
+
+
+def with_parent(function: PciFunction, devices: str) -> PciFunction:
+    """The function with the port above it: the slot of a card. Errors there are not those of one
+    VF."""
+    path = os.path.realpath(os.path.join(devices, function.address))
+    parent = os.path.basename(os.path.dirname(path))
+    if not PCI_ADDRESS.fullmatch(parent):
+        return function
+    port = SysfsDirectory(os.path.join(devices, parent))
+    function = replace(function, parent=parent, parent_link=read_pcie_link(port, "parent_link"))
+    if not function.physical_function:
+        function = replace(function, parent_errors=read_errors(port, "parent_errors"))
+    return replace(function, unreadable={**function.unreadable, **port.unreadable})
 
 
 def is_network_class(class_code: int) -> bool:
@@ -138,24 +204,34 @@ def read_iommu_group(folder: SysfsDirectory) -> int | None:
 
 
 def read_pcie_link(folder: SysfsDirectory, field: str) -> PcieLink | None:
-    """current_link_speed, current_link_width and their maxima; None when the function has none of the four."""
+    """current_link_speed, current_link_width and their maxima; None when the function has none of
+    the four."""
     speeds = [folder.text(field, name) for name in ("current_link_speed", "max_link_speed")]
     widths = [folder.integer(field, name) for name in ("current_link_width", "max_link_width")]
     if speeds == [None, None] and widths == [None, None]:
         return None
     current, maximum = (parse_speed(text or "") for text in speeds)
-    lanes, max_lanes = (None if width in UNKNOWN_WIDTHS else width for width in widths)
+    lanes, max_lanes = map(known_width, widths)
     return PcieLink(current, lanes, maximum, max_lanes)
+
+
+def known_width(width: int | None) -> int | None:
+    if width in UNKNOWN_WIDTHS:
+        return None
+    return width
 
 
 def parse_speed(text: str) -> float | None:
     """GT/s of ``8.0 GT/s PCIe``; None for ``Unknown``."""
     match = LINK_SPEED.match(text)
-    return float(match.group(1)) if match else None
+    if match is None:
+        return None
+    return float(match.group(1))
 
 
 def read_errors(folder: SysfsDirectory, field: str) -> PcieErrors | None:
-    """The counters of Advanced Error Reporting; None when there are none, or one of the files could not be read.
+    """The counters of Advanced Error Reporting; None when there are none, or one of the files could
+    not be read.
 
     The kernel counts them in memory: the function itself is not accessed.
     """
@@ -169,7 +245,9 @@ def read_errors(folder: SysfsDirectory, field: str) -> PcieErrors | None:
     return PcieErrors(correctable[0], nonfatal[0], fatal[0], correctable[1], nonfatal[1], fatal[1])
 
 
-def read_error_counts(folder: SysfsDirectory, field: str, name: str, total: str) -> tuple[int, dict[str, int]] | None:
+def read_error_counts(
+    folder: SysfsDirectory, field: str, name: str, total: str
+) -> tuple[int, dict[str, int]] | None:
     """Total and kinds in the file `name`; None when it is missing or could not be read."""
     content = folder.text(field, name)
     if content is None:
@@ -181,9 +259,11 @@ def read_error_counts(folder: SysfsDirectory, field: str, name: str, total: str)
 
 
 def parse_error_counts(text: str, total: str) -> tuple[int, dict[str, int]] | None:
-    """The count of the line named `total`, and name → count of the other lines with a count above 0.
+    """The count of the line named `total`, and name → count of the other lines with a count above
+    0.
 
-    Each line is ``BadTLP 12``; of some kernels the names have spaces (``Receiver Error 2``). None: malformed.
+    Each line is ``BadTLP 12``; of some kernels the names have spaces (``Receiver Error 2``). None:
+    malformed.
     """
     lines = text.split("\n")
     if len(lines) > MAX_ERROR_KINDS:
@@ -201,7 +281,8 @@ def parse_error_counts(text: str, total: str) -> tuple[int, dict[str, int]] | No
 
 
 def read_aspm(folder: SysfsDirectory) -> dict[str, bool]:
-    """File of ``link/`` → enabled. It has the files of supported states only; without any it is empty or missing."""
+    """File of ``link/`` → enabled. It has the files of supported states only; without any it is
+    empty or missing."""
     supported = folder.names("aspm", "link")
     enabled = {}
     for name in ASPM_FILES:
@@ -214,10 +295,11 @@ def read_aspm(folder: SysfsDirectory) -> dict[str, bool]:
 
 
 def read_reset_methods(folder: SysfsDirectory) -> tuple[str, ...] | None:
-    """Words of reset_method; empty when the kernel cannot reset the function, None when the methods are not known.
+    """Words of reset_method; empty when the kernel cannot reset the function, None when the methods
+    are not known.
 
-    A function that the kernel cannot reset has neither ``reset_method`` nor ``reset``; Linux before 5.15 has only
-    ``reset`` (pci_dev_reset_attr_is_visible in drivers/pci/pci-sysfs.c).
+    A function that the kernel cannot reset has neither ``reset_method`` nor ``reset``; Linux before
+    5.15 has only ``reset`` (pci_dev_reset_attr_is_visible in drivers/pci/pci-sysfs.c).
     """
     content = read_text(os.path.join(folder.path, "reset_method"))
     if isinstance(content, Unreadable):
@@ -235,13 +317,16 @@ def read_reset_methods(folder: SysfsDirectory) -> tuple[str, ...] | None:
 def parse_reset_methods(text: str) -> tuple[str, ...] | None:
     """``flr bus`` → its words; None: malformed."""
     methods = text.split()
-    if len(methods) > MAX_RESET_METHODS or not all(RESET_METHOD.fullmatch(method) for method in methods):
+    if len(methods) > MAX_RESET_METHODS:
+        return None
+    if not all(RESET_METHOD.fullmatch(method) for method in methods):
         return None
     return tuple(methods)
 
 
 def read_virtio_device(path: str) -> str | None:
-    """Name of the virtio device below the folder of a function; None: there is none, or the folder cannot be read."""
+    """Name of the virtio device below the folder of a function; None: there is none, or the folder
+    cannot be read."""
     try:
         return next((one for one in sorted(os.listdir(path)) if VIRTIO_DEVICE.fullmatch(one)), None)
     except OSError:
@@ -249,7 +334,8 @@ def read_virtio_device(path: str) -> str | None:
 
 
 def read_sriov(folder: SysfsDirectory) -> Sriov | None:
-    """The SR-IOV capability; None without sriov_totalvfs, or when one of its files could not be read."""
+    """The SR-IOV capability; None without sriov_totalvfs, or when one of its files could not be
+    read."""
     total = folder.integer("sriov", "sriov_totalvfs")
     if total is None:
         return None
@@ -260,10 +346,13 @@ def read_sriov(folder: SysfsDirectory) -> Sriov | None:
     by_number = {}
     for name in folder.names("sriov"):
         match = VIRTFN_LINK.fullmatch(name)
-        address = folder.link("sriov", name) if match else None
-        if match and address:
-            by_number[int(match.group(1))] = address
-    # the kernel numbers them without a gap, and removes them from 0 on: after a gap the numbers would be wrong
+        if match is None:
+            continue
+        address = folder.link("sriov", name)
+        if address:
+            by_number[int(match[1])] = address
+    # the kernel numbers them without a gap, and removes them from 0 on: after a gap the numbers
+    # would be wrong
     functions: list[str] = []
     while len(functions) in by_number:
         functions.append(by_number[len(functions)])
@@ -271,7 +360,8 @@ def read_sriov(folder: SysfsDirectory) -> Sriov | None:
 
 
 def read_sriov_capable(path: str) -> bool | None:
-    """Whether the function at `path` has the SR-IOV extended capability; None when that cannot be read now.
+    """Whether the function at `path` has the SR-IOV extended capability; None when that cannot be
+    read now.
 
     A function in runtime suspend is not woken up for it.
     """
@@ -292,9 +382,11 @@ def read_sriov_capable(path: str) -> bool | None:
 
 
 def parse_sriov_capable(config: bytes) -> bool | None:
-    """Whether SR-IOV is among the extended capabilities, a chain from offset 0x100 on; None: truncated, or a loop.
+    """Whether SR-IOV is among the extended capabilities, a chain from offset 0x100 on; None:
+    truncated, or a loop.
 
-    Each begins with 16 bits of id, 4 of version and 12 of the next offset; 0: end of the chain, all ones: no response.
+    Each begins with 16 bits of id, 4 of version and 12 of the next offset; 0: end of the chain, all
+    ones: no response.
     """
     if len(config) == PCI_CFG_SPACE_SIZE:
         return False

@@ -1,6 +1,8 @@
-"""IOMMU groups with a network function → `IommuGroup`: the devices that can only be passed to a guest together.
+"""IOMMU groups with a network function → `IommuGroup`: the devices that can only be passed to a
+guest together.
 
-Reads /sys/kernel/iommu_groups/N/ (type, devices/), and class and driver of the members that are no network functions.
+Reads /sys/kernel/iommu_groups/N/ (type, devices/), and class and driver of the members that are no
+network functions.
 """
 
 from __future__ import annotations
@@ -13,16 +15,27 @@ from nictop.probe.kernel.sysfs import SysfsDirectory
 from nictop.probe.records import IommuGroup, PciFunction, Unreadable
 
 
-def read_iommu(functions: Iterable[PciFunction], sys: str = "/sys") -> tuple[tuple[IommuGroup, ...], Unreadable | None]:
-    """Groups of `functions` by number, and why some may be missing or incomplete. Never raises OSError."""
+def read_iommu(
+    functions: Iterable[PciFunction], sys: str = "/sys"
+) -> tuple[tuple[IommuGroup, ...], Unreadable | None]:
+    """Groups of `functions` by number, and why some may be missing or incomplete. Never raises
+    OSError."""
     known = {function.address: function for function in functions}
-    numbers = sorted({function.iommu_group for function in known.values() if function.iommu_group is not None})
+    numbers = sorted(
+        {function.iommu_group for function in known.values() if function.iommu_group is not None}
+    )
     groups, trouble = [], None
     for number in numbers:
         folder = SysfsDirectory(os.path.join(sys, "kernel/iommu_groups", str(number)))
-        members = [read_member(folder, address, known) for address in folder.names("iommu", "devices")]
+        members = [
+            read_member(folder, address, known) for address in folder.names("iommu", "devices")
+        ]
         groups.append(
-            IommuGroup(number, tuple(member for member in members if member is not None), folder.text("iommu", "type"))
+            IommuGroup(
+                number,
+                tuple(member for member in members if member is not None),
+                folder.text("iommu", "type"),
+            )
         )
         trouble = folder.unreadable.get("iommu", trouble)
     return tuple(groups), trouble

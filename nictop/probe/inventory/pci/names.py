@@ -1,7 +1,7 @@
 """Vendor and device names of PCI functions by address: from the udev database, else from pci.ids.
 
-Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE in /run/udev/data, and the file pci.ids of the
-hwdata or pciutils packages, line by line up to the last wanted id.
+Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE in /run/udev/data, and the
+file pci.ids of the hwdata or pciutils packages, line by line up to the last wanted id.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ Lookup = Callable[[Mapping[str, Ids]], dict[str, Names]]
 
 
 def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS_FILES) -> dict[str, Names]:
-    """Names from udev; those that it does not have from the first readable pci.ids. Never raises."""
+    """Names from udev; those that it does not have from the first readable pci.ids. Never
+    raises."""
     names = read_udev_names(wanted)
-    missing = {address: ids for address, ids in wanted.items() if None in names.get(address, (None, None))}
+    missing = {
+        address: ids for address, ids in wanted.items() if None in names.get(address, (None, None))
+    }
     if missing:
         known = read_pci_ids(set(missing.values()), files)
         for address, ids in missing.items():
@@ -40,13 +43,18 @@ def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS_FILES) 
     return {address: pair for address, pair in names.items() if pair != (None, None)}
 
 
-def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/sys") -> dict[str, Names]:
+def read_udev_names(
+    wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/sys"
+) -> dict[str, Names]:
     """Names in the udev database of this machine; empty without udevd."""
     folder = os.path.join(run, "udev/data")
     names: dict[str, Names] = {}
     for address, ids in wanted.items() if os.path.isdir(folder) else ():
         event = read_text(os.path.join(sys, "bus/pci/devices", address, "uevent"))
-        if not isinstance(event, str) or "PCI_ID={:04X}:{:04X}".format(*ids) not in event.splitlines():
+        if (
+            not isinstance(event, str)
+            or "PCI_ID={:04X}:{:04X}".format(*ids) not in event.splitlines()
+        ):
             continue  # `sys` is the sysfs of another machine
         record = read_text(os.path.join(folder, f"+pci:{address}"))
         pair = parse_udev_names(record) if isinstance(record, str) else (None, None)
@@ -56,9 +64,11 @@ def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/s
 
 
 def parse_udev_names(record: str) -> Names:
-    """Names in a record of udev's database, with lines such as ``E:ID_VENDOR_FROM_DATABASE=Intel Corporation``
-    (systemd, src/libsystemd/sd-device/device-private.c)."""
-    found = dict(line[2:].partition("=")[::2] for line in record.splitlines() if line.startswith("E:"))
+    """Names in a record of udev's database, with lines such as ``E:ID_VENDOR_FROM_DATABASE=Intel
+    Corporation`` (systemd, src/libsystemd/sd-device/device-private.c)."""
+    found = dict(
+        line[2:].partition("=")[::2] for line in record.splitlines() if line.startswith("E:")
+    )
     return found.get("ID_VENDOR_FROM_DATABASE") or None, found.get("ID_MODEL_FROM_DATABASE") or None
 
 
@@ -74,7 +84,8 @@ def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS_FILES) -> dict
 
 
 def parse_pci_ids(lines: Iterable[str], wanted: set[Ids]) -> dict[Ids, Names]:
-    """Names of the wanted ids. ``vvvv  Vendor``, followed by ``<tab>dddd  Device`` and subsystems with two tabs.
+    """Names of the wanted ids. ``vvvv  Vendor``, followed by ``<tab>dddd  Device`` and subsystems
+    with two tabs.
 
     Stops when all are found, or at the device classes, which follow the vendors.
     """
@@ -87,21 +98,22 @@ def parse_pci_ids(lines: Iterable[str], wanted: set[Ids]) -> dict[Ids, Names]:
     for line in lines:
         start = line[:1]
         if start == "\t":
-            found = devices.pop(line[1:5].lower(), None) if devices and line[1:2] != "\t" else None
-            if found:
-                names[found] = (vendor, line[5:].strip() or None)
-                if not devices and not vendors:
-                    break
+            if not devices or line[1:2] == "\t":
+                continue
+            wanted_ids = devices.pop(line[1:5].lower(), None)
+            if wanted_ids is None:
+                continue
+            names[wanted_ids] = (vendor, line[5:].strip() or None)
+        elif start in ("#", "\n"):
             continue
-        if start in ("#", "\n"):
-            continue
-        if start == "C" and line[1:2] == " ":
+        elif start == "C" and line[1:2] == " ":
             break
-        if vendors or devices:
+        else:
             devices = {}
-            if line[:4].lower() in vendors and line[4:5].isspace():
+            number = line[:4].lower()
+            if number in vendors and line[4:5].isspace():
                 vendor = line[4:].strip()
-                for ids in vendors.pop(line[:4].lower()):
+                for ids in vendors.pop(number):
                     names[ids] = (vendor or None, None)
                     devices[f"{ids[1]:04x}"] = ids
         if not vendors and not devices:

@@ -1,1 +1,2 @@
-"""Where packets of this host go: neighbour tables, routes of all tables, policy rules, name servers."""
+"""Where packets of this host go: neighbour tables, routes of all tables, policy rules, name
+servers."""

@@ -1,4 +1,5 @@
-"""A dump of rtnetlink that ends early when a table is too large, so that no table makes an inventory expensive."""
+"""A dump of rtnetlink that ends early when a table is too large, so that no table makes an
+inventory expensive."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ class DumpTooLong(Exception):
 def bounded_dump(
     kind: int, query: bytes, select: Callable[[bytes, int], bool], limit: int, what: str
 ) -> tuple[list[bytes], Unreadable | None]:
-    """(Payloads for which `select` is true, at most `limit`; why some may be missing). `select` is called with a
-    datagram and the offset of a payload in it. Never raises OSError; a table that the kernel does not have is empty."""
+    """(Payloads for which `select` is true, at most `limit`; why some may be missing). `select` is
+    called with a datagram and the offset of a payload in it. Never raises OSError; a table that the
+    kernel does not have is empty."""
     kept: list[bytes] = []
     seen = found = 0
 

@@ -1,12 +1,18 @@
-"""Rules that select a routing table, IPv4 and IPv6: RTM_GETRULE (linux/fib_rules.h) → `PolicyRule`."""
+"""Rules that select a routing table, IPv4 and IPv6: RTM_GETRULE (linux/fib_rules.h) →
+`PolicyRule`."""
 
 from __future__ import annotations
 
 import socket
-from typing import Literal
+from dataclasses import replace
 
-from nictop.probe.inventory.links.messages import number
-from nictop.probe.inventory.links.routes import FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE
+from nictop.probe.inventory.links.messages import Attributes, number
+from nictop.probe.inventory.links.routes import (
+    FAMILY_NAMES,
+    FRA_PRIORITY,
+    FRA_SUPPRESS_PREFIXLEN,
+    FRA_TABLE,
+)
 from nictop.probe.inventory.routing.dumps import bounded_dump
 from nictop.probe.inventory.routing.table_routes import prefix
 from nictop.probe.kernel.netlink import iter_attributes, text
@@ -18,7 +24,16 @@ MAX_RULES = 512
 """Of each family."""
 ACTIONS = {1: "table", 2: "goto", 3: "nop", 6: "blackhole", 7: "unreachable", 8: "prohibit"}
 """FR_ACT_* → action."""
-FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_GOTO, FRA_FWMARK, FRA_FWMASK, FRA_OIFNAME, FRA_FLOW = 1, 2, 3, 4, 10, 16, 17, 11
+FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_GOTO, FRA_FWMARK, FRA_FWMASK, FRA_OIFNAME, FRA_FLOW = (
+    1,
+    2,
+    3,
+    4,
+    10,
+    16,
+    17,
+    11,
+)
 FRA_PAD, FRA_L3MDEV, FRA_PROTOCOL = 18, 19, 21
 OTHER_SELECTORS = {
     12: "tun_id",
@@ -32,11 +47,22 @@ OTHER_SELECTORS = {
 """FRA_* → name in ip-rule(8)."""
 KNOWN = frozenset(
     (
-        *(FRA_DST, FRA_SRC, FRA_IIFNAME, FRA_GOTO, FRA_PRIORITY, FRA_FWMARK, FRA_FWMASK, FRA_OIFNAME, FRA_FLOW),
+        *(
+            FRA_DST,
+            FRA_SRC,
+            FRA_IIFNAME,
+            FRA_GOTO,
+            FRA_PRIORITY,
+            FRA_FWMARK,
+            FRA_FWMASK,
+            FRA_OIFNAME,
+            FRA_FLOW,
+        ),
         *(FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PAD, FRA_PROTOCOL),
     )
 )
-"""Attributes that are in the fields of `PolicyRule`, or select nothing; any further one is a selector."""
+"""Attributes that are in the fields of `PolicyRule`, or select nothing; any further one is a
+selector."""
 FIB_RULE_INVERT = 2
 NOT_SUPPRESSED = 0xFFFFFFFF
 
@@ -57,26 +83,23 @@ def parse_policy_rule(payload: bytes) -> PolicyRule | None:
     """A rule of an RTM_NEWRULE; None for other families and for malformed messages."""
     if len(payload) < RTMSG.size:
         return None
-    family, destination_length, source_length, service, table, _, _, action, flags = RTMSG.unpack_from(payload)
-    if family not in (socket.AF_INET, socket.AF_INET6) or action not in ACTIONS:
+    family, destination_length, source_length, service, table, _, _, action, flags = (
+        RTMSG.unpack_from(payload)
+    )
+    if family not in FAMILY_NAMES or action not in ACTIONS:
         return None
     found = dict(iter_attributes(payload[RTMSG.size :]))
     destination = prefix(family, found.get(FRA_DST, b""), destination_length)
     source = prefix(family, found.get(FRA_SRC, b""), source_length)
     if destination is None or source is None:
         return None
-    others = [OTHER_SELECTORS.get(kind, f"FRA {kind}") for kind in sorted(found) if kind not in KNOWN]
+    others = [OTHER_SELECTORS.get(kind, f"FRA {kind}") for kind in sorted(found.keys() - KNOWN)]
     if service:
         others.append("tos")
-    suppressed = number(found, FRA_SUPPRESS_PREFIXLEN)
-    version: Literal["ipv4", "ipv6"] = "ipv4" if family == socket.AF_INET else "ipv6"
-    name = ACTIONS[action]
-    return PolicyRule(
-        family=version,
+    rule = PolicyRule(
+        family=FAMILY_NAMES[family],
         priority=number(found, FRA_PRIORITY) or 0,
-        action=name,
-        table=(number(found, FRA_TABLE) or table) if name == "table" else None,
-        target=number(found, FRA_GOTO) if name == "goto" else None,
+        action=ACTIONS[action],
         source=source if source_length else "",
         destination=destination if destination_length else "",
         inverted=bool(flags & FIB_RULE_INVERT),
@@ -84,6 +107,19 @@ def parse_policy_rule(payload: bytes) -> PolicyRule | None:
         mark_mask=number(found, FRA_FWMASK),
         input_link=text(found.get(FRA_IIFNAME, b"")),
         output_link=text(found.get(FRA_OIFNAME, b"")),
-        suppressed_length=None if suppressed == NOT_SUPPRESSED else suppressed,
+        suppressed_length=suppressed_length(found),
         other_selectors=tuple(others),
     )
+    if rule.action == "table":
+        return replace(rule, table=number(found, FRA_TABLE) or table)
+    if rule.action == "goto":
+        return replace(rule, target=number(found, FRA_GOTO))
+    return rule
+
+
+def suppressed_length(found: Attributes) -> int | None:
+    """Routes with a prefix of at most this length are not used; None: all are."""
+    length = number(found, FRA_SUPPRESS_PREFIXLEN)
+    if length == NOT_SUPPRESSED:
+        return None
+    return length

@@ -1,6 +1,8 @@
-"""What decides where packets of this host go → `Routing`: neighbours, routes of all tables, policy rules, name servers.
+"""What decides where packets of this host go → `Routing`: neighbours, routes of all tables, policy
+rules, name servers.
 
-Six dumps of rtnetlink, and resolv.conf. Each part is bounded: 4096 neighbours, 1024 routes and 512 rules of a family.
+Six dumps of rtnetlink, and resolv.conf. Each part is bounded: 4096 neighbours, 1024 routes and 512
+rules of a family.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from nictop.probe.records import Routing, Unreadable
 
 
 def read_routing(etc: str = "/etc", run: str = "/run") -> Routing:
-    """The routing of this network namespace. Never raises OSError; failures are in its `unreadable`."""
+    """The routing of this network namespace. Never raises OSError; failures are in its
+    `unreadable`."""
     neighbours, neighbours_failed = read_neighbours()
     routes, routes_failed = read_table_routes()
     rules, rules_failed = read_policy_rules()
@@ -25,5 +28,9 @@ def read_routing(etc: str = "/etc", run: str = "/run") -> Routing:
         "name_servers": name_servers_failed,
     }
     return Routing(
-        neighbours, routes, rules, name_servers, {field: why for field, why in failed.items() if why is not None}
+        neighbours,
+        routes,
+        rules,
+        name_servers,
+        {field: why for field, why in failed.items() if why is not None},
     )

@@ -17,8 +17,11 @@ STUBS = ("127.0.0.53", "127.0.0.54")
 """systemd-resolved(8)"""
 
 
-def read_name_servers(etc: str = "/etc", run: str = "/run") -> tuple[tuple[str, ...], Unreadable | None]:
-    """(Addresses, why they could not be read). A missing file is no failure: the resolver asks this host."""
+def read_name_servers(
+    etc: str = "/etc", run: str = "/run"
+) -> tuple[tuple[str, ...], Unreadable | None]:
+    """(Addresses, why they could not be read). A missing file is no failure: the resolver asks this
+    host."""
     text = read_text(os.path.join(etc, "resolv.conf"))
     if isinstance(text, Unreadable):
         return (), None if text.reason == "missing" else text

@@ -1,17 +1,18 @@
 """Routes of all tables, IPv4 and IPv6: RTM_GETROUTE (linux/rtnetlink.h) → `TableRoute`.
 
-Local, broadcast, multicast and link-local routes are dropped while the dump is read, by their header; a table with many
-routes ends the dump.
+Local, broadcast, multicast and link-local routes are dropped while the dump is read, by their
+header; a table with many routes ends the dump.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-from typing import Literal
+from typing import Optional
 
 from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.inventory.links.routes import (
+    FAMILY_NAMES,
     RTA_MULTIPATH,
     RTA_PRIORITY,
     RTA_TABLE,
@@ -32,6 +33,8 @@ MAX_NEXT_HOPS = 2048
 """Records of each family: a multipath route has one for each next hop."""
 ROUTE_TYPES = {RTN_UNICAST: "unicast", 6: "blackhole", 7: "unreachable", 8: "prohibit", 9: "throw"}
 """RTN_* → name in ip-route(8)."""
+Hop = tuple[Optional[int], Attributes, int]
+"""(ifindex, attributes, RTNH_F_*)"""
 TYPE_OFFSET = 7
 """Byte in struct rtmsg."""
 RTA_CACHEINFO = 12
@@ -62,7 +65,8 @@ def read_table_routes() -> tuple[tuple[TableRoute, ...], Unreadable | None]:
 
 
 def is_kept(data: bytes, start: int) -> bool:
-    """An RTM_NEWROUTE whose payload begins at `start` is a unicast route, or one that refuses packets."""
+    """An RTM_NEWROUTE whose payload begins at `start` is a unicast route, or one that refuses
+    packets."""
     header = data[start : start + RTMSG.size]
     if len(header) < RTMSG.size or header[TYPE_OFFSET] not in ROUTE_TYPES:
         return False
@@ -70,7 +74,8 @@ def is_kept(data: bytes, start: int) -> bool:
 
 
 def _is_link_local(data: bytes, start: int) -> bool:
-    """RTA_DST is the first attribute (rt6_fill_node, net/ipv6/route.c); `parse_table_routes` checks again."""
+    """RTA_DST is the first attribute (rt6_fill_node, net/ipv6/route.c); `parse_table_routes` checks
+    again."""
     begin = start + DESTINATION_OFFSET
     return data[begin : begin + 2] == LINK_LOCAL
 
@@ -79,37 +84,54 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
     """The next hops of an RTM_NEWROUTE; [] for other types and for malformed messages."""
     if len(payload) < RTMSG.size:
         return []
-    family, length, source_length, tos, table, protocol, _, route_type, flags = RTMSG.unpack_from(payload)
-    if family not in (socket.AF_INET, socket.AF_INET6) or route_type not in ROUTE_TYPES or flags & RTM_F_CLONED:
+    family, length, source_length, tos, table, protocol, _, route_type, flags = RTMSG.unpack_from(
+        payload
+    )
+    if family not in FAMILY_NAMES or route_type not in ROUTE_TYPES:
+        return []
+    if flags & RTM_F_CLONED or tos:
         return []
     found = dict(iter_attributes(payload[RTMSG.size :]))
     destination = prefix(family, found.get(RTA_DST, b""), length)
-    source = prefix(family, found.get(RTA_SRC, b""), source_length) if source_length else ""
+    if destination is None or destination.startswith("fe80:"):
+        return []
+    source: str | None = ""
+    if source_length:
+        source = prefix(family, found.get(RTA_SRC, b""), source_length)
     metric = number(found, RTA_PRIORITY) or 0
-    if destination is None or source is None or destination.startswith("fe80:") or tos:
+    is_kernel_default = ROUTE_TYPES[route_type] == "unreachable" and metric == OLD_DEFAULT_METRIC
+    if source is None or is_kernel_default:
         return []
-    if ROUTE_TYPES[route_type] == "unreachable" and metric == OLD_DEFAULT_METRIC:
-        return []
-    version: Literal["ipv4", "ipv6"] = "ipv4" if family == socket.AF_INET else "ipv6"
-    hops: list[tuple[int | None, Attributes, int]] = [(number(found, RTA_OIF), found, flags)]
-    if RTA_MULTIPATH in found:
-        hops = parse_flagged_hops(found[RTA_MULTIPATH])
-    refuses = route_type != RTN_UNICAST
     return [
         TableRoute(
-            family=version,
+            family=FAMILY_NAMES[family],
             destination=destination,
             type=ROUTE_TYPES[route_type],
             table=number(found, RTA_TABLE) or table,
             protocol=protocol,
             metric=metric,
-            ifindex=None if refuses else ifindex or None,
-            gateway=None if refuses else parse_gateway(family, attributes),
+            ifindex=ifindex,
+            gateway=gateway,
             onlink=bool(hop_flags & RTNH_F_ONLINK),
             usable=not hop_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN),
             source=source,
             expires=expiry(found.get(RTA_CACHEINFO, b"")),
         )
+        for ifindex, gateway, hop_flags in next_hops(family, route_type, found, flags)
+    ]
+
+
+def next_hops(
+    family: int, route_type: int, found: Attributes, flags: int
+) -> list[tuple[int | None, str | None, int]]:
+    """(ifindex, gateway, RTNH_F_*); a route that refuses packets has neither link nor gateway."""
+    hops: list[Hop] = [(number(found, RTA_OIF), found, flags)]
+    if RTA_MULTIPATH in found:
+        hops = parse_flagged_hops(found[RTA_MULTIPATH])
+    if route_type != RTN_UNICAST:
+        return [(None, None, hop_flags) for _, _, hop_flags in hops]
+    return [
+        (ifindex or None, parse_gateway(family, attributes), hop_flags)
         for ifindex, attributes, hop_flags in hops
     ]
 
@@ -120,7 +142,9 @@ def prefix(family: int, address: bytes, length: int) -> str | None:
     if not address and not length:
         address = bytes(size)
     parsed = internet_address(family, address)
-    return None if parsed is None or length > 8 * size else f"{parsed[1]}/{length}"
+    if parsed is None or length > 8 * size:
+        return None
+    return f"{parsed[1]}/{length}"
 
 
 def expiry(value: bytes) -> float | None:
@@ -128,17 +152,20 @@ def expiry(value: bytes) -> float | None:
     if len(value) < CACHEINFO.size:
         return None
     ticks: int = CACHEINFO.unpack_from(value)[2]
-    return ticks / USER_HZ if ticks > 0 else None
+    if ticks <= 0:
+        return None
+    return ticks / USER_HZ
 
 
-def parse_flagged_hops(value: bytes) -> list[tuple[int | None, Attributes, int]]:
-    """(ifindex, attributes, RTNH_F_*) of each struct rtnexthop in RTA_MULTIPATH."""
-    hops: list[tuple[int | None, Attributes, int]] = []
+def parse_flagged_hops(value: bytes) -> list[Hop]:
+    """Of each struct rtnexthop in RTA_MULTIPATH."""
+    hops: list[Hop] = []
     offset = 0
     while offset + RTNEXTHOP.size <= len(value):
         length, flags, _, ifindex = RTNEXTHOP.unpack_from(value, offset)
         if length < RTNEXTHOP.size or offset + length > len(value):
             break
-        hops.append((ifindex, dict(iter_attributes(value[offset + RTNEXTHOP.size : offset + length])), flags))
+        attributes = dict(iter_attributes(value[offset + RTNEXTHOP.size : offset + length]))
+        hops.append((ifindex, attributes, flags))
         offset += (length + 3) & ~3
     return hops

@@ -1,8 +1,10 @@
-"""Parse the words of changes of bridges and bonds into an `Operation`, or reject them (ValueError). Pure.
+"""Parse the words of changes of bridges and bonds into an `Operation`, or reject them (ValueError).
+Pure.
 
-Allowed are a VLAN of a bridge port or bridge, some settings of a bridge port (``bridge``), ``vlan_filtering`` of a
-bridge and some options of a bond (``ip link set … type``): those that can be changed while the link is up and restored
-by a command of the same kind. See bridge(8), ip-link(8).
+Allowed are a VLAN of a bridge port or bridge, some settings of a bridge port (``bridge``),
+``vlan_filtering`` of a bridge and some options of a bond (``ip link set … type``): those that can
+be changed while the link is up and restored by a command of the same kind. See bridge(8),
+ip-link(8).
 """
 
 from __future__ import annotations
@@ -29,9 +31,14 @@ BONDING_PRIMARY_PATH = re.compile(r"/sys/class/net/([^/]+)/bonding/primary")
 
 
 def parse_bridge(words: list[str]) -> Operation:
-    """``vlan add|del dev NAME vid NUMBER [pvid] [untagged] [self]`` or ``link set dev NAME SETTING VALUE``; raises
-    ValueError."""
-    if words[:1] == ["vlan"] and len(words) >= 6 and words[1] in ("add", "del") and words[2] == "dev":
+    """``vlan add|del dev NAME vid NUMBER [pvid] [untagged] [self]`` or ``link set dev NAME SETTING
+    VALUE``; raises ValueError."""
+    if (
+        words[:1] == ["vlan"]
+        and len(words) >= 6
+        and words[1] in ("add", "del")
+        and words[2] == "dev"
+    ):
         if words[4] == "vid":
             return parse_vlan(words[1] == "add", link_name(words[3]), words[5], words[6:])
     elif words[:3] == ["link", "set", "dev"] and len(words) == 6:
@@ -44,7 +51,9 @@ def parse_vlan(is_add: bool, name: str, vid: str, flags: list[str]) -> Operation
     number = integer(vid, MAX_VLAN_ID, "vid", 1)
     allowed = ("pvid", "untagged", "self") if is_add else ("self",)
     if flags != [flag for flag in allowed if flag in flags]:
-        raise ValueError(f"bridge vlan: only {', '.join(allowed)} are allowed after the number, in this order")
+        raise ValueError(
+            f"bridge vlan: only {', '.join(allowed)} are allowed after the number, in this order"
+        )
     state = " ".join(flag for flag in flags if flag != "self") or "tagged"
     settings = [(f"vlan {number}", state if is_add else "absent")]
     if "pvid" in flags:
@@ -65,19 +74,27 @@ def parse_port(name: str, key: str, value: str) -> Operation:
         raise ValueError(f"bridge link set: only cost, state, {', '.join(PORT_FLAGS)} are allowed")
     elif value not in ("on", "off"):
         raise ValueError(f"{key} must be on or off")
-    return Operation("bridge port", ("bridge", "link", "set", "dev", name, key, value), name, ((key, value),), name)
+    return Operation(
+        "bridge port",
+        ("bridge", "link", "set", "dev", name, key, value),
+        name,
+        ((key, value),),
+        name,
+    )
 
 
 def parse_link_type(name: str, words: list[str]) -> Operation:
-    """The words after ``ip link set dev NAME type``: ``bridge vlan_filtering 0|1`` or ``bond OPTION VALUE``; raises
-    ValueError."""
+    """The words after ``ip link set dev NAME type``: ``bridge vlan_filtering 0|1`` or ``bond OPTION
+    VALUE``; raises ValueError."""
     start = ("ip", "link", "set", "dev", name, "type")
     if words[:2] == ["bridge", "vlan_filtering"] and len(words) == 3 and words[2] in ("0", "1"):
         return Operation("bridge", (*start, *words), name, (("vlan_filtering", words[2]),), name)
     if words[:1] == ["bond"] and len(words) == 3:
         key, value = words[1], bond_value(*words[1:])
         return Operation("bond", (*start, "bond", key, value), name, ((key, value),), name)
-    raise ValueError("ip link set type: only bridge vlan_filtering and one option of a bond are allowed")
+    raise ValueError(
+        "ip link set type: only bridge vlan_filtering and one option of a bond are allowed"
+    )
 
 
 def bond_value(key: str, value: str) -> str:

@@ -1,8 +1,8 @@
 """Parse the words of nmcli into an `Operation`, or reject them with a sentence (ValueError). Pure.
 
-Allowed are the properties of profiles that select a link or set addresses, routes, MTU, ethtool, SR-IOV, LLDP, VLANs
-of bridges and bond options other than the mode; adding an Ethernet profile; activating a profile; and reapplying one to
-its device. See nmcli(1) and nm-settings-nmcli(5).
+Allowed are the properties of profiles that select a link or set addresses, routes, MTU, ethtool,
+SR-IOV, LLDP, VLANs of bridges and bond options other than the mode; adding an Ethernet profile;
+activating a profile; and reapplying one to its device. See nmcli(1) and nm-settings-nmcli(5).
 """
 
 from __future__ import annotations
@@ -21,18 +21,32 @@ PROFILE_PROPERTY = re.compile(
     re.ASCII,
 )
 NMCLI_KEYWORDS = frozenset(
-    ("id", "uuid", "path", "filename", "apath", "help", "type", "ifname", "ap", "nsp", "passwd-file")
+    (
+        "id",
+        "uuid",
+        "path",
+        "filename",
+        "apath",
+        "help",
+        "type",
+        "ifname",
+        "ap",
+        "nsp",
+        "passwd-file",
+    )
 )
 """Words that nmcli does not take for the name of a profile."""
 NMCLI_HELP = "help"
-"""nmcli takes any abbreviation for it: ``nmcli con up h`` prints how it is used, with exit code 0."""
+"""nmcli takes any abbreviation for it: ``nmcli con up h`` prints how it is used, with exit code
+0."""
 MAX_PROFILE_NAME_BYTES = 256
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
 
 def parse_nmcli(words: list[str]) -> Operation:
-    """``con mod ID PROPERTY VALUE …``, ``con add type ethernet ifname NAME con-name NAME PROPERTY VALUE …``, ``con up
-    ID [ifname NAME]`` or ``dev reapply NAME``; also with the long forms of ``con``, ``dev`` and ``mod``."""
+    """``con mod ID PROPERTY VALUE …``, ``con add type ethernet ifname NAME con-name NAME PROPERTY
+    VALUE …``, ``con up ID [ifname NAME]`` or ``dev reapply NAME``; also with the long forms of
+    ``con``, ``dev`` and ``mod``."""
     area, verb = [*words, "", ""][:2]
     rest = words[2:]
     if area in ("con", "connection") and verb in ("mod", "modify"):
@@ -61,13 +75,31 @@ def parse_nmcli(words: list[str]) -> Operation:
 
 def parse_add(words: list[str]) -> Operation:
     """The words after ``con add``; raises ValueError."""
-    if len(words) < 6 or words[:2] != ["type", "ethernet"] or words[2] != "ifname" or words[4] != "con-name":
-        raise ValueError("nmcli con add: only type ethernet ifname NAME con-name NAME and properties are allowed")
+    if (
+        len(words) < 6
+        or words[:2] != ["type", "ethernet"]
+        or words[2] != "ifname"
+        or words[4] != "con-name"
+    ):
+        raise ValueError(
+            "nmcli con add: only type ethernet ifname NAME con-name NAME and properties are allowed"
+        )
     interface, profile = link_name(words[3]), profile_name(words[5])
     settings = properties(words[6:])
     if any(key[0] in "+-" for key, _ in settings):
         raise ValueError("nmcli con add: +PROPERTY and -PROPERTY are not allowed")
-    run = ("nmcli", "con", "add", "type", "ethernet", "ifname", interface, "con-name", profile, *flattened(settings))
+    run = (
+        "nmcli",
+        "con",
+        "add",
+        "type",
+        "ethernet",
+        "ifname",
+        interface,
+        "con-name",
+        profile,
+        *flattened(settings),
+    )
     return Operation("profile add", run, profile, settings, interface, profile=profile)
 
 
@@ -88,8 +120,15 @@ def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
 
 def profile_name(word: str) -> str:
     """The word, checked to be one that nmcli takes for the name of a profile. Raises ValueError."""
-    if not word or is_nmcli_keyword(word) or word.startswith("-") or len(word.encode()) > MAX_PROFILE_NAME_BYTES:
-        raise ValueError(f"nmcli would not read {word!r} as a profile name: put id or uuid before it")
+    if (
+        not word
+        or is_nmcli_keyword(word)
+        or word.startswith("-")
+        or len(word.encode()) > MAX_PROFILE_NAME_BYTES
+    ):
+        raise ValueError(
+            f"nmcli would not read {word!r} as a profile name: put id or uuid before it"
+        )
     return word
 
 
@@ -98,7 +137,8 @@ def is_nmcli_keyword(word: str) -> bool:
 
 
 def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
-    """(property, value) from alternating words; a property may be repeated (``+ipv4.addresses``). Raises ValueError."""
+    """(property, value) from alternating words; a property may be repeated (``+ipv4.addresses``).
+    Raises ValueError."""
     if len(words) % 2:
         raise ValueError("each property needs one value")
     for name in words[::2]:
@@ -112,11 +152,13 @@ def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def check_bond_option(name: str, value: str) -> None:
-    """``+bond.options KEY=VALUE`` or ``-bond.options KEY`` of an option that a bond takes while it is up: another mode
-    would need all ports to be activated again. Raises ValueError."""
+    """``+bond.options KEY=VALUE`` or ``-bond.options KEY`` of an option that a bond takes while it
+    is up: another mode would need all ports to be activated again. Raises ValueError."""
     key, equals, setting = value.partition("=")
     if name[0] not in "+-" or bool(equals) != (name[0] == "+") or key not in BOND_OPTIONS:
-        raise ValueError(f"bond.options: only one of {', '.join(BOND_OPTIONS)} can be added or removed")
+        raise ValueError(
+            f"bond.options: only one of {', '.join(BOND_OPTIONS)} can be added or removed"
+        )
     if equals:
         bond_value(key, setting)
 

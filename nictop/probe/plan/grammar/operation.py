@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "profile modify", "profile add", "profile up", "device reapply", "channels", "rings", "features", "coalescing",
-    "mtu", "up", "down", "virtual function", "address add", "address del", "affinity", "steering", "virtual functions",
-    "sysctl", "bridge vlan add", "bridge vlan del", "bridge port", "bridge", "bond", "identify",
+    "profile modify", "profile add", "profile up", "device reapply", "channels", "rings",
+    "features", "coalescing", "mtu", "up", "down", "virtual function", "address add",
+    "address del", "affinity", "steering", "virtual functions", "sysctl", "bridge vlan add",
+    "bridge vlan del", "bridge port", "bridge", "bond", "identify",
 ]  # fmt: skip
-NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
+NETWORKMANAGER_KINDS: tuple[Kind, ...] = (
+    "profile modify",
+    "profile add",
+    "profile up",
+    "device reapply",
+)
 """Undone by NetworkManager's checkpoint, not by commands."""
 
 DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 IDENTIFIED_TEXT = "done: the LED blinks no longer"
 """Text of "kept" for a change that ends by itself, and leaves nothing to confirm."""
 LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
-"""The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
+"""The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option
+is rejected."""
 MAX_LINK_NAME_BYTES = 15
 """IFNAMSIZ without the terminating NUL."""
 
@@ -53,7 +60,8 @@ def link_name(word: str) -> str:
 
 
 def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
-    """The number as the kernel prints it. Raises ValueError when it is not from `minimum` to `maximum`."""
+    """The number as the kernel prints it. Raises ValueError when it is not from `minimum` to
+    `maximum`."""
     if not DECIMAL_NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
         raise ValueError(f"{label} is not a number from {minimum} to {maximum}")
     return str(int(word))

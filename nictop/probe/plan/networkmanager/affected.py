@@ -1,7 +1,7 @@
 """The devices and profiles of NetworkManager that a change affects. Pure.
 
-From the operations of a change and NetworkManager's present state; yields `AffectedProfiles`, or a sentence why the
-name of a profile is ambiguous or unknown.
+From the operations of a change and NetworkManager's present state; yields `AffectedProfiles`, or a
+sentence why the name of a profile is ambiguous or unknown.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ANY_INTERFACE = ("*", "")
 
 @dataclass(frozen=True)
 class AffectedProfiles:
-    """Interface names, UUIDs of profiles, and names of profiles that the change adds. `modified`: UUIDs of those whose
-    settings it changes."""
+    """Interface names, UUIDs of profiles, and names of profiles that the change adds. `modified`:
+    UUIDs of those whose settings it changes."""
 
     interfaces: tuple[str, ...]
     uuids: tuple[str, ...]
@@ -27,9 +27,11 @@ class AffectedProfiles:
     modified: tuple[str, ...] = ()
 
 
-def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[AffectedProfiles | None, str]:
-    """(what the operations may change, why it cannot be determined). A later operation may name a profile that an
-    earlier one adds or renames; operations on kernel settings are skipped."""
+def affected_profiles(
+    operations: Iterable[Operation], now: NmState
+) -> tuple[AffectedProfiles | None, str]:
+    """(what the operations may change, why it cannot be determined). A later operation may name a
+    profile that an earlier one adds or renames; operations on kernel settings are skipped."""
     interfaces: set[str] = set()
     uuids: set[str] = set()
     added: list[str] = []
@@ -48,7 +50,10 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
             continue
         found = now.profiles_named(names.get(operation.profile, operation.profile))
         if len(found) != 1:
-            return None, f"{len(found) or 'no'} NetworkManager profiles have the name {operation.profile}"
+            return (
+                None,
+                f"{len(found) or 'no'} NetworkManager profiles have the name {operation.profile}",
+            )
         uuids.add(found[0].uuid)
         if operation.kind == "profile modify":
             modified[found[0].uuid] = None
@@ -61,15 +66,21 @@ def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[Af
 
 
 def possible_interfaces(profile: BusProfile, now: NmState) -> set[str]:
-    """Interfaces where a profile is active, or which it is bound to; without both, all where it is available."""
+    """Interfaces where a profile is active, or which it is bound to; without both, all where it is
+    available."""
     up = {device.interface for device in now.devices.values() if device.active == profile.uuid}
     if profile.interface_name:
         return up | {profile.interface_name}
-    return up or {device.interface for device in now.devices.values() if profile.path in device.available_profiles}
+    return up or {
+        device.interface
+        for device in now.devices.values()
+        if profile.path in device.available_profiles
+    }
 
 
 def with_upper_devices(names: Iterable[str], devices: Mapping[str, Device]) -> set[str]:
-    """The devices, their ports and the devices above them (VLANs), which are configured again with them."""
+    """The devices, their ports and the devices above them (VLANs), which are configured again with
+    them."""
     found = set(names)
     while True:
         paths = {devices[name].path for name in found}

@@ -1,7 +1,8 @@
-"""Describe what NetworkManager operations would change: values before and after, affected links, interruptions.
+"""Describe what NetworkManager operations would change: values before and after, affected links,
+interruptions.
 
-Reads devices and profiles over the system bus, and the properties as ``nmcli -g`` prints them, so that they compare
-with what was typed. Changes nothing.
+Reads devices and profiles over the system bus, and the properties as ``nmcli -g`` prints them, so
+that they compare with what was typed. Changes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nictop.probe.plan.networkmanager.kernel_settings import refuse_lasting_sett
 from nictop.probe.plan.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
 from nictop.probe.plan.programs import find_program, program_environment
 
-DESCRIBE_TIMEOUT = 5.0
+DESCRIBE_TIMEOUT = 15.0
 """Seconds for the bus, and for each nmcli."""
 
 
@@ -36,8 +37,8 @@ class Description:
 
 
 def describe(operations: Sequence[Operation]) -> list[Description]:
-    """One description for each operation. Raises ValueError with a sentence: a profile is ambiguous or unknown, a
-    setting could not be undone, or NetworkManager does not answer."""
+    """One description for each operation. Raises ValueError with a sentence: a profile is ambiguous
+    or unknown, a setting could not be undone, or NetworkManager does not answer."""
     try:
         with NmClient(bus.bus_address(), DESCRIBE_TIMEOUT) as client:
             now = read_nm_state(client)
@@ -59,28 +60,48 @@ def describe(operations: Sequence[Operation]) -> list[Description]:
     return described
 
 
-def describe_operation(operation: Operation, earlier: Sequence[Operation], now: NmState) -> Description:
+def describe_operation(
+    operation: Operation, earlier: Sequence[Operation], now: NmState
+) -> Description:
     """`earlier`: the operations before it, which may add or rename its profile."""
     settings = " ".join(f"{key} {shlex.quote(value)}" for key, value in operation.settings)
-    added_before = [one for one in earlier if one.profile == operation.profile and one.kind == "profile add"]
+    added_before = [
+        one for one in earlier if one.profile == operation.profile and one.kind == "profile add"
+    ]
     links = affected_interfaces(operation, [*earlier], now)
     disturbs = tuple(f"reconfigures {name}: short traffic interruption" for name in links)
     if operation.kind == "profile add":
         after = f"profile for {operation.interface}" + (f" {settings}" if settings else "")
-        return Description(name_conflicts(operation.profile, now), after, operation.profile, links, (), True)
+        return Description(
+            name_conflicts(operation.profile, now), after, operation.profile, links, (), True
+        )
     if operation.kind == "device reapply":
         return Description(
-            "current settings of the interface", "settings of its profile", operation.interface, links, disturbs, False
+            "current settings of the interface",
+            "settings of its profile",
+            operation.interface,
+            links,
+            disturbs,
+            False,
         )
     found = now.profiles_named(operation.profile)
     if operation.kind == "profile up":
         devices = [one for one in now.devices.values() if one.interface in links]
-        active = ", ".join(f"{one.interface}: {active_profile_name(one.active, now)}" for one in devices)
+        active = ", ".join(
+            f"{one.interface}: {active_profile_name(one.active, now)}" for one in devices
+        )
         return Description(
-            active or "not active", f"active: {operation.profile}", operation.profile, links, disturbs, False
+            active or "not active",
+            f"active: {operation.profile}",
+            operation.profile,
+            links,
+            disturbs,
+            False,
         )
     if added_before or not found:
-        return Description("settings of the new profile", settings, operation.profile, links, (), True)
+        return Description(
+            "settings of the new profile", settings, operation.profile, links, (), True
+        )
     before = read_properties(found[0].uuid, [key.lstrip("+-") for key, _ in operation.settings])
     return Description(before, settings, found[0].id, links, (), True)
 
@@ -91,7 +112,9 @@ def name_conflicts(name: str, now: NmState) -> str:
     return f"existing profile of this name: {', '.join(found)}" if found else "no such profile"
 
 
-def affected_interfaces(operation: Operation, earlier: list[Operation], now: NmState) -> tuple[str, ...]:
+def affected_interfaces(
+    operation: Operation, earlier: list[Operation], now: NmState
+) -> tuple[str, ...]:
     """Interfaces that one operation affects, with those above them."""
     related = [one for one in earlier if one.kind in ("profile add", "profile modify")]
     alone, _ = affected_profiles([operation], now)
@@ -105,7 +128,8 @@ def active_profile_name(uuid: str, now: NmState) -> str:
 
 
 def read_properties(uuid: str, names: Sequence[str]) -> str:
-    """Properties of a profile with their values, quoted as in a shell, in one line. Raises ValueError."""
+    """Properties of a profile with their values, quoted as in a shell, in one line. Raises
+    ValueError."""
     nmcli = find_program("nmcli")
     values = []
     for name in dict.fromkeys(names):
@@ -119,9 +143,15 @@ def read_properties(uuid: str, names: Sequence[str]) -> str:
                 timeout=DESCRIBE_TIMEOUT,
                 check=False,
             )
+        except subprocess.TimeoutExpired:
+            raise ValueError(
+                f"nmcli cannot read {name}: no answer within {DESCRIBE_TIMEOUT:g} s"
+            ) from None
         except (OSError, subprocess.SubprocessError) as error:
             raise ValueError(f"nmcli cannot read {name}: {error}") from None
         if done.returncode:
             raise ValueError(f"NetworkManager has no property {name}")
-        values.append(f"{name} {shlex.quote(' '.join(done.stdout.decode('utf-8', 'replace').split()))}")
+        values.append(
+            f"{name} {shlex.quote(' '.join(done.stdout.decode('utf-8', 'replace').split()))}"
+        )
     return " ".join(values)

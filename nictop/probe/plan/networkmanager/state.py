@@ -1,7 +1,8 @@
-"""NetworkManager's present state with all D-Bus types, so that it can be restored: devices, profiles, bus name.
+"""NetworkManager's present state with all D-Bus types, so that it can be restored: devices,
+profiles, bus name.
 
-Read over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NmState`. Calls
-block; nothing here changes anything by itself.
+Read over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NmState`.
+Calls block; nothing here changes anything by itself.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class Device:
     active_path: str
     """Object path of that activation, which differs each time."""
     specs: tuple[str, ...]
-    """Names in no-auto-default.state: hardware addresses in upper case, and ``interface-name:=NAME``."""
+    """Names in no-auto-default.state: hardware addresses in upper case, and
+    ``interface-name:=NAME``."""
     available_profiles: tuple[str, ...]
     """Object paths of profiles that could be activated on it."""
     lower_paths: tuple[str, ...]
@@ -58,7 +60,8 @@ class Device:
 
     @property
     def waits(self) -> bool:
-        """It has no active profile, and NetworkManager activates one when it can: for example after a DHCP timeout."""
+        """It has no active profile, and NetworkManager activates one when it can: for example after
+        a DHCP timeout."""
         others = (NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_NEW_ACTIVATION)
         is_disconnected = self.state == NM_DEVICE_STATE_DISCONNECTED and not self.active
         return is_disconnected and self.autoconnect and self.reason not in others
@@ -81,9 +84,12 @@ class BusProfile:
 
     @property
     def is_temporary(self) -> bool:
-        """It describes a configuration made by others (external), or exists only as long as its device (volatile): it
-        cannot be restored."""
-        return bool(self.flags & (NM_SETTINGS_CONNECTION_FLAG_EXTERNAL | NM_SETTINGS_CONNECTION_FLAG_VOLATILE))
+        """It describes a configuration made by others (external), or exists only as long as its
+        device (volatile): it cannot be restored."""
+        return bool(
+            self.flags
+            & (NM_SETTINGS_CONNECTION_FLAG_EXTERNAL | NM_SETTINGS_CONNECTION_FLAG_VOLATILE)
+        )
 
     @property
     def in_memory(self) -> bool:
@@ -108,8 +114,8 @@ class NmState:
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
 
     def current_profile(self, device: Device) -> str:
-        """UUID of the profile that is active or being activated on a device, or that NetworkManager activates there
-        next; empty: none."""
+        """UUID of the profile that is active or being activated on a device, or that NetworkManager
+        activates there next; empty: none."""
         if not device.waits:
             return device.active
         active = {one.active for one in self.devices.values()}
@@ -123,15 +129,22 @@ class NmState:
         return max(candidates)[1] if candidates else ""
 
 
+class NotRunning(ConnectionError):
+    """The bus says that NetworkManager does not run."""
+
+
 class NmClient(BusConnection):
     """Calls of NetworkManager with arguments. Raises what `BusConnection` does."""
 
     def __enter__(self) -> NmClient:
         return self
 
-    def request(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> DbusReply:
-        """One call of NetworkManager, or of the bus when `interface` is the bus's; does not start the service. Raises
-        ConnectionError, which is not a refusal, when NetworkManager does not run or ends before it answers."""
+    def request(
+        self, path: str, interface: str, method: str, signature: str = "", *body: Any
+    ) -> DbusReply:
+        """One call of NetworkManager, or of the bus when `interface` is the bus's; does not start
+        the service. Raises NotRunning, which is not a refusal, when NetworkManager does not run or
+        ends before it answers."""
         jeepney = self._jeepney
         self._serial += 1
         service = bus.BUS_NAME if interface == bus.BUS_NAME else SERVICE
@@ -143,11 +156,13 @@ class NmClient(BusConnection):
         while True:
             serial, answer = self._next_reply()
             if serial == self._serial and answer.error in NOT_RUNNING:
-                raise ConnectionError("NetworkManager is not running")
+                raise NotRunning("NetworkManager is not running")
             if serial == self._serial:
                 return answer
 
-    def require(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> tuple[Any, ...]:
+    def require(
+        self, path: str, interface: str, method: str, signature: str = "", *body: Any
+    ) -> tuple[Any, ...]:
         """The body of the reply. Raises what `request` does, and ValueError for an error reply."""
         answer = self.request(path, interface, method, signature, *body)
         if answer.error is not None:
@@ -156,12 +171,14 @@ class NmClient(BusConnection):
 
 
 def read_nm_state(client: NmClient) -> NmState:
-    """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what `NmClient`
-    does."""
+    """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what
+    `NmClient` does."""
     owner = client.request("/org/freedesktop/DBus", bus.BUS_NAME, "GetNameOwner", "s", SERVICE)
     if owner.error is not None or not owner.body:
         raise ConnectionError("NetworkManager is not running")
-    (tree,) = client.require("/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects")
+    (tree,) = client.require(
+        "/org/freedesktop", f"{bus.BUS_NAME}.ObjectManager", "GetManagedObjects"
+    )
     objects = untyped_objects(tree)
     if ROOT not in objects:
         raise ConnectionError("NetworkManager is still starting")
@@ -169,17 +186,24 @@ def read_nm_state(client: NmClient) -> NmState:
     answers: list[DbusReply] = []
     for first in range(0, len(paths), MAX_PENDING_CALLS):
         answers += client.call(
-            SERVICE, ((path, PROFILE_INTERFACE, "GetSettings") for path in paths[first : first + MAX_PENDING_CALLS])
+            SERVICE,
+            (
+                (path, PROFILE_INTERFACE, "GetSettings")
+                for path in paths[first : first + MAX_PENDING_CALLS]
+            ),
         )
     return parse_state(str(owner.body[0]), objects, dict(zip(paths, answers)))
 
 
 def parse_state(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NmState:
-    """From all objects and, by path, the replies to GetSettings. Profiles without readable settings are omitted."""
+    """From all objects and, by path, the replies to GetSettings. Profiles without readable settings
+    are omitted."""
     profiles = {}
     for path, answer in answers.items():
         settings = answer.body[0] if answer.body and isinstance(answer.body[0], dict) else {}
-        profile = parse_bus_profile(path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings)
+        profile = parse_bus_profile(
+            path, objects.get(path, {}).get(PROFILE_INTERFACE, {}), settings
+        )
         if profile.uuid:
             profiles[profile.uuid] = profile
     devices = {}
@@ -214,7 +238,9 @@ def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -
     name = text(facts, "Interface") or ""
     activation = text(facts, "ActiveConnection") or "/"
     active = objects.get(activation, {}).get(f"{SERVICE}.Connection.Active", {})
-    addresses = {text(part, key) for part in interfaces.values() for key in ("HwAddress", "PermHwAddress")}
+    addresses = {
+        text(part, key) for part in interfaces.values() for key in ("HwAddress", "PermHwAddress")
+    }
     below = [text(part, "Parent") for part in interfaces.values()]
     below += [text(active, "Controller") or text(active, "Master")]
     reason = facts.get("StateReason")
@@ -222,12 +248,17 @@ def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -
         interface=name,
         path=path,
         state=number(facts, "State"),
-        reason=reason[1] if isinstance(reason, tuple) and reason[1:] and isinstance(reason[1], int) else 0,
+        reason=reason[1]
+        if isinstance(reason, tuple) and reason[1:] and isinstance(reason[1], int)
+        else 0,
         managed=facts.get("Managed") is True,
         autoconnect=facts.get("Autoconnect") is True,
         active=text(active, "Uuid") or "",
         active_path=activation,
-        specs=(*sorted(address.upper() for address in addresses if address), f"interface-name:={name}"),
+        specs=(
+            *sorted(address.upper() for address in addresses if address),
+            f"interface-name:={name}",
+        ),
         available_profiles=texts(facts, "AvailableConnections"),
         lower_paths=tuple(other for other in below if other and other != "/"),
     )
@@ -240,5 +271,9 @@ def settings_equal(one: TypedSettings, other: TypedSettings) -> bool:
 
 def without_timestamp(settings: TypedSettings) -> dict[str, Any]:
     plain_settings = unwrap_variants(settings)
-    connection = {key: value for key, value in plain_settings.get("connection", {}).items() if key != "timestamp"}
+    connection = {
+        key: value
+        for key, value in plain_settings.get("connection", {}).items()
+        if key != "timestamp"
+    }
     return {**plain_settings, "connection": connection}

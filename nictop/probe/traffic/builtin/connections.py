@@ -24,7 +24,9 @@ SO_MAX_PACING_RATE = 47
 class Connections:
     """The data sockets of a run, in stream order."""
 
-    def __init__(self, sockets: list[socket.socket], cookie: bytes, listener: socket.socket | None = None) -> None:
+    def __init__(
+        self, sockets: list[socket.socket], cookie: bytes, listener: socket.socket | None = None
+    ) -> None:
         self.sockets, self.cookie = sockets, cookie
         self.listener = listener
         """Of a server with a connection for each transaction."""
@@ -36,7 +38,9 @@ def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> 
     end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
     target = socket_address(address, port, udp=options.udp)
     while len(sockets) < options.connections:
-        connection = socket.socket(target[0], socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM)
+        connection = socket.socket(
+            target[0], socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
+        )
         sockets.append(connection)
         set_connect_options(connection, options)
         connection.settimeout(max(0.01, end - time.monotonic()))
@@ -66,8 +70,8 @@ def _exchange_greetings(sockets: list[socket.socket], cookie: bytes) -> None:
 
 
 class DatagramGreetings:
-    """The greetings of a client by datagram. Each is repeated until it is answered; it has the token of the last
-    challenge."""
+    """The greetings of a client by datagram. Each is repeated until it is answered; it has the
+    token of the last challenge."""
 
     def __init__(self, sockets: list[socket.socket], cookie: bytes) -> None:
         self._cookie = cookie
@@ -114,7 +118,11 @@ class DatagramGreetings:
 
 def _check_answer(answer: bytes) -> None:
     if answer != ANSWER_GO:
-        text = "the server is not the built-in generator" if answer else "the server closed the connection"
+        text = (
+            "the server is not the built-in generator"
+            if answer
+            else "the server closed the connection"
+        )
         raise OSError(errno.EPROTO, text)
 
 
@@ -132,19 +140,27 @@ def set_listener_options(connection: socket.socket, options: BuiltinOptions) -> 
         for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
             connection.setsockopt(socket.SOL_SOCKET, buffer, options.window)
     if options.bind_device:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, options.bind_device.encode() + b"\0")
+        connection.setsockopt(
+            socket.SOL_SOCKET, socket.SO_BINDTODEVICE, options.bind_device.encode() + b"\0"
+        )
 
 
 def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:
     """Set options that may be set at any time."""
     if options.tos:
         is_ipv6 = connection.family == socket.AF_INET6
-        option = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if is_ipv6 else (socket.IPPROTO_IP, socket.IP_TOS)
+        option = (
+            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
+            if is_ipv6
+            else (socket.IPPROTO_IP, socket.IP_TOS)
+        )
         connection.setsockopt(*option, options.tos)
     if options.udp:
         return
     if options.congestion:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, options.congestion.encode("ascii"))
+        connection.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_CONGESTION, options.congestion.encode("ascii")
+        )
     if options.no_delay:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if options.bitrate:
@@ -155,12 +171,15 @@ def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> No
 def socket_address(address: str, port: int, *, udp: bool) -> tuple[int, tuple[object, ...]]:
     """(address family, socket address) of a numeric address with its zone. Raises OSError."""
     socket_type = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
-    addresses = socket.getaddrinfo(address, port, type=socket_type, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
+    addresses = socket.getaddrinfo(
+        address, port, type=socket_type, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    )
     return addresses[0][0], addresses[0][4]
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
-    """`size` bytes, or fewer at the end of the connection. Raises OSError, also after the socket's timeout."""
+    """`size` bytes, or fewer at the end of the connection. Raises OSError, also after the socket's
+    timeout."""
     data = b""
     while len(data) < size:
         chunk = connection.recv(size - len(data))

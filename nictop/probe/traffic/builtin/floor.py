@@ -1,4 +1,5 @@
-"""The latency of the built-in generator itself: a short test over loopback with both ends on this host.
+"""The latency of the built-in generator itself: a short test over loopback with both ends on this
+host.
 
 A result near it says more about the generator than about the network.
 """
@@ -15,7 +16,11 @@ from functools import partial
 from nictop.probe.traffic.builtin import paced, transactions
 from nictop.probe.traffic.builtin.connections import set_connect_options
 from nictop.probe.traffic.builtin.paced import paced_task
-from nictop.probe.traffic.builtin.transaction_run import ACCEPT_TIMEOUT_SECONDS, FORK_SECONDS, TransactionMeter
+from nictop.probe.traffic.builtin.transaction_run import (
+    ACCEPT_TIMEOUT_SECONDS,
+    FORK_SECONDS,
+    TransactionMeter,
+)
 from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
 from nictop.probe.traffic.builtin.workers import fork_worker
 
@@ -28,13 +33,15 @@ if TYPE_CHECKING:
     Pair = tuple[socket.socket, socket.socket]
 
 FLOOR_SECONDS = 0.3, 1.2, 4.8
-"""Of the first measurement; the next one is made if that had fewer than `MIN_FLOOR_TRANSACTIONS`."""
+"""Of the first measurement; the next one is made if that had fewer than
+`MIN_FLOOR_TRANSACTIONS`."""
 MIN_FLOOR_TRANSACTIONS = 200
 LOOPBACK = "127.0.0.1"
 
 
 def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
-    """The figures of `TransactionMeter.total`, and "seconds". Raises OSError if loopback cannot be used."""
+    """The figures of `TransactionMeter.total`, and "seconds". Raises OSError if loopback cannot be
+    used."""
     if options.affinity is not None:
         os.sched_setaffinity(0, {options.affinity})
     for seconds in FLOOR_SECONDS[:-1]:
@@ -57,20 +64,32 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
             for _, server in pairs:
                 if connects:
                     task = TransactionTask(listener, sizes, (0.0, end), cookie)
-                    pids.append(fork_worker(partial(transactions.accept_and_serve, task, LOOPBACK, Counts())))
+                    pids.append(
+                        fork_worker(
+                            partial(transactions.accept_and_serve, task, LOOPBACK, Counts())
+                        )
+                    )
                 else:
-                    serve = transactions.serve_datagrams if options.udp else transactions.serve_stream
+                    serve = (
+                        transactions.serve_datagrams if options.udp else transactions.serve_stream
+                    )
                     task = TransactionTask(server, sizes, (start, end), cookie)
                     pids.append(fork_worker(partial(serve, task, Counts())))
             clients: list[int] = []
             for (client, _), own in zip(pairs, counts):
                 work: Any
                 if connects:
-                    connect = ConnectTask(client, sizes, (start, end), cookie, options=options, files=0)
+                    connect = ConnectTask(
+                        client, sizes, (start, end), cookie, options=options, files=0
+                    )
                     work = partial(transactions.connect_and_exchange, connect, own)
                 else:
                     task = TransactionTask(client, sizes, (start, end), cookie)
-                    exchange = transactions.exchange_datagrams if options.udp else transactions.exchange_stream
+                    exchange = (
+                        transactions.exchange_datagrams
+                        if options.udp
+                        else transactions.exchange_stream
+                    )
                     work = partial(exchange, task, own)
                     if options.rate:
                         work = partial(paced.exchange, paced_task(task, options, len(clients)), own)
@@ -91,7 +110,9 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
     return {**meter.total(), "seconds": seconds}
 
 
-def _loopback_pairs(options: BuiltinOptions, stack: contextlib.ExitStack) -> tuple[socket.socket, list[Pair]]:
+def _loopback_pairs(
+    options: BuiltinOptions, stack: contextlib.ExitStack
+) -> tuple[socket.socket, list[Pair]]:
     """(listener, client and server sockets of each process)"""
     kind = socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
 

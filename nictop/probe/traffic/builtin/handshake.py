@@ -1,9 +1,10 @@
 """The handshake of the built-in generator before the traffic: greetings and their answers. Pure.
 
-The client sends one greeting on each data socket; the server answers on all of them when all have been received. A
-greeting has the cookie of the run and the number of the stream, and nothing else: both ends know the run from their
-options. By datagram, the server first answers with a challenge, which the client must repeat: the sender of a greeting
-may be forged, and only who receives packets there can do that. A challenge is shorter than a greeting.
+The client sends one greeting on each data socket; the server answers on all of them when all have
+been received. A greeting has the cookie of the run and the number of the stream, and nothing else:
+both ends know the run from their options. By datagram, the server first answers with a challenge,
+which the client must repeat: the sender of a greeting may be forged, and only who receives packets
+there can do that. A challenge is shorter than a greeting.
 
 There is no control connection. Integers are in network byte order.
 """

@@ -1,8 +1,10 @@
-"""Log-linear buckets of latencies: bounded memory, bounded relative error, and counts that can be added.
+"""Log-linear buckets of latencies: bounded memory, bounded relative error, and counts that can be
+added.
 
-Pure. A latency in nanoseconds below 2 × `SUB_BUCKETS` has a bucket of its own; from there on every power of two is
-divided into `SUB_BUCKETS` buckets of equal width. A bucket is at most 1 / `SUB_BUCKETS` (0.8 %) of its latencies wide.
-Longer latencies than the last bucket (69 s) are counted in it.
+Pure. A latency in nanoseconds below 2 × `SUB_BUCKETS` has a bucket of its own; from there on every
+power of two is divided into `SUB_BUCKETS` buckets of equal width. A bucket is at most 1 /
+`SUB_BUCKETS` (0.8 %) of its latencies wide. Longer latencies than the last bucket (69 s) are
+counted in it.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ def bucket_range(bucket: int) -> tuple[int, int]:
 
 
 def packed_counts(counts: Sequence[int]) -> list[int]:
-    """The buckets that are not empty, each as two numbers: distance from the previous one (of the first: from bucket
-    0), and count."""
+    """The buckets that are not empty, each as two numbers: distance from the previous one (of the
+    first: from bucket 0), and count."""
     packed: list[int] = []
     last = 0
     for bucket, count in enumerate(counts):

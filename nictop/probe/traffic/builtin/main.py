@@ -1,22 +1,24 @@
 """The built-in traffic generator: TCP or UDP over plain sockets, without any installed program.
 
-Runs in a child process of the probe, which ends it in every case. It makes the connections, then one process for each
-stream (`streams`), and reads TCP_INFO of their sockets meanwhile. Each line of its stdout is one object:
+Runs in a child process of the probe, which ends it in every case. It makes the connections, then
+one process for each stream (`streams`), and reads TCP_INFO of their sockets meanwhile. Each line of
+its stdout is one object:
 
-``{"event": "start", "role", "sender", "protocol": "tcp" or "udp", "streams", "length", "time", "omit",
-"connections": [[local address, port, remote address, port], …], "snd_mss", "congestion_control"}``
-``{"event": "interval", "start", "end", "bytes", "streams": [bytes of each], "omitted", …}``
-``{"event": "end", "seconds", "bytes", "streams", "cpu_user", "cpu_system", …}``
+``{"event": "start", "role", "sender", "protocol": "tcp" or "udp", "streams", "length", "time",
+"omit", "connections": [[local address, port, remote address, port], …], "snd_mss",
+"congestion_control"}`` ``{"event": "interval", "start", "end", "bytes", "streams": [bytes of each],
+"omitted", …}`` ``{"event": "end", "seconds", "bytes", "streams", "cpu_user", "cpu_system", …}``
 ``{"event": "error", "text"}``, and exit status 1.
 
 A server reports whom it has refused, before all others, or of crr at the end:
 ``{"event": "refused", "senders": [{"reason", "address", "count"}, …]}`` (see `traffic.greetings`).
 
-Seconds count from the start of the traffic; omitted ones come first, and after them the count starts at 0 again, as
-with iperf3. The bytes of a sender are those acknowledged (TCP) or sent (UDP), of a receiver those received. A TCP
-sender adds "retransmits" of the interval, or of the whole run including the omitted part; UDP adds "packets", and a UDP
-receiver "lost", "out_of_order" and "jitter" (seconds, of the first stream). Bytes within the last millisecond after an
-interval are in the total only.
+Seconds count from the start of the traffic; omitted ones come first, and after them the count
+starts at 0 again, as with iperf3. The bytes of a sender are those acknowledged (TCP) or sent (UDP),
+of a receiver those received. A TCP sender adds "retransmits" of the interval, or of the whole run
+including the omitted part; UDP adds "packets", and a UDP receiver "lost", "out_of_order" and
+"jitter" (seconds, of the first stream). Bytes within the last millisecond after an interval are in
+the total only.
 
 Requests and responses (``--test``) are run by `transaction_run`, with reports of their own.
 """
@@ -34,7 +36,12 @@ from nictop.probe.traffic.builtin import streams
 from nictop.probe.traffic.builtin.connections import Connections, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
-from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report, report_refused
+from nictop.probe.traffic.builtin.reports import (
+    MIN_INTERVAL_SECONDS,
+    ReportSchedule,
+    report,
+    report_refused,
+)
 from nictop.probe.traffic.builtin.server import accept_client
 from nictop.probe.traffic.builtin.workers import Workers
 from nictop.probe.traffic.greetings import ExpectedPeer
@@ -52,8 +59,8 @@ END_GRACE_SECONDS = 3.0
 
 
 def run(role: str, address: str, port: int, arguments: Sequence[str], peer: ExpectedPeer) -> int:
-    """One run as server or client, from the connections to the last report; returns the exit status. Both ends have the
-    same cookie; a server accepts only its client."""
+    """One run as server or client, from the connections to the last report; returns the exit
+    status. Both ends have the same cookie; a server accepts only its client."""
     try:
         options = parse_options(arguments)
         if options.affinity is not None:
@@ -70,7 +77,9 @@ def run(role: str, address: str, port: int, arguments: Sequence[str], peer: Expe
     return builtin_run.run()
 
 
-def _open_connections(role: str, address: str, port: int, options: BuiltinOptions, peer: ExpectedPeer) -> Connections:
+def _open_connections(
+    role: str, address: str, port: int, options: BuiltinOptions, peer: ExpectedPeer
+) -> Connections:
     """Raises OSError."""
     if role == "client":
         return connect(address, port, options, peer.cookie)
@@ -95,11 +104,16 @@ class BuiltinRun:
     def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
         self._role, self._connections, self._options = role, connections, options
         self._sends = options.reverse == (role == "server")
-        self._slots = [memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q") for _ in connections.sockets]
+        self._slots = [
+            memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q")
+            for _ in connections.sockets
+        ]
         self._error = ""
-        self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(ANSWER_GO)
-        """Bytes that the kernel has counted before the first byte of traffic, with the client's SYN once acknowledged.
-        Calculated, not read: data may have been received already."""
+        self._handshake_bytes = (
+            GREETING.size + self._sends if self._sends == (role == "client") else len(ANSWER_GO)
+        )
+        """Bytes that the kernel has counted before the first byte of traffic, with the client's SYN
+        once acknowledged. Calculated, not read: data may have been received already."""
 
     def run(self) -> int:
         """Start, report, end; returns the exit status."""
@@ -127,7 +141,9 @@ class BuiltinRun:
         report("end", **total_fields)
         return 0
 
-    def _watch(self, workers: Workers, start: float, first_counts: list[dict[str, int]]) -> dict[str, Any]:
+    def _watch(
+        self, workers: Workers, start: float, first_counts: list[dict[str, int]]
+    ) -> dict[str, Any]:
         """Report until all streams have ended; returns the fields of the last report."""
         poll = workers.all_started()
         schedule = ReportSchedule(self._options.interval, self._options.omit)
@@ -139,7 +155,9 @@ class BuiltinRun:
             if now >= limit:
                 self._error = "no more data from the other end"
                 return {}
-            ended = bool(poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000))
+            ended = bool(
+                poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000)
+            )
             now = self._finish_time(start) if ended else time.monotonic()
             if not ended and now - start < schedule.next():
                 continue
@@ -148,7 +166,13 @@ class BuiltinRun:
             counted = [0 if schedule.omitting else sum(pair) for pair in zip(counted, moved)]
             if now - last > MIN_INTERVAL_SECONDS:  # else the run ended right after an interval
                 omitted, begin, end = schedule.advance(now - start)
-                report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved, counts, before))
+                report(
+                    "interval",
+                    start=begin,
+                    end=end,
+                    omitted=omitted,
+                    **self._fields(moved, counts, before),
+                )
             before, last = counts, now
         cpu_times = workers.reap()
         return {
@@ -170,15 +194,23 @@ class BuiltinRun:
                 "jitter": slot[streams.JITTER],
             }
         connection = self._connections.sockets[stream]
-        counts = parse_tcp_info(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES))
-        moved = counts["bytes_acked" if self._sends else "bytes_received"] if counts is not None else None
+        counts = parse_tcp_info(
+            connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        )
+        moved = (
+            counts["bytes_acked" if self._sends else "bytes_received"]
+            if counts is not None
+            else None
+        )
         if counts is None or moved is None:  # before Linux 4.1
             return {"bytes": slot[streams.BYTES], "retransmits": 0, "snd_mss": 0}
         # at most what the stream has sent or read: the kernel counts the FIN as a byte
         count = min(max(0, moved - self._handshake_bytes), slot[streams.BYTES])
         return {"bytes": count, "retransmits": counts["retransmits"], "snd_mss": counts["snd_mss"]}
 
-    def _fields(self, moved: list[int], now: list[dict[str, int]], before: list[dict[str, int]]) -> dict[str, Any]:
+    def _fields(
+        self, moved: list[int], now: list[dict[str, int]], before: list[dict[str, int]]
+    ) -> dict[str, Any]:
         """Bytes, and the differences of the other counts, of an interval or of the whole run."""
         fields: dict[str, Any] = {"bytes": sum(moved), "streams": moved}
         names = ["packets"] if self._options.udp else ["retransmits"] if self._sends else []
@@ -199,7 +231,9 @@ class BuiltinRun:
     def _report_start(self, first_counts: list[dict[str, int]]) -> None:
         algorithm = b""
         if not self._options.udp:
-            algorithm = self._connections.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+            algorithm = self._connections.sockets[0].getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16
+            )
         report(
             "start",
             role=self._role,
@@ -209,7 +243,10 @@ class BuiltinRun:
             length=self._options.length,
             time=self._options.time,
             omit=self._options.omit,
-            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in self._connections.sockets],
+            connections=[
+                [*end.getsockname()[:2], *end.getpeername()[:2]]
+                for end in self._connections.sockets
+            ],
             snd_mss=min(counts.get("snd_mss", 0) for counts in first_counts),
             congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),
         )

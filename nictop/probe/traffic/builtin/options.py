@@ -1,8 +1,10 @@
-"""Options of the built-in traffic generator: words → `BuiltinOptions`, or ValueError with a sentence. Pure.
+"""Options of the built-in traffic generator: words → `BuiltinOptions`, or ValueError with a
+sentence. Pure.
 
-Names are those of iperf3 where it has the same option. Both ends get the options of the run from nictop: a server does
-nothing that its client asks for. ``--bind`` and ``--files`` are of a client only, ``--accept`` of a server;
-``--interval``, ``--affinity`` and ``--bind-dev`` of the end that has them.
+Names are those of iperf3 where it has the same option. Both ends get the options of the run from
+nictop: a server does nothing that its client asks for. ``--bind`` and ``--files`` are of a client
+only, ``--accept`` of a server; ``--interval``, ``--affinity`` and ``--bind-dev`` of the end that
+has them.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ class BuiltinOptions:
         self.files = 0
         """Transactions after which crr ends; 0: at the end of the time only."""
         self.rate = 0
-        """Requests per second of all connections of rr, sent on schedule; 0: each is sent when the last one has been
-        answered."""
+        """Requests per second of all connections of rr, sent on schedule; 0: each is sent when the
+        last one has been answered."""
 
     @property
     def seconds(self) -> float:
@@ -76,7 +78,8 @@ class BuiltinOptions:
 
     @property
     def connections(self) -> int:
-        """Data sockets with a greeting. crr has one, which only shows the server that its client lives."""
+        """Data sockets with a greeting. crr has one, which only shows the server that its client
+        lives."""
         return 1 if self.test == "crr" else self.streams
 
 
@@ -102,8 +105,14 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
         return _check_test(options)
     if options.response or options.files or options.rate:
         raise ValueError("--response, --files and --rate need --test")
-    if options.udp and options.length and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES:
-        raise ValueError(f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
+    if (
+        options.udp
+        and options.length
+        and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES
+    ):
+        raise ValueError(
+            f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
+        )
     options.length = options.length or (1448 if options.udp else 128 * 1024)
     return options
 
@@ -118,7 +127,10 @@ def _check_test(options: BuiltinOptions) -> BuiltinOptions:
             raise ValueError("--test crr needs TCP")
         for size in (options.length, options.response):
             if not MIN_REQUEST_DATAGRAM_BYTES <= size <= MAX_DATAGRAM_BYTES:
-                raise ValueError(f"datagram size must be {MIN_REQUEST_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes")
+                raise ValueError(
+                    f"datagram size must be {MIN_REQUEST_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} "
+                    f"bytes"
+                )
     if options.reverse or options.bitrate:
         raise ValueError("--reverse and --bitrate are options of bulk tests")
     if options.files and options.test != "crr":
@@ -164,7 +176,8 @@ def matching(pattern: str) -> Callable[[str], str]:
 
 
 BUILTIN_FLAGS = {
-    "--udp": "udp", "-u": "udp", "--reverse": "reverse", "-R": "reverse", "--no-delay": "no_delay", "-N": "no_delay",
+    "--udp": "udp", "-u": "udp", "--reverse": "reverse", "-R": "reverse", "--no-delay": "no_delay",
+    "-N": "no_delay",
 }  # fmt: skip
 BUILTIN_VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     name: (field, parse)

@@ -1,8 +1,9 @@
 """Requests at a fixed rate (``--rate``): an open loop, for latency at a given load.
 
-Every request has a scheduled time, and is sent then whether or not the earlier ones have been answered. Its latency
-counts from the scheduled time, not from when it was sent: a pause of the network or of this process delays all requests
-that were due in it, and all of them count. A closed loop would have sent, and counted, one (coordinated omission).
+Every request has a scheduled time, and is sent then whether or not the earlier ones have been
+answered. Its latency counts from the scheduled time, not from when it was sent: a pause of the
+network or of this process delays all requests that were due in it, and all of them count. A closed
+loop would have sent, and counted, one (coordinated omission).
 
 TCP answers requests in their order. A response by datagram has the number of its request.
 """
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     Pending = OrderedDict[int, int]
 
 UNANSWERED_DATAGRAM_SECONDS = 4.0
-"""Seconds after which a datagram, or its response, counts as lost: a full queue of a slow link may hold it for a few.
-Other requests do not wait for it."""
+"""Seconds after which a datagram, or its response, counts as lost: a full queue of a slow link may
+hold it for a few. Other requests do not wait for it."""
 MAX_WAIT_SECONDS = 0.25
 MAX_PENDING = 100000
 """Requests without a response at once; the next ones are not sent, and count as lost."""
@@ -42,10 +43,12 @@ ROUNDING = 1000
 
 
 class PacedTask:
-    """The task of process `number` of `processes`, which send `rate` requests per second together, one after the
-    other."""
+    """The task of process `number` of `processes`, which send `rate` requests per second together,
+    one after the other."""
 
-    def __init__(self, task: TransactionTask, rate: int, processes: int, number: int, *, udp: bool) -> None:
+    def __init__(
+        self, task: TransactionTask, rate: int, processes: int, number: int, *, udp: bool
+    ) -> None:
         self.task, self.udp = task, udp
         self._rate, self._processes, self._number = rate, processes, number
         self._start = int(task.start * 1e9)
@@ -61,7 +64,8 @@ def paced_task(task: TransactionTask, options: BuiltinOptions, number: int) -> P
 
 
 class StreamRequests:
-    """Requests and responses on a TCP connection. Bytes that it does not take at once are sent later."""
+    """Requests and responses on a TCP connection. Bytes that it does not take at once are sent
+    later."""
 
     def __init__(self, task: TransactionTask) -> None:
         self._connection, self._size, self._response = task.connection, task.request, task.response
@@ -89,7 +93,8 @@ class StreamRequests:
                 return
 
     def receive(self, pending: Pending) -> Iterable[int]:
-        """Numbers of the requests that were answered. Raises OSError at the end of the connection."""
+        """Numbers of the requests that were answered. Raises OSError at the end of the
+        connection."""
         count = self._connection.recv_into(self._buffer)
         if not count:
             raise OSError(errno.ECONNRESET, "the server closed the connection")
@@ -107,7 +112,10 @@ class DatagramRequests:
 
     def __init__(self, task: TransactionTask) -> None:
         self._connection, self._response = task.connection, task.response
-        self._request, self._buffer = bytearray(transactions.payload(task.request)), bytearray(65536)
+        self._request, self._buffer = (
+            bytearray(transactions.payload(task.request)),
+            bytearray(65536),
+        )
         self._cookie = int.from_bytes(task.cookie[:4], "big")
 
     def begin(self, _: int) -> None:
@@ -137,7 +145,11 @@ class DatagramRequests:
         """Numbers of the requests that were answered, each once."""
         count = self._connection.recv_into(self._buffer)
         cookie, number = REQUEST_HEADER.unpack_from(self._buffer)
-        return [number] if count == self._response and cookie == self._cookie and number in pending else []
+        return (
+            [number]
+            if count == self._response and cookie == self._cookie and number in pending
+            else []
+        )
 
     def end(self) -> None:
         transactions.end_datagrams(self._connection, self._cookie, len(self._request))

@@ -1,4 +1,5 @@
-"""The output of the built-in generator: one JSON object per line on stdout, and when the next interval ends."""
+"""The output of the built-in generator: one JSON object per line on stdout, and when the next
+interval ends."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ MIN_INTERVAL_SECONDS = 0.001
 
 
 class ReportSchedule:
-    """Ends of the intervals in seconds from the start, `interval` apart; the first ones are omitted, until `omit`."""
+    """Ends of the intervals in seconds from the start, `interval` apart; the first ones are
+    omitted, until `omit`."""
 
     def __init__(self, interval: float, omit: float) -> None:
         self._interval, self._omit = interval, omit
@@ -27,8 +29,8 @@ class ReportSchedule:
         return min(end, self._omit) if self.omitting else end
 
     def advance(self, elapsed: float) -> tuple[bool, float, float]:
-        """End the interval at `elapsed`; returns (omitted, start, end), the latter two from the start of the omitted or
-        counted part."""
+        """End the interval at `elapsed`; returns (omitted, start, end), the latter two from the
+        start of the omitted or counted part."""
         omitted, start = self.omitting, self._last - self._base
         end = elapsed - self._base
         self._last = elapsed
@@ -41,7 +43,12 @@ class ReportSchedule:
 
 def report(event: str, **fields: object) -> None:
     """Write one line."""
-    line = json.dumps({"event": event, **fields}, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
+    line = (
+        json.dumps({"event": event, **fields}, separators=(",", ":"), ensure_ascii=True).encode(
+            "ascii"
+        )
+        + b"\n"
+    )
     while line:
         line = line[os.write(1, line) :]
 

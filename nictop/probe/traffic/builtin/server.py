@@ -1,10 +1,11 @@
 """The server of the built-in generator: waits for its client and all of its streams.
 
-Accepts any connection, reads a greeting of exact length, and closes those that send none or that of another run (port
-scans, idle connections, other programs), without an answer. It answers when all streams of the run have sent theirs;
-what happens then is in its own options. Every wait has a timeout. With UDP, each stream gets its own socket on the same
-port, connected to its client, once that has repeated a challenge: a forged sender address gets no more bytes than were
-sent in its name.
+Accepts any connection, reads a greeting of exact length, and closes those that send none or that of
+another run (port scans, idle connections, other programs), without an answer. It answers when all
+streams of the run have sent theirs; what happens then is in its own options. Every wait has a
+timeout. With UDP, each stream gets its own socket on the same port, connected to its client, once
+that has repeated a challenge: a forged sender address gets no more bytes than were sent in its
+name.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ MAX_CHALLENGED_SENDERS = 1024
 BACKLOG = 128
 
 
-def accept_client(address: str, port: int, options: BuiltinOptions, client: ExpectedPeer) -> Connections:
+def accept_client(
+    address: str, port: int, options: BuiltinOptions, client: ExpectedPeer
+) -> Connections:
     """The connections of the client; `client` counts what was refused. Raises OSError."""
     socket_type = socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
     with contextlib.ExitStack() as stack:
@@ -103,7 +106,10 @@ class StreamGroup:
     def check_timeout(self) -> None:
         """Raises OSError when the client or some of its streams are late."""
         if time.monotonic() >= self._end:
-            raise OSError(errno.ETIMEDOUT, "not all streams connected" if self._sockets else "no client connected")
+            raise OSError(
+                errno.ETIMEDOUT,
+                "not all streams connected" if self._sockets else "no client connected",
+            )
 
     def match_greeting(self, data: bytes, sender: str) -> Greeting | None:
         """The greeting of a stream that is missing, else None."""
@@ -113,7 +119,9 @@ class StreamGroup:
             return None
         if not self.client.accepts(greeting.cookie, sender):
             return None
-        is_missing = greeting.stream < self._options.connections and greeting.stream not in self._sockets
+        is_missing = (
+            greeting.stream < self._options.connections and greeting.stream not in self._sockets
+        )
         return greeting if is_missing else None
 
     def add_stream(self, connection: socket.socket, greeting: Greeting) -> None:
@@ -174,15 +182,22 @@ def _accept_streams(listener: socket.socket, group: StreamGroup) -> None:
 
 
 def _accept(
-    listener: socket.socket, pending: dict[int, PendingConnection], poll: select.poll, group: StreamGroup
+    listener: socket.socket,
+    pending: dict[int, PendingConnection],
+    poll: select.poll,
+    group: StreamGroup,
 ) -> None:
     try:
         connection, sender = listener.accept()
     except OSError:  # closed meanwhile
         return
-    accepted = PendingConnection(connection, sender[0], foreign=not group.client.is_address(sender[0]))
+    accepted = PendingConnection(
+        connection, sender[0], foreign=not group.client.is_address(sender[0])
+    )
     foreign = sum(one.is_foreign for one in pending.values())
-    if len(pending) >= MAX_PENDING_CONNECTIONS or (accepted.is_foreign and foreign >= MAX_FOREIGN_CONNECTIONS):
+    if len(pending) >= MAX_PENDING_CONNECTIONS or (
+        accepted.is_foreign and foreign >= MAX_FOREIGN_CONNECTIONS
+    ):
         _refuse(accepted, group)
         return
     connection.setblocking(False)
@@ -209,9 +224,12 @@ def _refuse(pending_connection: PendingConnection, group: StreamGroup) -> None:
 
 
 class DatagramStreams:
-    """Greetings by datagram: a challenge for each sender, and a socket for each one that has repeated it."""
+    """Greetings by datagram: a challenge for each sender, and a socket for each one that has
+    repeated it."""
 
-    def __init__(self, listener: socket.socket, group: StreamGroup, options: BuiltinOptions) -> None:
+    def __init__(
+        self, listener: socket.socket, group: StreamGroup, options: BuiltinOptions
+    ) -> None:
         self._listener, self._group, self._options = listener, group, options
         self._tokens: dict[Any, bytes] = {}
         """Address and port of a sender → token of its challenge."""
@@ -261,7 +279,7 @@ class DatagramStreams:
 
 
 def set_address_reuse(sockets: list[socket.socket], *, reuse: bool) -> None:
-    """Whether other sockets may be bound to the same port. Only while those of the server are: any process of the host
-    could bind one, and would get the greetings of the client."""
+    """Whether other sockets may be bound to the same port. Only while those of the server are: any
+    process of the host could bind one, and would get the greetings of the client."""
     for one in sockets:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(reuse))

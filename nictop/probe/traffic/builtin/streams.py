@@ -38,16 +38,26 @@ RECEIVE_TIMEOUT_SECONDS = 5
 """Seconds without a datagram after which the sender counts as gone."""
 
 BYTES, PACKETS, LOST, OUT_OF_ORDER, JITTER, FINISHED = range(6)
-"""Indexes of a slot: bytes and datagrams sent or received; datagrams lost and out of order; jitter in ns;
-CLOCK_MONOTONIC time of the last byte in ns."""
+"""Indexes of a slot: bytes and datagrams sent or received; datagrams lost and out of order; jitter
+in ns; CLOCK_MONOTONIC time of the last byte in ns."""
 SLOT_FIELDS = 8
 """64-bit integers of a slot."""
 
 
 class StreamTask:
-    """The task of one stream. `seconds`: how long to send. `bitrate`: bits per second, 0: unlimited."""
+    """The task of one stream. `seconds`: how long to send. `bitrate`: bits per second, 0:
+    unlimited."""
 
-    def __init__(self, connection: socket.socket, *, sends: bool, udp: bool, length: int, seconds: float, bitrate: int):
+    def __init__(
+        self,
+        connection: socket.socket,
+        *,
+        sends: bool,
+        udp: bool,
+        length: int,
+        seconds: float,
+        bitrate: int,
+    ):
         self.connection, self.sends, self.udp, self.length = connection, sends, udp, length
         self.seconds, self.bitrate = seconds, bitrate
 
@@ -66,7 +76,9 @@ def run_stream(task: StreamTask, slot: memoryview, start: float) -> None:
 def send_stream(task: StreamTask, slot: memoryview, start: float) -> None:
     """Send messages until the time is over, then wait until the other end has read them all."""
     send, clock = task.connection.send, time.monotonic
-    message = memoryview(os.urandom(min(task.length, 4096)) * (task.length // 4096 + 1))[: task.length]
+    message = memoryview(os.urandom(min(task.length, 4096)) * (task.length // 4096 + 1))[
+        : task.length
+    ]
     end, sent = start + task.seconds, 0
     while clock() < end:
         count = send(message)
@@ -157,7 +169,8 @@ def _send_last_datagram(connection: socket.socket, packets: int) -> None:
 
 
 def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
-    """Receive until the sender's last datagram; raises OSError when none is received for `RECEIVE_TIMEOUT_SECONDS`."""
+    """Receive until the sender's last datagram; raises OSError when none is received for
+    `RECEIVE_TIMEOUT_SECONDS`."""
     connection = task.connection
     with contextlib.suppress(OSError):  # before Linux 5.0
         connection.setsockopt(SOL_UDP, UDP_GRO, 1)
@@ -166,12 +179,16 @@ def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
     received = packets = out_of_order = expected = 0
     jitter = 0.0
     transit: float | None = None
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(RECEIVE_TIMEOUT_SECONDS, 0))
+    connection.setsockopt(
+        socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(RECEIVE_TIMEOUT_SECONDS, 0)
+    )
     while True:
         try:
             size, control, _, _ = connection.recvmsg_into(view, ancillary)
         except BlockingIOError:
-            raise OSError(errno.ETIMEDOUT, f"no data received for {RECEIVE_TIMEOUT_SECONDS} s") from None
+            raise OSError(
+                errno.ETIMEDOUT, f"no data received for {RECEIVE_TIMEOUT_SECONDS} s"
+            ) from None
         if size < DATAGRAM_HEADER.size:
             continue
         number, sent = DATAGRAM_HEADER.unpack_from(buffer)
@@ -196,4 +213,8 @@ def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         if before is not None:
             jitter += (abs(transit - before) - jitter) / 16  # RFC 1889
         slot[BYTES], slot[PACKETS], slot[OUT_OF_ORDER] = received, packets, out_of_order
-        slot[LOST], slot[JITTER], slot[FINISHED] = max(0, expected - packets), int(jitter * 1e9), int(now * 1e9)
+        slot[LOST], slot[JITTER], slot[FINISHED] = (
+            max(0, expected - packets),
+            int(jitter * 1e9),
+            int(now * 1e9),
+        )

@@ -1,16 +1,18 @@
-"""One end of a test of requests and responses: its processes (`transactions`), their counts, and the reports.
+"""One end of a test of requests and responses: its processes (`transactions`), their counts, and
+the reports.
 
 Each line of the client's stdout is one object:
 
-``{"event": "start", "role", "protocol", "test", "streams", "length", "response", "time", "omit", "connections",
-"congestion_control"}``
-``{"event": "interval", "start", "end", "omitted", "transactions", "lost", "latency": {"sum", "buckets"}, …}``
-``{"event": "end", "seconds", "transactions", "lost", "latency", "stopped", "cpu_user", "cpu_system", …}``
-``{"event": "error", "text"}``, and exit status 1.
+``{"event": "start", "role", "protocol", "test", "streams", "length", "response", "time", "omit",
+"connections", "congestion_control"}``
+``{"event": "interval", "start", "end", "omitted", "transactions", "lost", "latency": {"sum",
+"buckets"}, …}`` ``{"event": "end", "seconds", "transactions", "lost", "latency", "stopped",
+"cpu_user", "cpu_system", …}`` ``{"event": "error", "text"}``, and exit status 1.
 
-"sum" is in nanoseconds, "buckets" as by `latency_buckets.packed_counts`; crr adds "connect" of the same form. Intervals
-have the transactions that ended in them. "stopped": why the client ended before its time; "": it did not. The server
-reports "start" and "end", with the number of transactions that it served, the first of each process among them.
+"sum" is in nanoseconds, "buckets" as by `latency_buckets.packed_counts`; crr adds "connect" of the
+same form. Intervals have the transactions that ended in them. "stopped": why the client ended
+before its time; "": it did not. The server reports "start" and "end", with the number of
+transactions that it served, the first of each process among them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ from nictop.probe.traffic.builtin.connections import set_socket_options
 from nictop.probe.traffic.builtin.host_limits import HostUsage, shortage_before, shortage_during
 from nictop.probe.traffic.builtin.latency_buckets import SUB_BUCKETS, packed_counts
 from nictop.probe.traffic.builtin.paced import paced_task
-from nictop.probe.traffic.builtin.reports import MIN_INTERVAL_SECONDS, ReportSchedule, report, report_refused
+from nictop.probe.traffic.builtin.reports import (
+    MIN_INTERVAL_SECONDS,
+    ReportSchedule,
+    report,
+    report_refused,
+)
 from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
 from nictop.probe.traffic.builtin.workers import Workers
 
@@ -39,14 +46,16 @@ if TYPE_CHECKING:
 FORK_SECONDS = 0.004
 """For each process and its first transaction, until all of them begin together."""
 TRANSACTION_GRACE_SECONDS = 4.0
-"""Seconds after the planned end until the run is aborted: longer than every timeout of a transaction."""
+"""Seconds after the planned end until the run is aborted: longer than every timeout of a
+transaction."""
 ACCEPT_TIMEOUT_SECONDS = 1.0
 USAGE_CHECK_SECONDS = 1.0
 """Between two checks of what a server with many connections uses of its host."""
 
 
 class BucketCounts:
-    """The counts of all processes in the same buckets, read again and again from when they were 0."""
+    """The counts of all processes in the same buckets, read again and again from when they were
+    0."""
 
     def __init__(self, parts: list[memoryview]) -> None:
         self._parts = parts
@@ -61,7 +70,9 @@ class BucketCounts:
             for first in range(0, len(added), SUB_BUCKETS):
                 chunk = slice(8 * first, 8 * (first + SUB_BUCKETS))
                 if now[chunk] != before[chunk]:
-                    pairs = zip(memoryview(now[chunk]).cast("Q"), memoryview(before[chunk]).cast("Q"))
+                    pairs = zip(
+                        memoryview(now[chunk]).cast("Q"), memoryview(before[chunk]).cast("Q")
+                    )
                     for bucket, (new, old) in enumerate(pairs, first):
                         added[bucket] += new - old
         return added
@@ -84,28 +95,37 @@ class TransactionMeter:
     def interval(self, *, counted: bool) -> dict[str, Any]:
         """Figures since the last call."""
         fields = {
-            field: sum(one.fields[field] for one in self._counts) for field in (transactions.LOST, *self._sums.values())
+            field: sum(one.fields[field] for one in self._counts)
+            for field in (transactions.LOST, *self._sums.values())
         }
         moved = {field: value - self._last.get(field, 0) for field, value in fields.items()}
         self._last = fields
         added = {name: buckets.added() for name, buckets in self._buckets.items()}
         if counted:
             for name, values in added.items():
-                self._total[name] = [sum(pair) for pair in zip(self._total.get(name, [0] * len(values)), values)]
+                self._total[name] = [
+                    sum(pair) for pair in zip(self._total.get(name, [0] * len(values)), values)
+                ]
             for field, value in moved.items():
                 self._total_fields[field] = self._total_fields.get(field, 0) + value
         return self._figures(added, moved)
 
     def total(self) -> dict[str, Any]:
         """Figures of all counted intervals."""
-        return self._figures({name: self._total.get(name, []) for name in self._buckets}, self._total_fields)
+        return self._figures(
+            {name: self._total.get(name, []) for name in self._buckets}, self._total_fields
+        )
 
     def _figures(self, counts: dict[str, list[int]], fields: dict[int, int]) -> dict[str, Any]:
         found: dict[str, Any] = {
             name: {"sum": max(0, fields.get(self._sums[name], 0)), "buckets": packed_counts(values)}
             for name, values in counts.items()
         }
-        return {"transactions": sum(counts["latency"]), "lost": fields.get(transactions.LOST, 0), **found}
+        return {
+            "transactions": sum(counts["latency"]),
+            "lost": fields.get(transactions.LOST, 0),
+            **found,
+        }
 
 
 class TransactionRun:
@@ -142,7 +162,11 @@ class TransactionRun:
 
     def _work(self, number: int, counts: Counts, start: float) -> Any:
         """The function of one process."""
-        sockets, cookie, options = self._connections.sockets, self._connections.cookie, self._options
+        sockets, cookie, options = (
+            self._connections.sockets,
+            self._connections.cookie,
+            self._options,
+        )
         sizes = options.length, options.response
         end = start + options.seconds
         if not self._connects:
@@ -150,15 +174,25 @@ class TransactionRun:
             if self._is_client and options.rate:
                 return partial(paced.exchange, paced_task(task, options, number), counts)
             if options.udp:
-                work = transactions.exchange_datagrams if self._is_client else transactions.serve_datagrams
+                work = (
+                    transactions.exchange_datagrams
+                    if self._is_client
+                    else transactions.serve_datagrams
+                )
             else:
-                work = transactions.exchange_stream if self._is_client else transactions.serve_stream
+                work = (
+                    transactions.exchange_stream if self._is_client else transactions.serve_stream
+                )
             return partial(work, task, counts)
         if self._is_client:
-            share = options.files // len(self._counts) + (number < options.files % len(self._counts))
+            share = options.files // len(self._counts) + (
+                number < options.files % len(self._counts)
+            )
             if options.files and not share:
                 return lambda: None
-            connect = ConnectTask(sockets[0], sizes, (start, end), cookie, options=options, files=share)
+            connect = ConnectTask(
+                sockets[0], sizes, (start, end), cookie, options=options, files=share
+            )
             return partial(transactions.connect_and_exchange, connect, counts)
         listener = self._connections.listener
         assert listener is not None
@@ -169,7 +203,8 @@ class TransactionRun:
         return partial(transactions.accept_and_serve, accept, client, counts)
 
     def _watch(self, workers: Workers, start: float) -> dict[str, Any]:
-        """The client: report until all processes have ended; returns the fields of the last report."""
+        """The client: report until all processes have ended; returns the fields of the last
+        report."""
         poll, meter = workers.all_started(), TransactionMeter(self._counts, connects=self._connects)
         schedule = ReportSchedule(self._options.interval, self._options.omit)
         limit, last = start + self._options.seconds + TRANSACTION_GRACE_SECONDS, start
@@ -179,7 +214,9 @@ class TransactionRun:
             if now >= limit:
                 self._error = "no answer from the server"
                 return {}
-            ended = bool(poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000))
+            ended = bool(
+                poll.poll(max(0.0, min(schedule.next(), limit - start) - (now - start)) * 1000)
+            )
             now = self._finish_time(start) if ended else time.monotonic()
             if not ended and now - start < schedule.next():
                 continue
@@ -199,12 +236,19 @@ class TransactionRun:
         planned = self._options.seconds - self._options.omit
         # the last transactions began in time, and were waited for
         seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
-        if self._options.rate:  # the last one may be answered before the next one would have been due
+        if self._options.rate:
+            # the last one may be answered before the next one would have been due
             seconds = planned
-        return {**meter.total(), "seconds": round(max(0.0, seconds), 6), "stopped": self._stopped, **cpu_times}
+        return {
+            **meter.total(),
+            "seconds": round(max(0.0, seconds), 6),
+            "stopped": self._stopped,
+            **cpu_times,
+        }
 
     def _serve(self, workers: Workers, start: float) -> dict[str, Any]:
-        """The server: until its processes have ended, or its client has; returns the fields of the last report."""
+        """The server: until its processes have ended, or its client has; returns the fields of the
+        last report."""
         poll = workers.all_started()
         control = self._connections.sockets[0]
         if self._connects:
@@ -230,7 +274,11 @@ class TransactionRun:
         if self._connects:
             report_refused(transactions.refused_connections(self._counts))
         cpu_times = workers.reap()
-        return {"transactions": served, "seconds": round(max(0.0, time.monotonic() - start), 6), **cpu_times}
+        return {
+            "transactions": served,
+            "seconds": round(max(0.0, time.monotonic() - start), 6),
+            **cpu_times,
+        }
 
     def _is_open(self, control: socket.socket) -> bool:
         """Whether the client still has its control connection, on which it sends nothing."""

@@ -1,15 +1,18 @@
-"""Requests and responses of the built-in generator: the work of each process, and the latencies that it counts.
+"""Requests and responses of the built-in generator: the work of each process, and the latencies
+that it counts.
 
-A client sends the next request when the last response has arrived (a closed loop), and reads CLOCK_MONOTONIC in the
-same thread right before it sends and right after it has received. Latencies are counted in shared memory (`Counts`), in
-the buckets of `latency_buckets`. The garbage collector of Python is off. The first transaction of each process is not
-counted: it may wait until the server has started its processes, and for ARP.
+A client sends the next request when the last response has arrived (a closed loop), and reads
+CLOCK_MONOTONIC in the same thread right before it sends and right after it has received. Latencies
+are counted in shared memory (`Counts`), in the buckets of `latency_buckets`. The garbage collector
+of Python is off. The first transaction of each process is not counted: it may wait until the server
+has started its processes, and for ARP.
 
-rr: one connection for all requests of a process, TCP with TCP_NODELAY or UDP. crr: a connection for each request; the
-request begins with the cookie of the run, as much of it as there is room for, without which there is no response. The
-server closes it first, and the client, which has read the whole response and the end of the connection then, closes it
-with a reset (SO_LINGER 0). So no socket stays in TIME_WAIT, neither at the client, which would run out of source ports,
-nor at the server.
+rr: one connection for all requests of a process, TCP with TCP_NODELAY or UDP. crr: a connection for
+each request; the request begins with the cookie of the run, as much of it as there is room for,
+without which there is no response. The server closes it first, and the client, which has read the
+whole response and the end of the connection then, closes it with a reset (SO_LINGER 0). So no
+socket stays in TIME_WAIT, neither at the client, which would run out of source ports, nor at the
+server.
 """
 
 from __future__ import annotations
@@ -43,9 +46,9 @@ if TYPE_CHECKING:
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 DONE, LOST, LATENCY_SUM, CONNECT_SUM, FINISHED, REFUSED, REFUSED_FIRST = range(7)
-"""Indexes of `Counts.fields`: transactions, those without a response in time, sums of latencies and of connect times in
-ns, and CLOCK_MONOTONIC time of the last response in ns; connections without the cookie of the run, and the address of
-the first of them as IPv6, in two fields."""
+"""Indexes of `Counts.fields`: transactions, those without a response in time, sums of latencies and
+of connect times in ns, and CLOCK_MONOTONIC time of the last response in ns; connections without the
+cookie of the run, and the address of the first of them as IPv6, in two fields."""
 COUNT_FIELDS = 8
 REQUEST_HEADER = struct.Struct(">II")
 """Header of a datagram: first bytes of the cookie of the run, and number of the request."""
@@ -54,8 +57,8 @@ LAST_REQUEST = 1 << 31
 REQUEST_TIMEOUT = 1.0
 """Seconds after which a datagram, or its response, counts as lost."""
 CONNECT_TIMEOUT = 3.0
-"""Seconds for each step of a transaction with its own connection, after which it counts as lost. The kernel repeats a
-lost SYN after one second."""
+"""Seconds for each step of a transaction with its own connection, after which it counts as lost.
+The kernel repeats a lost SYN after one second."""
 POLL_SECONDS = 0.25
 """Seconds after which a process that waits looks at the clock."""
 UNANSWERED_SECONDS = 1.0
@@ -68,7 +71,9 @@ IP_BIND_ADDRESS_NO_PORT = 24
 MAX_READ_BYTES = 1024 * 1024
 LAST_REQUEST_REPEATS = 20
 
-nanoseconds: Callable[[], int] = getattr(time, "monotonic_ns", None) or (lambda: int(time.monotonic() * 1e9))
+nanoseconds: Callable[[], int] = getattr(time, "monotonic_ns", None) or (
+    lambda: int(time.monotonic() * 1e9)
+)
 """CLOCK_MONOTONIC; before Python 3.7 to a few nanoseconds."""
 
 
@@ -99,10 +104,16 @@ class Counts:
 
 
 class TransactionTask:
-    """The task of one process. `sizes`: bytes of a request and of a response. `times`: start and end, CLOCK_MONOTONIC
-    in seconds. `cookie`: of the run."""
+    """The task of one process. `sizes`: bytes of a request and of a response. `times`: start and
+    end, CLOCK_MONOTONIC in seconds. `cookie`: of the run."""
 
-    def __init__(self, connection: socket.socket, sizes: tuple[int, int], times: tuple[float, float], cookie: bytes):
+    def __init__(
+        self,
+        connection: socket.socket,
+        sizes: tuple[int, int],
+        times: tuple[float, float],
+        cookie: bytes,
+    ):
         self.connection, self.cookie = connection, cookie
         self.request, self.response = sizes
         self.start, self.end = times
@@ -121,7 +132,8 @@ class TransactionTask:
 
 
 def set_timeout(connection: socket.socket, seconds: float, *, sending: bool = False) -> None:
-    """SO_RCVTIMEO: the kernel ends a call that waits longer; costs no system call per transaction."""
+    """SO_RCVTIMEO: the kernel ends a call that waits longer; costs no system call per
+    transaction."""
     value = TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
@@ -134,11 +146,12 @@ def payload(size: int) -> bytes:
     return (os.urandom(min(size, 4096)) * (size // 4096 + 1))[:size]
 
 
-# ---------------------------------------------------------------------------------------------------- one connection
+# ----------------------------------------------------------------------------------- one connection
 
 
 def exchange_stream(task: TransactionTask, counts: Counts) -> None:
-    """The client of rr over TCP. Raises OSError when the server closes the connection or does not answer."""
+    """The client of rr over TCP. Raises OSError when the server closes the connection or does not
+    answer."""
     connection, response, clock, add = task.connection, task.response, nanoseconds, counts.add
     send, receive, wait_all = connection.sendall, connection.recv_into, socket.MSG_WAITALL
     request, buffer = payload(task.request), memoryview(bytearray(response))
@@ -165,7 +178,8 @@ def exchange_stream(task: TransactionTask, counts: Counts) -> None:
 
 
 def receive_rest(connection: socket.socket, buffer: memoryview, end: int) -> None:
-    """Fill the buffer. Raises OSError at the end of the connection, and some time after the end of the run."""
+    """Fill the buffer. Raises OSError at the end of the connection, and some time after the end of
+    the run."""
     limit = end + int(UNANSWERED_SECONDS * 1e9)
     while buffer:
         try:
@@ -198,7 +212,7 @@ def serve_stream(task: TransactionTask, counts: Counts) -> None:
         fields[DONE] += 1
 
 
-# -------------------------------------------------------------------------------------------------------- datagrams
+# ---------------------------------------------------------------------------------------- datagrams
 
 
 def exchange_datagrams(task: TransactionTask, counts: Counts) -> None:
@@ -262,8 +276,8 @@ def end_datagrams(connection: socket.socket, cookie: int, size: int) -> None:
 
 
 def serve_datagrams(task: TransactionTask, counts: Counts) -> None:
-    """The server of rr over UDP, until the last request. Raises OSError when no datagram is received for
-    `SERVER_TIMEOUT` seconds."""
+    """The server of rr over UDP, until the last request. Raises OSError when no datagram is
+    received for `SERVER_TIMEOUT` seconds."""
     connection, fields, size = task.connection, counts.fields, REQUEST_HEADER.size
     send, receive, unpack = connection.send, connection.recv_into, REQUEST_HEADER.unpack_from
     response, buffer = bytearray(payload(task.response)), bytearray(65536)
@@ -292,12 +306,12 @@ def serve_datagrams(task: TransactionTask, counts: Counts) -> None:
         fields[DONE] += 1
 
 
-# ------------------------------------------------------------------------------------- a connection per transaction
+# --------------------------------------------------------------------- a connection per transaction
 
 
 class ConnectTask(TransactionTask):
-    """The task of one process of a client that connects for each transaction. `files`: transactions after which it
-    ends, 0: at the end of the time."""
+    """The task of one process of a client that connects for each transaction. `files`: transactions
+    after which it ends, 0: at the end of the time."""
 
     def __init__(self, *arguments: Any, options: BuiltinOptions, files: int) -> None:
         super().__init__(*arguments)
@@ -328,14 +342,17 @@ def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
                 continue
             counts.add(after - before, connected - before)
             losses = 0
-        except (BlockingIOError, ConnectionResetError, BrokenPipeError):  # a timeout, or no room at the server
+        except (BlockingIOError, ConnectionResetError, BrokenPipeError):
+            # a timeout, or no room at the server
             fields[LOST] += 1
             losses += 1
             if losses > MAX_CONSECUTIVE_LOSSES:
                 raise
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
-                raise OSError(error.errno, "no free source port (net.ipv4.ip_local_port_range)") from None
+                raise OSError(
+                    error.errno, "no free source port (net.ipv4.ip_local_port_range)"
+                ) from None
             raise
         finally:
             connection.close()
@@ -343,7 +360,8 @@ def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
 
 
 def _exchange(connection: socket.socket, request: bytes, buffer: memoryview) -> None:
-    """Send the request, fill the buffer with the response, wait for the end of the connection, and close it."""
+    """Send the request, fill the buffer with the response, wait for the end of the connection, and
+    close it."""
     connection.sendall(request)
     while buffer:
         count = connection.recv_into(buffer, len(buffer), socket.MSG_WAITALL)
@@ -355,11 +373,14 @@ def _exchange(connection: socket.socket, request: bytes, buffer: memoryview) -> 
     connection.close()
 
 
-def _set_options(connection: socket.socket, source: tuple[Any, ...], options: BuiltinOptions) -> None:
+def _set_options(
+    connection: socket.socket, source: tuple[Any, ...], options: BuiltinOptions
+) -> None:
     set_connect_options(connection, options)
     set_timeout(connection, CONNECT_TIMEOUT, sending=True)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("=ii", 1, 0))
-    with contextlib.suppress(OSError):  # before Linux 4.2: the port is then unique for all destinations
+    with contextlib.suppress(OSError):
+        # before Linux 4.2: the port is then unique for all destinations
         connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     connection.bind(source)
 
@@ -371,18 +392,22 @@ def tagged_payload(task: TransactionTask) -> bytes:
 
 
 def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None:
-    """The server of crr: until the process is ended. `task.connection` is the listener, with a timeout that accepted
-    connections inherit; those that do not come from the address `client`, and those whose request does not begin with
-    the cookie, are closed and counted."""
+    """The server of crr: until the process is ended. `task.connection` is the listener, with a
+    timeout that accepted connections inherit; those that do not come from the address `client`, and
+    those whose request does not begin with the cookie, are closed and counted."""
     listener, fields = task.connection, counts.fields
-    response, buffer = payload(task.response), memoryview(bytearray(min(task.request, MAX_READ_BYTES)))
+    response, buffer = (
+        payload(task.response),
+        memoryview(bytearray(min(task.request, MAX_READ_BYTES))),
+    )
     task.prepare()
     while True:
         try:
             connection, peer = listener.accept()
         except (BlockingIOError, ConnectionAbortedError):
             continue
-        with connection, contextlib.suppress(OSError):  # also a timeout: the client counts the transaction as lost
+        with connection, contextlib.suppress(OSError):
+            # also a timeout: the client counts the transaction as lost
             if peer[0] == client and receive_request(connection, task, buffer):
                 connection.sendall(response)
                 fields[DONE] += 1
@@ -391,7 +416,8 @@ def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None
 
 
 def receive_request(connection: socket.socket, task: TransactionTask, buffer: memoryview) -> bool:
-    """Receive the whole request; False: it does not begin with the cookie. Raises OSError if it is not complete."""
+    """Receive the whole request; False: it does not begin with the cookie. Raises OSError if it is
+    not complete."""
     tag = task.cookie[: task.request]
     missing = task.request
     while missing:

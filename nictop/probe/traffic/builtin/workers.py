@@ -1,6 +1,7 @@
 """Processes of one end of a run: started, waited for, and ended in every case.
 
-Each dies with the process that started it. Their standard error is a pipe: its last line is why one of them failed.
+Each dies with the process that started it. Their standard error is a pipe: its last line is why one
+of them failed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ class Workers:
         self.pids: list[int] = []
         self.failed = False
         """One of them ended with an error."""
-        self.pipe, self._writable = os.pipe()  # inherited by the processes: closed when the last one ends
+        self.pipe, self._writable = (
+            os.pipe()
+        )  # inherited by the processes: closed when the last one ends
         self._errors, error_writer = os.pipe()
         os.dup2(error_writer, 2)
         os.close(error_writer)

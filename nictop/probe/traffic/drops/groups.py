@@ -1,4 +1,5 @@
-"""Dropped packets, counted by reason, place and NIC: `Drop` → `DropGroup`. Pure; of limited size."""
+"""Dropped packets, counted by reason, place and NIC: `Drop` → `DropGroup`. Pure; of limited
+size."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ MAX_FLOWS = 64
 MAX_REPORTED_FLOWS = 5
 
 Key = tuple[bool, str, str, str, Optional[int], str]
-"""Whether hardware dropped it, reason, place, trap group, ifindex; source MAC address of a packet that was not
-received."""
+"""Whether hardware dropped it, reason, place, trap group, ifindex; source MAC address of a packet
+that was not received."""
 
 
 class _Counts:
@@ -25,7 +26,8 @@ class _Counts:
 
 
 class DropCounter:
-    """Counts packets; `packets` has all of them, `groups` those of the first `MAX_GROUPS` groups."""
+    """Counts packets; `packets` has all of them, `groups` those of the first `MAX_GROUPS`
+    groups."""
 
     def __init__(self) -> None:
         self.packets = 0
@@ -35,7 +37,14 @@ class DropCounter:
         self.packets += 1
         source, destination = parse_macs(drop.packet, drop.protocol)
         mac = destination if drop.ifindex else source
-        key = (drop.hardware, drop.reason, drop.place, drop.trap_group, drop.ifindex, "" if drop.ifindex else source)
+        key = (
+            drop.hardware,
+            drop.reason,
+            drop.place,
+            drop.trap_group,
+            drop.ifindex,
+            "" if drop.ifindex else source,
+        )
         counts = self._counts.get(key)
         if counts is None:
             if len(self._counts) >= MAX_GROUPS:
@@ -63,7 +72,9 @@ class DropCounter:
                 trap_group=trap_group,
                 flows=tuple(
                     DropFlow(*flow, packets)
-                    for flow, packets in sorted(counts.flows.items(), key=lambda one: -one[1])[:MAX_REPORTED_FLOWS]
+                    for flow, packets in sorted(counts.flows.items(), key=lambda one: -one[1])[
+                        :MAX_REPORTED_FLOWS
+                    ]
                 ),
             )
             for (hardware, reason, place, trap_group, ifindex, _), counts in sorted(

@@ -1,4 +1,5 @@
-"""NET_DM_CMD_PACKET_ALERT (linux/net_dropmon.h) → `Drop`, and the addresses in the first bytes of its packet. Pure.
+"""NET_DM_CMD_PACKET_ALERT (linux/net_dropmon.h) → `Drop`, and the addresses in the first bytes of
+its packet. Pure.
 
 A missing or malformed attribute gives fewer values, never an exception.
 """
@@ -52,7 +53,10 @@ def parse_drop(attributes: bytes) -> Drop:
     if hardware:
         reason, place = "", text(found.get(NET_DM_ATTR_HW_TRAP_NAME, b""))
     else:
-        reason, place = text(found.get(NET_DM_ATTR_REASON, b"")), parse_symbol(text(found.get(NET_DM_ATTR_SYMBOL, b"")))
+        reason, place = (
+            text(found.get(NET_DM_ATTR_REASON, b"")),
+            parse_symbol(text(found.get(NET_DM_ATTR_SYMBOL, b""))),
+        )
     return Drop(
         hardware,
         reason,
@@ -66,8 +70,8 @@ def parse_drop(attributes: bytes) -> Drop:
 
 
 def parse_symbol(symbol: str) -> str:
-    """``tbf_enqueue [sch_tbf]`` of ``tbf_enqueue+0x1a6/0x2b0 [sch_tbf]``; the kernel cuts the symbol at 39 characters,
-    and with it the name of a module."""
+    """``tbf_enqueue [sch_tbf]`` of ``tbf_enqueue+0x1a6/0x2b0 [sch_tbf]``; the kernel cuts the
+    symbol at 39 characters, and with it the name of a module."""
     name, plus, rest = symbol.partition("+")
     _, bracket, module = rest.partition("[")
     return f"{name} [{module}" if plus and bracket and module.endswith("]") else name
@@ -106,10 +110,14 @@ def parse_flow(packet: bytes, protocol: int) -> Flow:
         )
     if protocol == ETH_P_IPV6 and len(body) >= 40 and body[0] >> 4 == 6:
         name = IP_PROTOCOLS.get(body[6], str(body[6]))
-        source, destination = (socket.inet_ntop(socket.AF_INET6, one) for one in (body[8:24], body[24:40]))
+        source, destination = (
+            socket.inet_ntop(socket.AF_INET6, one) for one in (body[8:24], body[24:40])
+        )
         return name, source, destination, _port(name, body[40:])
     if protocol == ETH_P_ARP and len(body) >= 28 and body[4:6] == b"\x06\x04":
-        source, destination = (socket.inet_ntop(socket.AF_INET, one) for one in (body[14:18], body[24:28]))
+        source, destination = (
+            socket.inet_ntop(socket.AF_INET, one) for one in (body[14:18], body[24:28])
+        )
         return "arp", source, destination, None
     source, destination = (mac_text(packet[6:12]), mac_text(packet[:6])) if start else ("", "")
     return f"0x{protocol:04x}", source, destination, None

@@ -1,15 +1,19 @@
-"""The drop monitor of the kernel: generic netlink, family NET_DM (linux/net_dropmon.h) → `DropReport`.
+"""The drop monitor of the kernel: generic netlink, family NET_DM (linux/net_dropmon.h) →
+`DropReport`.
 
-Only on request, as root, and for a limited time: the kernel sends a message for each packet that it drops in any
-network namespace, with the reason, the function that dropped it, the NIC that received it and its first bytes. Packets
-without a link-layer header are not reported (net_dm_packet_trace_kfree_skb_hit): those that have no route, that wait
-for a neighbour, or that an output chain of netfilter drops.
+Only on request, as root, and for a limited time: the kernel sends a message for each packet that it
+drops in any network namespace, with the reason, the function that dropped it, the NIC that received
+it and its first bytes. Packets without a link-layer header are not reported
+(net_dm_packet_trace_kfree_skb_hit): those that have no route, that wait for a neighbour, or that an
+output chain of netfilter drops.
 
-A kernel has one drop monitor. It goes on when the socket of its user is closed, so it is started and stopped by a
-process of its own (`kernel.daemonize`). That one sees the end of this process in whatever way it ends, stops the
-monitor and restores its settings. A drop monitor that another program uses is left alone.
+A kernel has one drop monitor. It goes on when the socket of its user is closed, so it is started
+and stopped by a process of its own (`kernel.daemonize`). That one sees the end of this process in
+whatever way it ends, stops the monitor and restores its settings. A drop monitor that another
+program uses is left alone.
 
-Kernel: net/core/drop_monitor.c; drops of devices: Documentation/networking/devlink/devlink-trap.rst.
+Kernel: net/core/drop_monitor.c; drops of devices:
+Documentation/networking/devlink/devlink-trap.rst.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ NET_DM_ALERT_MODE_PACKET = 1
 SO_RCVBUFFORCE = 33
 """include/uapi/asm-generic/socket.h"""
 PACKET_BYTES = 96
-"""First bytes of a packet that the kernel copies: Ethernet and IPv6 headers with VLAN tags and ports are 66."""
+"""First bytes of a packet that the kernel copies: Ethernet and IPv6 headers with VLAN tags and
+ports are 66."""
 QUEUE_PACKETS = 1024
 """Of each CPU, between the drop and its message."""
 SOCKET_BYTES = 4 * 1024 * 1024
@@ -71,14 +76,20 @@ class Monitor:
         self._flags = b""
 
     def start(self) -> bool:
-        """Whether drops of devices are monitored too. OSError EBUSY: another program uses it, nothing was changed."""
+        """Whether drops of devices are monitored too. OSError EBUSY: another program uses it,
+        nothing was changed."""
         # refused while it runs; without attributes it changes nothing
         self._netlink.generic(FAMILY, NET_DM_CMD_CONFIG)
         self._settings = self._read_settings()
         settings = pack_attribute(NET_DM_ATTR_ALERT_MODE, bytes([NET_DM_ALERT_MODE_PACKET]))
-        settings += pack_u32(NET_DM_ATTR_TRUNC_LEN, PACKET_BYTES) + pack_u32(NET_DM_ATTR_QUEUE_LEN, QUEUE_PACKETS)
+        settings += pack_u32(NET_DM_ATTR_TRUNC_LEN, PACKET_BYTES) + pack_u32(
+            NET_DM_ATTR_QUEUE_LEN, QUEUE_PACKETS
+        )
         self._netlink.generic(FAMILY, NET_DM_CMD_CONFIG, settings)
-        software, hardware = pack_attribute(NET_DM_ATTR_SW_DROPS, b""), pack_attribute(NET_DM_ATTR_HW_DROPS, b"")
+        software, hardware = (
+            pack_attribute(NET_DM_ATTR_SW_DROPS, b""),
+            pack_attribute(NET_DM_ATTR_HW_DROPS, b""),
+        )
         try:
             for self._flags in (software + hardware, software):
                 try:
@@ -110,7 +121,11 @@ class Monitor:
         """As attributes of NET_DM_CMD_CONFIG."""
         known = (NET_DM_ATTR_ALERT_MODE, NET_DM_ATTR_TRUNC_LEN, NET_DM_ATTR_QUEUE_LEN)
         for reply in self._netlink.generic(FAMILY, NET_DM_CMD_CONFIG_GET):
-            return b"".join(pack_attribute(kind, value) for kind, value in iter_attributes(reply) if kind in known)
+            return b"".join(
+                pack_attribute(kind, value)
+                for kind, value in iter_attributes(reply)
+                if kind in known
+            )
         return b""
 
     def _restore(self) -> None:
@@ -128,8 +143,9 @@ def parse_lost(attributes: bytes) -> int:
 
 
 def keep_running(seconds: float, reports: int, commands: int) -> None:
-    """Run the monitor until `commands` ends, or for `seconds`. Reports ``+`` (with devices) or ``-``, or the errno and
-    text of an error; finally the number of packets that were not reported."""
+    """Run the monitor until `commands` ends, or for `seconds`. Reports ``+`` (with devices) or
+    ``-``, or the errno and text of an error; finally the number of packets that were not
+    reported."""
     with NetlinkSocket(NETLINK_GENERIC) as netlink:
         monitor = Monitor(netlink)
         try:
@@ -156,12 +172,14 @@ def wait_for_end(descriptor: int, seconds: float) -> None:
 
 
 def read_drops(seconds: float, proc: str = "/proc") -> DropReport:
-    """Monitor dropped packets for `seconds`. Takes up to 10 s longer if starting and stopping it is slow."""
+    """Monitor dropped packets for `seconds`. Takes up to 10 s longer if starting and stopping it is
+    slow."""
     try:
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
             return _read_drops(netlink, seconds, proc)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.EOPNOTSUPP):  # no such family, or one before Linux 5.4
+        if error.errno in (errno.ENOENT, errno.EOPNOTSUPP):
+            # no such family, or one before Linux 5.4
             return DropReport("not_offered" if is_first_namespace(proc) else "other_namespace")
         if error.errno in (errno.EPERM, errno.EACCES):
             return DropReport("needs_root")
@@ -182,7 +200,9 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
 
     def work(reports: int, commands: int) -> None:
         for signal_number in (signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(signal_number, signal.SIG_IGN)  # it ends soon by itself, and must stop the monitor
+            signal.signal(
+                signal_number, signal.SIG_IGN
+            )  # it ends soon by itself, and must stop the monitor
         keep_running(seconds + STOP_MARGIN_SECONDS, reports, commands)
 
     pipes, _ = daemonize.start(work)
@@ -190,7 +210,10 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
         answer = read_line(pipes.reports, START_TIMEOUT)
         if answer not in ("+", "-"):
             number, _, message = answer.partition(" ")
-            raise OSError(int(number) if number.isdecimal() else 0, message or answer or "no answer from the monitor")
+            raise OSError(
+                int(number) if number.isdecimal() else 0,
+                message or answer or "no answer from the monitor",
+            )
         start = time.monotonic()
         counter, overruns = receive(netlink.socket, family, start + seconds)
         duration = time.monotonic() - start
@@ -212,8 +235,8 @@ def _read_drops(netlink: NetlinkSocket, seconds: float, proc: str) -> DropReport
 
 
 def receive(connection: socket.socket, family: int, deadline: float) -> tuple[DropCounter, int]:
-    """Count what is received until the deadline (CLOCK_MONOTONIC), or `MAX_PACKETS`; and how often the buffer was
-    full."""
+    """Count what is received until the deadline (CLOCK_MONOTONIC), or `MAX_PACKETS`; and how often
+    the buffer was full."""
     counter, overruns = DropCounter(), 0
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -231,13 +254,18 @@ def receive(connection: socket.socket, family: int, deadline: float) -> tuple[Dr
             overruns += 1
             continue
         for kind, _, _, start, end in messages(data):
-            if kind == family and end - start >= GENERIC_HEADER.size and data[start] == NET_DM_CMD_PACKET_ALERT:
+            if (
+                kind == family
+                and end - start >= GENERIC_HEADER.size
+                and data[start] == NET_DM_CMD_PACKET_ALERT
+            ):
                 counter.add(parse_drop(data[start + GENERIC_HEADER.size : end]))
     return counter, overruns
 
 
 def read_line(descriptor: int, seconds: float) -> str:
-    """A line without its end, from a pipe that does not block; "": none within `seconds`, or the pipe has ended."""
+    """A line without its end, from a pipe that does not block; "": none within `seconds`, or the
+    pipe has ended."""
     deadline, received = time.monotonic() + seconds, b""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -253,7 +281,8 @@ def read_line(descriptor: int, seconds: float) -> str:
 
 
 def is_first_namespace(proc: str = "/proc") -> bool:
-    """This process is in the initial network namespace, as far as can be seen: that of process 1."""
+    """This process is in the initial network namespace, as far as can be seen: that of process
+    1."""
     try:
         return os.stat(f"{proc}/1/ns/net").st_ino == os.stat(f"{proc}/self/ns/net").st_ino
     except OSError:
@@ -261,7 +290,8 @@ def is_first_namespace(proc: str = "/proc") -> bool:
 
 
 def other_namespaces(proc: str = "/proc", run: str = "/run/netns") -> set[int]:
-    """Inodes of the network namespaces that processes use or that have a name (ip-netns(8)), without the own one."""
+    """Inodes of the network namespaces that processes use or that have a name (ip-netns(8)),
+    without the own one."""
     paths = [f"{proc}/{name}/ns/net" for name in os.listdir(proc) if name.isdecimal()]
     with contextlib.suppress(OSError):
         paths += [f"{run}/{name}" for name in os.listdir(run)]

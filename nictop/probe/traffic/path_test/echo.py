@@ -1,7 +1,8 @@
-"""Packets to the other end that it answers: ICMP echo (answered by its kernel) and UDP (answered by its probe).
+"""Packets to the other end that it answers: ICMP echo (answered by its kernel) and UDP (answered by
+its probe).
 
-All are sent with DF set, whatever path MTU the kernel knows (IP_PMTUDISC_PROBE). ICMP uses an unprivileged datagram
-socket where net.ipv4.ping_group_range allows that, else a raw socket.
+All are sent with DF set, whatever path MTU the kernel knows (IP_PMTUDISC_PROBE). ICMP uses an
+unprivileged datagram socket where net.ipv4.ping_group_range allows that, else a raw socket.
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ import time
 
 from nictop.probe.kernel import errno_reasons
 from nictop.probe.records import IcmpError
-from nictop.probe.traffic.path_test.icmp_errors import SOL_IP, SOL_IPV6, enable_errors, is_too_big, read_errors
+from nictop.probe.traffic.path_test.icmp_errors import (
+    SOL_IP,
+    SOL_IPV6,
+    enable_errors,
+    is_too_big,
+    read_errors,
+)
 from nictop.probe.traffic.path_test.packets import ANSWER as UDP_ANSWER
 from nictop.probe.traffic.path_test.packets import (
     ECHO_TYPES,
@@ -45,7 +52,8 @@ MAX_ERRORS = 8
 
 
 class NotConnected(OSError):
-    """The socket was made, but there is no route to the other end, or the source address cannot be used."""
+    """The socket was made, but there is no route to the other end, or the source address cannot be
+    used."""
 
 
 class Echo:
@@ -90,7 +98,8 @@ class Echo:
         return None
 
     def receive(self, timeout: float) -> list[tuple[int, float]]:
-        """(sequence number, CLOCK_MONOTONIC) of answers; returns as soon as there is an answer or an error."""
+        """(sequence number, CLOCK_MONOTONIC) of answers; returns as soon as there is an answer or
+        an error."""
         self._poll.poll(max(0.0, timeout) * 1000)
         now, answers = time.monotonic(), []
         for _ in range(MAX_READS):
@@ -135,7 +144,9 @@ class IcmpEcho(Echo):
         self._identifier = os.getpid() & 0xFFFF
 
     def _packet(self, sequence: int, size: int) -> bytes:
-        return echo_request(self.family, self.cookie, self._identifier, sequence, size + ICMP_HEADER.size)
+        return echo_request(
+            self.family, self.cookie, self._identifier, sequence, size + ICMP_HEADER.size
+        )
 
     def _sequence(self, data: bytes) -> int | None:
         return parse_echo_reply(self.family, data, self.cookie)
@@ -178,7 +189,8 @@ def _icmp_socket(family: int) -> tuple[socket.socket, str]:
 
 
 def _connect(connection: socket.socket, source: Any, target: Any) -> None:
-    """Bind and connect, with DF set and ICMP errors queued. Closes the socket and raises NotConnected."""
+    """Bind and connect, with DF set and ICMP errors queued. Closes the socket and raises
+    NotConnected."""
     try:
         if connection.family == socket.AF_INET6:
             connection.setsockopt(SOL_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_PROBE)

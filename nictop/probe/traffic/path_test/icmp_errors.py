@@ -1,7 +1,8 @@
-"""ICMP errors about the packets of a socket: the error queue of IP_RECVERR and IPV6_RECVERR (ip(7), ipv6(7)).
+"""ICMP errors about the packets of a socket: the error queue of IP_RECVERR and IPV6_RECVERR (ip(7),
+ipv6(7)).
 
-`read_errors` reads the queue; `parse_extended_error` decodes a struct sock_extended_err (linux/errqueue.h) with the
-address of the sender after it.
+`read_errors` reads the queue; `parse_extended_error` decodes a struct sock_extended_err
+(linux/errqueue.h) with the address of the sender after it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def read_errors(connection: socket.socket) -> list[IcmpError]:
     errors = []
     for _ in range(MAX_QUEUE_READS):
         try:
-            _, ancillary, _, _ = connection.recvmsg(0, ANCILLARY_BYTES, MSG_ERRQUEUE | socket.MSG_DONTWAIT)
+            _, ancillary, _, _ = connection.recvmsg(
+                0, ANCILLARY_BYTES, MSG_ERRQUEUE | socket.MSG_DONTWAIT
+            )
         except OSError:
             break
         for level, kind, data in ancillary:

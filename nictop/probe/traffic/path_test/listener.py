@@ -1,10 +1,10 @@
-"""The listener of a path test: answers the datagrams of the other end, accepts its TCP connection, and reports by which
-NIC its packets came in, as `records.PathListener`.
+"""The listener of a path test: answers the datagrams of the other end, accepts its TCP connection,
+and reports by which NIC its packets came in, as `records.PathListener`.
 
-Both sockets are bound to one address and port, and open only while this runs: until SIGTERM or the deadline of the
-child process. Only datagrams with the cookie from the address of the other end are answered, with no more bytes than
-they have. A packet socket (root) also counts the packets of the test that the firewall or rp_filter of this host drops
-afterwards.
+Both sockets are bound to one address and port, and open only while this runs: until SIGTERM or the
+deadline of the child process. Only datagrams with the cookie from the address of the other end are
+answered, with no more bytes than they have. A packet socket (root) also counts the packets of the
+test that the firewall or rp_filter of this host drops afterwards.
 """
 
 from __future__ import annotations
@@ -82,7 +82,11 @@ class Counts:
     def add(self, protocol: str, ifindex: int, size: int, hop_limit: int | None) -> None:
         packets, largest, lowest = self._found.get((protocol, ifindex), (0, 0, None))
         limits = [limit for limit in (lowest, hop_limit) if limit is not None]
-        self._found[protocol, ifindex] = (packets + 1, max(largest, size), min(limits, default=None))
+        self._found[protocol, ifindex] = (
+            packets + 1,
+            max(largest, size),
+            min(limits, default=None),
+        )
 
     def records(self) -> tuple[ReceivedPackets, ...]:
         return tuple(
@@ -144,13 +148,16 @@ class Listener:
             size = len(payload) + UDP_HEADER_BYTES + IP_HEADER_BYTES[self.family]
             self.delivered.add("udp", ifindex, size, hop_limit)
             try:
-                self.datagrams.sendto(datagram(ANSWER, self.cookie, sequence), socket.MSG_DONTWAIT, sender)
+                self.datagrams.sendto(
+                    datagram(ANSWER, self.cookie, sequence), socket.MSG_DONTWAIT, sender
+                )
             except OSError:
                 continue
         return False
 
     def accept(self) -> bool:
-        """Accept a connection, which stays open until the end; False: enough for one test. Nothing is sent on it."""
+        """Accept a connection, which stays open until the end; False: enough for one test. Nothing
+        is sent on it."""
         try:
             connection, sender = self.connections.accept()
         except OSError:
@@ -205,8 +212,8 @@ class Listener:
 
 
 def listen(command: TrafficCommand, report: Callable[[object], None], proc: str = "/proc") -> None:
-    """Answer one test. `report` is called with a `PathListener` when the sockets are open and at the end. Raises
-    OSError when they cannot be opened."""
+    """Answer one test. `report` is called with a `PathListener` when the sockets are open and at
+    the end. Raises OSError when they cannot be opened."""
     drops, counted = _read_drops(proc), read_loss_counts(command.ifindex, proc)
     listener = Listener(command)
     try:
@@ -226,14 +233,18 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             delivered=listener.delivered.records(),
             arrived=listener.arrived.records() if listener.frames is not None else None,
             losses=increases(counted, read_loss_counts(command.ifindex, proc))[:MAX_LOSSES],
-            rp_filter_drops=after - drops if is_ipv4 and after is not None and drops is not None else None,
+            rp_filter_drops=after - drops
+            if is_ipv4 and after is not None and drops is not None
+            else None,
             refused=tuple(RefusedSender(**fields) for fields in listener.expected.refused.fields()),
             unreadable=listener.unreadable,
         )
     )
 
 
-def open_sockets(family: socket.AddressFamily, command: TrafficCommand) -> tuple[socket.socket, socket.socket]:
+def open_sockets(
+    family: socket.AddressFamily, command: TrafficCommand
+) -> tuple[socket.socket, socket.socket]:
     """A UDP and a listening TCP socket on the same port. Raises OSError."""
     wanted = command.port
     for attempt in range(PORT_ATTEMPTS):
@@ -285,7 +296,8 @@ def index_of(name: str) -> int:
 
 
 def parse_packet(packet: bytes, family: int) -> tuple[str, int, int] | None:
-    """(protocol, size of the IP packet, TTL or hop limit) of the beginning of an IP packet; None: another protocol."""
+    """(protocol, size of the IP packet, TTL or hop limit) of the beginning of an IP packet; None:
+    another protocol."""
     protocols = {socket.IPPROTO_ICMP: "icmp", socket.IPPROTO_ICMPV6: "icmp", 17: "udp", 6: "tcp"}
     if family not in IP_HEADER_BYTES or len(packet) < IP_HEADER_BYTES[family]:
         return None
@@ -297,8 +309,8 @@ def parse_packet(packet: bytes, family: int) -> tuple[str, int, int] | None:
 
 
 def packet_filter(family: int, peer: bytes, port: int, cookie: bytes) -> bytes:
-    """A classic BPF program: packets of the test only, without IP options and extension headers. The packet begins with
-    its IP header."""
+    """A classic BPF program: packets of the test only, without IP options and extension headers.
+    The packet begins with its IP header."""
     source, protocol, header = (8, 6, 40) if family == socket.AF_INET6 else (12, 9, 20)
     words = range(0, len(peer), 4)
     tests = [(BPF_LD_W, source + at, int.from_bytes(peer[at : at + 4], "big")) for at in words]
@@ -312,7 +324,8 @@ def packet_filter(family: int, peer: bytes, port: int, cookie: bytes) -> bytes:
     ports = [[(BPF_LD_B, protocol, number), (BPF_LD_H, header + 2, port)] for number in (17, 6)]
     program: list[bytes] = []
     alternatives = [icmp, *ports]
-    # each test is a load and a comparison with a value; a failed one jumps to the next alternative, or to the end
+    # each test is a load and a comparison with a value; a failed one jumps to the next alternative,
+    # or to the end
     total = 2 * len(tests) + sum(2 * len(one) + 1 for one in alternatives)
     for load, offset, value in tests:
         program.append(BPF.pack(load, 0, 0, offset))
@@ -330,7 +343,9 @@ def packet_filter(family: int, peer: bytes, port: int, cookie: bytes) -> bytes:
 def attach_filter(connection: socket.socket, program: bytes) -> None:
     """SO_ATTACH_FILTER (socket(7), linux/filter.h). Raises OSError."""
     buffer = ctypes.create_string_buffer(program, len(program))
-    program_header = struct.pack("HL", len(program) // BPF.size, ctypes.addressof(buffer))  # struct sock_fprog
+    program_header = struct.pack(
+        "HL", len(program) // BPF.size, ctypes.addressof(buffer)
+    )  # struct sock_fprog
     connection.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program_header)
 
 

@@ -1,8 +1,9 @@
-"""Who answers for an address: the MAC addresses in the replies to ARP requests or neighbour solicitations.
+"""Who answers for an address: the MAC addresses in the replies to ARP requests or neighbour
+solicitations.
 
-Needs root: a packet socket for ARP, a raw ICMPv6 socket for neighbour discovery. The kernel receives the replies too,
-as after any request of its own. More than one MAC address is a duplicate address, or one host that answers on several
-NICs (ARP flux).
+Needs root: a packet socket for ARP, a raw ICMPv6 socket for neighbour discovery. The kernel
+receives the replies too, as after any request of its own. More than one MAC address is a duplicate
+address, or one host that answers on several NICs (ARP flux).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 ETH_P_ARP, ARPHRD_ETHER = 0x0806, 1
 ARP_REQUEST, ARP_REPLY = 1, 2
 ARP = struct.Struct("!HHBBH6s4s6s4s")
-"""Hardware type, protocol type, their address lengths, operation, sender MAC and IP, target MAC and IP (RFC 826)."""
+"""Hardware type, protocol type, their address lengths, operation, sender MAC and IP, target MAC and
+IP (RFC 826)."""
 BROADCAST = b"\xff" * 6
 ND_SOLICIT, ND_ADVERT = 135, 136
 ND = struct.Struct("!BBHI16s")
@@ -44,9 +46,11 @@ MAX_REPLIES = 256
 """Replies that are read."""
 
 
-def answering_macs(address: str, source: str, ifindex: int, pace: NeighbourSchedule) -> tuple[str, ...]:
-    """The MAC addresses that answer for `address` on a NIC, in the order of their first answers. Raises OSError;
-    ValueError when the NIC has no Ethernet address."""
+def answering_macs(
+    address: str, source: str, ifindex: int, pace: NeighbourSchedule
+) -> tuple[str, ...]:
+    """The MAC addresses that answer for `address` on a NIC, in the order of their first answers.
+    Raises OSError; ValueError when the NIC has no Ethernet address."""
     name = socket.if_indextoname(ifindex)
     own = mac_of(name)
     if len(own) != 6 or own == bytes(6):
@@ -70,7 +74,8 @@ def arp_request(mac: bytes, source: str, address: str) -> bytes:
 
 
 def parse_arp_reply(packet: bytes, address: bytes) -> str | None:
-    """MAC address of the sender of an ARP reply for `address`, which is packed; None: any other packet."""
+    """MAC address of the sender of an ARP reply for `address`, which is packed; None: any other
+    packet."""
     if len(packet) < ARP.size:
         return None
     hardware, protocol, _, _, operation, mac, sender, _, _ = ARP.unpack_from(packet)
@@ -85,8 +90,8 @@ def neighbour_solicitation(mac: bytes, address: str) -> bytes:
 
 
 def parse_advertisement(message: bytes, address: bytes) -> str | None:
-    """Target link-layer address of a neighbour advertisement for `address`, which is packed; None: any other
-    message."""
+    """Target link-layer address of a neighbour advertisement for `address`, which is packed; None:
+    any other message."""
     if len(message) < ND.size:
         return None
     kind, _, _, _, target = ND.unpack_from(message)
@@ -101,7 +106,9 @@ def parse_advertisement(message: bytes, address: bytes) -> str | None:
     return None
 
 
-def _replying_macs(address: str, source: str, name: str, own: bytes, pace: NeighbourSchedule) -> tuple[str, ...]:
+def _replying_macs(
+    address: str, source: str, name: str, own: bytes, pace: NeighbourSchedule
+) -> tuple[str, ...]:
     with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as packets:
         packets.bind((name, ETH_P_ARP))
         request = arp_request(own, source, address)
@@ -113,7 +120,9 @@ def _replying_macs(address: str, source: str, name: str, own: bytes, pace: Neigh
         return _collect(packets, send, lambda packet: parse_arp_reply(packet, wanted), pace)
 
 
-def _advertising_macs(address: str, source: str, ifindex: int, own: bytes, pace: NeighbourSchedule) -> tuple[str, ...]:
+def _advertising_macs(
+    address: str, source: str, ifindex: int, own: bytes, pace: NeighbourSchedule
+) -> tuple[str, ...]:
     with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as messages:
         words = [0xFFFFFFFF] * 8  # struct icmp6_filter: a set bit blocks that type
         words[ND_ADVERT >> 5] &= ~(1 << (ND_ADVERT & 31))

@@ -1,7 +1,8 @@
-"""The packets of a path test: ICMP echo requests, UDP datagrams with the cookie of the test, and their answers. Pure.
+"""The packets of a path test: ICMP echo requests, UDP datagrams with the cookie of the test, and
+their answers. Pure.
 
-UDP: a request is `REQUEST`, the cookie, a sequence number, and padding; the answer is `ANSWER` with the same cookie and
-number, and never longer than the request.
+UDP: a request is `REQUEST`, the cookie, a sequence number, and padding; the answer is `ANSWER` with
+the same cookie and number, and never longer than the request.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ MAX_SEQUENCE = 0xFFFF
 
 
 def echo_request(family: int, cookie: bytes, identifier: int, sequence: int, size: int) -> bytes:
-    """An ICMP message of `size` bytes at least as long as header and cookie. The checksum of ICMPv6 is left to the
-    kernel."""
+    """An ICMP message of `size` bytes at least as long as header and cookie. The checksum of ICMPv6
+    is left to the kernel."""
     padding = bytes(max(0, size - ICMP_HEADER.size - len(cookie)))
     kind = ECHO_TYPES[family][0]
     message = ICMP_HEADER.pack(kind, 0, 0, identifier, sequence) + cookie + padding
@@ -38,8 +39,8 @@ def echo_request(family: int, cookie: bytes, identifier: int, sequence: int, siz
 
 
 def parse_echo_reply(family: int, message: bytes, cookie: bytes) -> int | None:
-    """Sequence number of the reply to a request with that cookie; None: any other message. A raw IPv4 socket adds the
-    IP header."""
+    """Sequence number of the reply to a request with that cookie; None: any other message. A raw
+    IPv4 socket adds the IP header."""
     if message[:1] and message[0] >> 4 == 4 and family == socket.AF_INET:
         message = message[(message[0] & 0xF) * 4 :]
     if family not in ECHO_TYPES or len(message) < ICMP_HEADER.size:

@@ -1,4 +1,5 @@
-"""The search for the largest packet that passes. Pure: what is sent and waited for is a function of the caller."""
+"""The search for the largest packet that passes. Pure: what is sent and waited for is a function of
+the caller."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     Passes = Callable[[int], "tuple[bool, int | None]"]
-    """Size in bytes → (whether such a packet passes, a size that may be the largest one: a next-hop MTU)."""
+    """Size in bytes → (whether such a packet passes, a size that may be the largest one: a next-hop
+    MTU)."""
 
 
 def largest_passing(passes: Passes, low: int, high: int, guesses: Iterable[int] = ()) -> int:
-    """The largest size from `low`, which is known to pass, to `high`. First `high` is tried, then each guess between
-    what passes and what does not, then the middle between them."""
+    """The largest size from `low`, which is known to pass, to `high`. First `high` is tried, then
+    each guess between what passes and what does not, then the middle between them."""
     passed, hint = (True, None) if high <= low else passes(high)
     if passed:
         return max(low, high)

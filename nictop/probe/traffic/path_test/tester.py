@@ -1,8 +1,10 @@
-"""The tester of a path test: sends to the other end, and reports what was answered as `records.PathTest`.
+"""The tester of a path test: sends to the other end, and reports what was answered as
+`records.PathTest`.
 
-In this order: echo and round-trip times over ICMP and UDP, one TCP connection, the largest packet over ICMP and UDP,
-and which MAC addresses answer: at most 30 s and about 2000 packets. The short test before a traffic run uses ICMP only
-if UDP is not answered: half a second and 13 packets on a healthy path, about 2 s on a broken one.
+In this order: echo and round-trip times over ICMP and UDP, one TCP connection, the largest packet
+over ICMP and UDP, and which MAC addresses answer: at most 30 s and about 2000 packets. The short
+test before a traffic run uses ICMP only if UDP is not answered: half a second and 13 packets on a
+healthy path, about 2 s on a broken one.
 """
 
 from __future__ import annotations
@@ -36,14 +38,16 @@ class PathTestLimits(NamedTuple):
     """How much a test sends, and how long it waits."""
 
     max_seconds: float
-    """Of the whole test, but for the time limits of a connection and of the questions for a MAC address."""
+    """Of the whole test, but for the time limits of a connection and of the questions for a MAC
+    address."""
     echoes: int
     """Packets for round-trip times, of the first protocol that is answered."""
     second_echoes: int
     """Of the second one."""
     first_echoes: int
-    """Packets until the first answer, `FIRST_INTERVAL` apart: without an answer no more are sent. Their round-trip
-    times are not used, because they may contain the resolution of the MAC address."""
+    """Packets until the first answer, `FIRST_INTERVAL` apart: without an answer no more are sent.
+    Their round-trip times are not used, because they may contain the resolution of the MAC
+    address."""
     answer_timeout: float
     """Seconds for the last answer."""
     connect_timeout: float
@@ -52,7 +56,8 @@ class PathTestLimits(NamedTuple):
     """Packets of each size."""
     size_copies_with_loss: int
     min_size_timeout: float
-    """Seconds to wait for the answer to a size: four times the longest round-trip time, at least this."""
+    """Seconds to wait for the answer to a size: four times the longest round-trip time, at least
+    this."""
     neighbours: NeighbourSchedule
 
 
@@ -135,14 +140,20 @@ def test_path(command: TrafficCommand) -> PathTest:
     )
 
 
-def _open_echoes(command: TrafficCommand, unreadable: dict[str, Unreadable]) -> tuple[list[Echo], list[PathReplies]]:
-    """The sockets in the order in which they are used, and the replies of those that have no route: connect(2) looks it
-    up. Raises OSError."""
+def _open_echoes(
+    command: TrafficCommand, unreadable: dict[str, Unreadable]
+) -> tuple[list[Echo], list[PathReplies]]:
+    """The sockets in the order in which they are used, and the replies of those that have no route:
+    connect(2) looks it up. Raises OSError."""
     source = socket_address(command.source, 0, command.ifindex)
     echoes: list[Echo] = []
     refused: list[PathReplies] = []
     try:
-        echoes.append(IcmpEcho(source, socket_address(command.address, 0, command.ifindex), cookie_of(command)))
+        echoes.append(
+            IcmpEcho(
+                source, socket_address(command.address, 0, command.ifindex), cookie_of(command)
+            )
+        )
     except NotConnected as error:
         refused.append(PathReplies("icmp", error=errno_reasons.name(error.errno or 0)))
     except OSError as error:
@@ -161,8 +172,11 @@ def _open_echoes(command: TrafficCommand, unreadable: dict[str, Unreadable]) -> 
     return echoes, refused
 
 
-def _measure_echoes(echoes: list[Echo], extent: PathTestLimits, short: bool, deadline: float) -> list[PathReplies]:
-    """Replies in the order of the sockets. In a short test the second one is used only if the first has no answer."""
+def _measure_echoes(
+    echoes: list[Echo], extent: PathTestLimits, short: bool, deadline: float
+) -> list[PathReplies]:
+    """Replies in the order of the sockets. In a short test the second one is used only if the first
+    has no answer."""
     replies: list[PathReplies] = []
     for echo in echoes:
         is_first = not any(one.rtts for one in replies)
@@ -182,7 +196,11 @@ def _has_no_neighbour(command: TrafficCommand) -> bool:
 
 
 def _search_sizes(
-    echoes: list[Echo], replies: list[PathReplies], limit: int, extent: PathTestLimits, deadline: float
+    echoes: list[Echo],
+    replies: list[PathReplies],
+    limit: int,
+    extent: PathTestLimits,
+    deadline: float,
 ) -> list[PathSize]:
     """The largest packets of the protocols that are answered."""
     sizes: list[PathSize] = []
@@ -201,8 +219,9 @@ def _ask_for_neighbour(
     *,
     is_answered: bool,
 ) -> tuple[str, tuple[str, ...] | None]:
-    """(address of the next hop, MAC addresses that answer for it); ("", None): no next hop. Silence beside answered
-    packets is asked for once more: that a path works by an old entry only must not be said of a late answer."""
+    """(address of the next hop, MAC addresses that answer for it); ("", None): no next hop. Silence
+    beside answered packets is asked for once more: that a path works by an old entry only must not
+    be said of a late answer."""
     if path.route != "unicast" or not path.ifindex:
         return "", None
     resolved, own = path.gateway or command.address, command.source.partition("%")[0]
@@ -249,7 +268,9 @@ def _measure(echo: Echo, count: int, extent: PathTestLimits, deadline: float) ->
     if not answered:
         answered = bool(echo.receive(extent.answer_timeout - FIRST_INTERVAL))
     if not answered:
-        return PathReplies(echo.protocol, echo.method, echo.count, (), tuple(echo.errors), echo.error)
+        return PathReplies(
+            echo.protocol, echo.method, echo.count, (), tuple(echo.errors), echo.error
+        )
     sent: dict[int, float] = {}
     rtts: dict[int, float] = {}
     begin = time.monotonic()
@@ -267,7 +288,9 @@ def _measure(echo: Echo, count: int, extent: PathTestLimits, deadline: float) ->
         _take(echo.receive(left), sent, rtts)
         left = end - time.monotonic()
     in_order = tuple(rtts[sequence] for sequence in sent if sequence in rtts)
-    return PathReplies(echo.protocol, echo.method, len(sent), in_order, tuple(echo.errors), echo.error)
+    return PathReplies(
+        echo.protocol, echo.method, len(sent), in_order, tuple(echo.errors), echo.error
+    )
 
 
 def _receive_until(echo: Echo, end: float, sent: dict[int, float], rtts: dict[int, float]) -> None:
@@ -284,11 +307,19 @@ def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[i
 
 
 def _search(
-    echo: Echo, measured: PathReplies, limit: int, guesses: list[int], *, extent: PathTestLimits, deadline: float
+    echo: Echo,
+    measured: PathReplies,
+    limit: int,
+    guesses: list[int],
+    *,
+    extent: PathTestLimits,
+    deadline: float,
 ) -> PathSize:
     """The largest packet with DF that is answered."""
     wait = min(MAX_SIZE_TIMEOUT, max(extent.min_size_timeout, 4 * max(measured.rtts)))
-    copies = extent.size_copies if len(measured.rtts) == measured.sent else extent.size_copies_with_loss
+    copies = (
+        extent.size_copies if len(measured.rtts) == measured.sent else extent.size_copies_with_loss
+    )
     sizes: dict[int, int] = {}
     answered = smallest = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
     too_big = None
@@ -315,7 +346,9 @@ def _search(
             left = COPY_INTERVAL if copy < copies - 1 else wait
             end = time.monotonic() + left
             while answered < size and not is_reported(size) and left > 0:
-                answered = max([answered, *(sizes.get(number, 0) for number, _ in echo.receive(left))])
+                answered = max(
+                    [answered, *(sizes.get(number, 0) for number, _ in echo.receive(left))]
+                )
                 left = end - time.monotonic()
             if answered >= size or is_reported(size):
                 break
@@ -326,7 +359,9 @@ def _search(
 
     largest = largest_passing(passes, smallest, limit, guesses)
     is_known = bool(sizes) or not expired
-    return PathSize(echo.protocol, limit, max(largest, answered) if is_known else None, too_big, not expired)
+    return PathSize(
+        echo.protocol, limit, max(largest, answered) if is_known else None, too_big, not expired
+    )
 
 
 def _connect(source: Any, target: Any, timeout: float) -> PathReplies:
@@ -345,7 +380,11 @@ def _connect(source: Any, target: Any, timeout: float) -> PathReplies:
                 poll = select.poll()
                 poll.register(connection, select.POLLOUT)
                 is_done = bool(poll.poll(timeout * 1000))
-                number = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) if is_done else errno.ETIMEDOUT
+                number = (
+                    connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                    if is_done
+                    else errno.ETIMEDOUT
+                )
             errors = read_errors(connection)
         except OSError as error:
             number = error.errno or 0

@@ -1,7 +1,9 @@
-"""What is wrong with a path between two watched hosts: findings with evidence and the commands that fix it.
+"""What is wrong with a path between two watched hosts: findings with evidence and the commands that
+fix it.
 
-Pure: the result of a path test and the facts of both hosts in, findings out, worst first, one for each cause. Their
-names begin with ``path_``; they are made by a test, so they are no rules of ``nictop check``.
+Pure: the result of a path test and the facts of both hosts in, findings out, worst first, one for
+each cause. Their names begin with ``path_``; they are made by a test, so they are no rules of
+``nictop check``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,10 @@ from nictop.probe.records import DropReport, Firewalls
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
-from nictop.traffic.path.findings.neighbours import neighbour_findings, unconfirmed_neighbour_findings
+from nictop.traffic.path.findings.neighbours import (
+    neighbour_findings,
+    unconfirmed_neighbour_findings,
+)
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.tested_direction import (
@@ -30,7 +35,13 @@ from nictop.traffic.path.result import PathResult
 UNANSWERED = ("path_no_answer", "path_lost")
 CONSEQUENCES = {
     "path_separated": (*UNANSWERED, "path_no_neighbour", "path_gateway_silent", "path_rp_filter"),
-    "path_rp_filter": (*UNANSWERED, "path_no_neighbour", "path_asymmetric", "path_firewall", "path_only_icmp"),
+    "path_rp_filter": (
+        *UNANSWERED,
+        "path_no_neighbour",
+        "path_asymmetric",
+        "path_firewall",
+        "path_only_icmp",
+    ),
     "path_no_route": UNANSWERED,
     "path_no_neighbour": UNANSWERED,
     "path_gateway_silent": UNANSWERED,
@@ -39,7 +50,8 @@ CONSEQUENCES = {
     "path_only_icmp": ("path_firewall",),
     "path_nic_not_used": ("path_asymmetric",),
 }
-"""Finding → what it makes look like another cause: what rp_filter drops looks like loss or a firewall, too."""
+"""Finding → what it makes look like another cause: what rp_filter drops looks like loss or a
+firewall, too."""
 MIN_LOST = 2
 """Unanswered packets of one measurement that are reported as loss."""
 
@@ -51,29 +63,41 @@ def path_findings(
     protocols: tuple[Protocol, ...] = PROTOCOLS,
     drops: Mapping[str, DropReport] | None = None,
 ) -> tuple[Finding, ...]:
-    """`facts` and `firewalls`: by host; both ends must be in `facts`. `protocols`: those that must pass the
-    firewalls. `drops`: host → what its kernel dropped while the test was repeated."""
+    """`facts` and `firewalls`: by host; both ends must be in `facts`. `protocols`: those that must
+    pass the firewalls. `drops`: host → what its kernel dropped while the test was repeated."""
+    known_firewalls = firewalls or {}
     found: dict[tuple[str, str, str, str], Finding] = {}
     first, second = result.directions
     for direction, back in ((first, second), (second, first)):
         if direction.test is None:
             continue
-        sender, receiver = facts[direction.sender.host], facts[direction.receiver.host]
-        known, own = ((firewalls or {}).get(end.host) for end in (direction.receiver, direction.sender))
+        sender, receiver = direction.sender.host, direction.receiver.host
         tested = TestedDirection(
-            result, direction, back, direction.test, sender, receiver, known, protocols, own, drops or {}
+            result,
+            direction,
+            back,
+            direction.test,
+            facts[sender],
+            facts[receiver],
+            known_firewalls.get(receiver),
+            protocols,
+            known_firewalls.get(sender),
+            drops or {},
         )
         for finding in _findings(tested):
-            found.setdefault((finding.rule, finding.host, finding.subject, finding.title), finding)
-    order = sorted(found.values(), key=lambda one: SEVERITIES.index(one.severity))
-    return _without_consequences(tuple(order))
+            key = (finding.rule, finding.host, finding.subject, finding.title)
+            found.setdefault(key, finding)
+    worst_first = sorted(found.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+    return _without_consequences(tuple(worst_first))
 
 
 def _without_consequences(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The consequences of a cause that was found, in either direction, are left out: the cause is enough."""
-    rules = {one.rule for one in findings}
-    explained = {rule for cause, found in CONSEQUENCES.items() if cause in rules for rule in found}
-    return tuple(one for one in findings if one.rule not in explained)
+    """The consequences of a cause that was found, in either direction, are left out: the cause is
+    enough."""
+    explained: set[str] = set()
+    for finding in findings:
+        explained.update(CONSEQUENCES.get(finding.rule, ()))
+    return tuple(finding for finding in findings if finding.rule not in explained)
 
 
 def _findings(tested: TestedDirection) -> Iterator[Finding]:
@@ -92,11 +116,14 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
 
 def _why_lost(tested: TestedDirection, lost: int) -> str:
     counted = attributed(tested, lost)
-    if counted is not None:
-        return f"TCP slows down with every lost packet. {counted[0].name}: {text_of(*counted)} during the test."
+    if counted is None:
+        return (
+            "TCP slows down with every lost packet. No counter of either host explains it; a queue "
+            "that overflows, a bad cable or a rate limit for ICMP on the path can be the cause."
+        )
+    host, _ = counted
     return (
-        "TCP slows down with every lost packet. No counter of either host explains it; a queue that overflows, a bad "
-        "cable or a rate limit for ICMP on the path can be the cause."
+        f"TCP slows down with every lost packet. {host.name}: {text_of(*counted)} during the test."
     )
 
 
@@ -112,7 +139,8 @@ def _loss(tested: TestedDirection) -> Iterator[Finding]:
             "warning",
             tested.host,
             link,
-            f"packet loss to {tested.receiver.host} or back: {lost} of {replies.sent} {name} packets unanswered",
+            f"packet loss to {tested.receiver.host} or back: {lost} of {replies.sent} {name} "
+            f"packets unanswered",
             evidence=(
                 Evidence(f"{name} answered", f"{len(replies.rtts)} of {replies.sent}", "path test"),
                 *loss_evidence(tested),

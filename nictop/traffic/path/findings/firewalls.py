@@ -1,28 +1,32 @@
-"""Protocols that are not answered although another one is: whose firewall it is, as far as that is known. Pure."""
+"""Protocols that are not answered although another one is: whose firewall it is, as far as that is
+known. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Literal
 
 from nictop.model.text.words import count_noun
 from nictop.probe.records import ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType, on_peer
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.host import HostFacts
+from nictop.traffic.failures import opening_commands
 from nictop.traffic.path.findings.local_blocks import OWN_FILTERS
 from nictop.traffic.path.findings.losses import loss_evidence
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
     PROTOCOL_NAMES,
+    PROTOCOLS,
     Protocol,
     TestedDirection,
+    packets_of,
     path_finding,
 )
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of
 from nictop.traffic.path.result import PathDirection
 from nictop.traffic.plan.plan import Endpoint, RunPlan
-from nictop.traffic.run.failures import opening_commands
 
 TRANSPORTS: tuple[Protocol, ...] = ("udp", "tcp")
 FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
@@ -30,98 +34,147 @@ FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
 
 def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
     """Protocols that are not answered although another one is."""
-    blocked = {
-        name: one for name, one in tested.outcomes.items() if one.kind in FIREWALL_KINDS and name in tested.protocols
-    }
-    if _is_blocked_too(tested, blocked):
-        blocked["tcp"] = blocked["udp"]
-    listener = tested.direction.listener
-    if "udp" in blocked and listener is not None and listener.delivered:
-        yield from _lost_answers(tested, [name for name in ("udp", "tcp") if name in blocked])
-        blocked = {name: one for name, one in blocked.items() if name == "icmp"}
-    by_outcome = sorted(blocked.items(), key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source))
-    for (_, _, source), items in groupby(
-        by_outcome, key=lambda item: (item[0] == "icmp", item[1].kind, item[1].source)
-    ):
+    blocked = _blocked_protocols(tested)
+    if "udp" in blocked and _delivered(tested.direction):
+        transports = [name for name in TRANSPORTS if name in blocked]
+        yield from _lost_answers(tested, transports)
+        for name in transports:
+            del blocked[name]
+    by_outcome = sorted(blocked.items(), key=_group_of)
+    for (_, _, source), items in groupby(by_outcome, key=_group_of):
         protocols = [name for name, _ in items]
         yield _firewall_finding(tested, protocols, blocked[protocols[0]], source)
 
 
+def _blocked_protocols(tested: TestedDirection) -> dict[Protocol, Outcome]:
+    """Those that must pass the firewalls and are not answered, with what came back instead."""
+    outcomes = tested.outcomes
+    blocked: dict[Protocol, Outcome] = {}
+    for name in PROTOCOLS:
+        if name not in outcomes or name not in tested.protocols:
+            continue
+        if outcomes[name].kind in FIREWALL_KINDS:
+            blocked[name] = outcomes[name]
+    if _is_blocked_too(tested, blocked):
+        blocked["tcp"] = blocked["udp"]
+    return blocked
+
+
+def _group_of(item: tuple[Protocol, Outcome]) -> tuple[bool, str, str]:
+    """Protocols with the same outcome from the same source are one finding; ICMP is always one of
+    its own."""
+    name, outcome = item
+    return name == "icmp", outcome.kind, outcome.source
+
+
 def _is_blocked_too(tested: TestedDirection, found: Mapping[Protocol, Outcome]) -> bool:
-    """TCP is silent and UDP gets EPERM: the kernel does not report a SYN that the same filter drops."""
+    """TCP is silent and UDP gets EPERM: the kernel does not report a SYN that the same filter
+    drops."""
     if [found[name].kind for name in TRANSPORTS if name in found] != ["blocked", "silent"]:
         return False
-    return not any(one.protocol == "tcp" for one in tested.arrived or ())
+    return not any(packets.protocol == "tcp" for packets in tested.arrived or ())
 
 
 def _lost_answers(tested: TestedDirection, protocols: Sequence[str]) -> Iterator[Finding]:
-    """The datagrams reached the other probe, so its answers are lost; not reported where the other direction shows what
-    drops them."""
-    back = tested.back.test
-    if back is not None and outcome_of(back, "udp").kind != "answered" and not _delivered(tested.back):
+    """The datagrams reached the other probe, so its answers are lost; not reported where the other
+    direction shows what drops them."""
+    if _is_lost_in_both_directions(tested):
         return
     what = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
-    delivered = sum(one.packets for one in _delivered(tested.direction))
+    delivered = sum(packets.packets for packets in _delivered(tested.direction))
     sender, receiver = tested.sender.host, tested.receiver.host
     yield path_finding(
         "path_firewall",
-        "warning" if tested.is_requested_port else "info",
+        _severity(tested),
         tested.host,
         tested.link,
         f"the answers of {receiver} over {what} are lost",
-        evidence=(Evidence(f"received by {receiver}", count_noun(delivered, "UDP packet"), "path test"),),
-        why=f"Packets to {receiver} arrive, and it answers UDP. Possible: a filter at the output of {receiver}, "
-        f"between the hosts or on {sender} drops the answers. A stateful firewall accepts them (ct state established).",
+        evidence=(
+            Evidence(f"received by {receiver}", count_noun(delivered, "UDP packet"), "path test"),
+        ),
+        why=f"Packets to {receiver} arrive, and it answers UDP. Possible: a filter at the output "
+        f"of {receiver}, "
+        f"between the hosts or on {sender} drops the answers. A stateful firewall accepts them "
+        f"(ct state established).",
     )
 
 
+def _is_lost_in_both_directions(tested: TestedDirection) -> bool:
+    """What the receiver itself sends over UDP is lost, too."""
+    back = tested.back.test
+    if back is None or _delivered(tested.back):
+        return False
+    return outcome_of(back, "udp").kind != "answered"
+
+
+def _severity(tested: TestedDirection) -> Severity:
+    """Of a closed port: one that nobody asked for need not be open."""
+    return "warning" if tested.is_requested_port else "info"
+
+
 def _delivered(direction: PathDirection) -> tuple[ReceivedPackets, ...]:
-    return direction.listener.delivered if direction.listener is not None else ()
+    """What the probe of the receiver got; (): nothing, or not known."""
+    if direction.listener is None:
+        return ()
+    return direction.listener.delivered
 
 
-def _firewall_finding(tested: TestedDirection, protocols: Sequence[Protocol], outcome: Outcome, source: str) -> Finding:
+def _firewall_finding(
+    tested: TestedDirection, protocols: Sequence[Protocol], outcome: Outcome, source: str
+) -> Finding:
     """What was seen is its title; whose filter it may be is listed as possible."""
-    is_icmp = list(protocols) == ["icmp"]
     seen = _seen(tested, protocols)
     host, link = tested.host, tested.link
     if seen:
-        host, link = tested.peer, tested.peer.snapshot.links.get(tested.receiver.ifindex or 0)
-    severity: Severity = "warning" if tested.is_requested_port and not is_icmp else "info"
+        host, link = tested.peer, tested.receiver_link
+    rule, severity = "path_firewall", _severity(tested)
+    fixes = _fixes(tested, protocols, outcome.kind, host)
+    is_icmp = list(protocols) == ["icmp"]
+    if is_icmp:
+        rule, severity, fixes = "path_firewall_icmp", "info", ()
     return path_finding(
-        f"path_firewall{'_icmp' if is_icmp else ''}",
+        rule,
         severity,
         host,
         link,
         _title(tested, protocols, outcome.kind, source),
         evidence=_evidence(tested, protocols, outcome, seen),
-        why=f"The path itself works: other protocols are answered. {_causes(tested, outcome.kind, seen)} "
+        why=f"The path itself works: other protocols are answered. "
+        f"{_causes(tested, outcome.kind, seen)} "
         f"{_consequence(tested, is_icmp=is_icmp)}",
-        fixes=_fixes(tested, protocols, outcome.kind, host) if not is_icmp else (),
+        fixes=fixes,
     )
 
 
 def _what(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:
     """``UDP and TCP port 5201``"""
-    port = "" if list(protocols) == ["icmp"] else f" port {tested.test.port}"
-    return f"{' and '.join(PROTOCOL_NAMES[name] for name in protocols)}{port}"
+    names = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
+    if list(protocols) == ["icmp"]:
+        return names
+    return f"{names} port {tested.test.port}"
 
 
 def _seen(tested: TestedDirection, protocols: Sequence[Protocol]) -> int | None:
-    """Packets of these protocols that the receiver's packet socket saw, before its firewall; None: it has none."""
+    """Packets of these protocols that the receiver's packet socket saw, before its firewall; None:
+    it has none."""
     listener = tested.direction.listener
     if listener is None or listener.arrived is None:
         return None
-    return sum(one.packets for one in listener.arrived if one.protocol in protocols)
+    return packets_of(listener.arrived, protocols)
 
 
-def _title(tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, source: str) -> str:
+def _title(
+    tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, source: str
+) -> str:
     """``TCP port 5201 from vm1 arrives at vm2 and is not answered``"""
-    sender, receiver = tested.sender.host, tested.receiver.host
-    what, seen = _what(tested, protocols), _seen(tested, protocols)
     if kind == "blocked":
         return _blocked_title(tested, protocols)
-    by = f" by {source}" if source and source != tested.receiver.address else ""
-    result = {"silent": "not answered", "refused": f"refused{by}", "prohibited": f"prohibited{by}"}[kind]
+    sender, receiver = tested.sender.host, tested.receiver.host
+    what, seen = _what(tested, protocols), _seen(tested, protocols)
+    result = "not answered"
+    if kind != "silent":
+        is_from_receiver = source in ("", tested.receiver.address)
+        result = str(kind) if is_from_receiver else f"{kind} by {source}"
     if seen:
         return f"{what} from {sender} arrives at {receiver} and is {result}"
     if kind != "silent":
@@ -134,9 +187,14 @@ def _title(tested: TestedDirection, protocols: Sequence[Protocol], kind: Outcome
 def _blocked_title(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:
     """Of TCP the kernel does not report it: there is no answer, and that is all."""
     refused = [name for name in protocols if tested.outcomes[name].kind == "blocked"]
-    title = f"{tested.sender.host} itself does not send {_what(tested, refused)} to {tested.receiver.host} (EPERM)"
     silent = [PROTOCOL_NAMES[name] for name in protocols if name not in refused]
-    return f"{title}; {' and '.join(silent)} is not answered" if silent else title
+    title = (
+        f"{tested.sender.host} itself does not send {_what(tested, refused)} to "
+        f"{tested.receiver.host} (EPERM)"
+    )
+    if not silent:
+        return title
+    return f"{title}; {' and '.join(silent)} is not answered"
 
 
 def _causes(tested: TestedDirection, kind: OutcomeKind, seen: int | None) -> str:
@@ -150,17 +208,24 @@ def _causes(tested: TestedDirection, kind: OutcomeKind, seen: int | None) -> str
         return f"Possible: a firewall of {receiver} drops it, or {way_back}."
     if seen:
         return (
-            f"Possible: a firewall of {receiver} rejects it, or a device between the hosts does so in its name and "
+            f"Possible: a firewall of {receiver} rejects it, or a device between the hosts does "
+            f"so in its name and "
             "passes the packet on."
         )
+    if kind != "silent" and seen == 0:
+        return f"Possible: {between}."
     if kind != "silent":
-        return f"Possible: {between}{'' if seen == 0 else f', or one of {receiver}'}."
+        return f"Possible: {between}, or one of {receiver}."
     if seen == 0:
         return (
-            f"Possible: {between}, a filter at the output of {sender}, or what drops it on {receiver} before the "
+            f"Possible: {between}, a filter at the output of {sender}, or what drops it on "
+            f"{receiver} before the "
             "network stack (XDP, tc ingress, the NIC)."
         )
-    return f"Possible: a firewall of {receiver}, {between}, a filter at the output of {sender}, or {way_back}."
+    return (
+        f"Possible: a firewall of {receiver}, {between}, a filter at the output of {sender}, "
+        f"or {way_back}."
+    )
 
 
 def _consequence(tested: TestedDirection, *, is_icmp: bool) -> str:
@@ -174,29 +239,33 @@ def _consequence(tested: TestedDirection, *, is_icmp: bool) -> str:
 def _evidence(
     tested: TestedDirection, protocols: Sequence[Protocol], outcome: Outcome, seen: int | None
 ) -> tuple[Evidence, ...]:
-    answer = f"{ANSWERS[outcome.kind]}{f' by {outcome.source}' if outcome.source else ''}"
+    answer = ANSWERS[outcome.kind]
+    if outcome.source:
+        answer += f" by {outcome.source}"
     found = [Evidence(_what(tested, protocols), answer, outcome.detail or "path test")]
     if seen is not None:
-        found.append(Evidence(f"arrived at {tested.receiver.host}", count_noun(seen, "packet"), "packet socket"))
+        where = f"arrived at {tested.receiver.host}"
+        found.append(Evidence(where, count_noun(seen, "packet"), "packet socket"))
     return (*found, *loss_evidence(tested))
 
 
 def _fixes(
     tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, host: HostFacts
 ) -> tuple[Fix, ...]:
-    """The port that the user asked for, opened for a while; what opens it also closes it, no reboot does."""
+    """The port that the user asked for, opened for a while; what opens it also closes it, no reboot
+    does."""
     if not tested.is_requested_port or kind == "blocked":
         return ()
     lines = _opening_lines(tested, "udp" if "udp" in protocols else "tcp")
     if not lines:
         return ()
-    title = f"Open the port on {tested.receiver.host} for two minutes"
+    title = f"Open the port on {tested.receiver.host} for about two minutes"
     where: WhereToType = "here" if host is tested.peer else "peer"
     return on_peer(tested.receiver.host, (Fix(where, title, tuple(map(stored_line, lines))),))
 
 
-def _opening_lines(tested: TestedDirection, protocol: str) -> tuple[str, ...]:
+def _opening_lines(tested: TestedDirection, protocol: Literal["tcp", "udp"]) -> tuple[str, ...]:
     client = Endpoint(tested.sender.host, tested.sender.ifindex, tested.sender.address)
     server = Endpoint(tested.receiver.host, tested.receiver.ifindex, tested.receiver.address)
-    plan = RunPlan(client, server, port=tested.test.port, protocol="udp" if protocol == "udp" else "tcp", time=1)
+    plan = RunPlan(client, server, port=tested.test.port, protocol=protocol, time=1)
     return opening_commands(plan, tested.receiver.nic or None, tested.firewalls)

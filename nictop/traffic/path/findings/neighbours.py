@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from nictop.probe.records import Link
+from nictop.probe.records import Link, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
@@ -22,29 +22,55 @@ Owners = Mapping[str, Sequence[tuple[str, str]]]
 
 def neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
     """More than one MAC address, or that of another NIC, answers for the address."""
-    test, link, path = tested.test, tested.link, tested.test.path
+    link, path = tested.link, tested.test.path
     if link is None or path is None:
         return
-    macs = test.macs if test.macs is not None else (path.neighbour_address,) if path.neighbour_address else ()
-    owners = {mac: _owners(tested, mac) for mac in macs if mac is not None}
-    is_peers = {mac: any(host == tested.receiver.host for host, _ in found) for mac, found in owners.items()}
-    if len(owners) > 1 and not (tested.gateway is None and all(is_peers.values())):
+    owners = {mac: _owners(tested, mac) for mac in _answering_macs(tested.test)}
+    strangers = [nics for nics in owners.values() if not _has_nic_of_peer(tested, nics)]
+    is_direct = tested.gateway is None
+    if len(owners) > 1 and (strangers or not is_direct):
         yield _several_hosts(tested, link, owners)
-    elif not tested.receiver.mac or tested.gateway is not None or path.ifindex != tested.sender.ifindex:
+    elif is_direct and path.ifindex == tested.sender.ifindex:
+        yield from _wrong_owner(tested, link, owners, strangers)
+
+
+def _wrong_owner(
+    tested: TestedDirection, link: Link, owners: Owners, strangers: Sequence[Sequence[object]]
+) -> Iterator[Finding]:
+    """Another NIC of the peer answers, or another watched host. `strangers`: the NICs behind each
+    MAC address that is not the peer's; (): not watched."""
+    if not tested.receiver.mac:
         return
-    elif owners and all(is_peers.values()) and tuple(owners) != (tested.receiver.mac,):
+    if strangers:
+        if any(strangers):
+            yield _other_host(tested, link, owners)
+    elif tuple(owners) not in ((), (tested.receiver.mac,)):
         yield _other_nics(tested, owners)
-    elif any(found and not is_peers[mac] for mac, found in owners.items()):
-        yield _other_host(tested, link, owners)
+
+
+def _has_nic_of_peer(tested: TestedDirection, nics: Sequence[tuple[str, str]]) -> bool:
+    return any(host == tested.receiver.host for host, _ in nics)
+
+
+def _answering_macs(test: PathTest) -> Sequence[str]:
+    """By the answers to ARP requests, else by the neighbour entry."""
+    if test.macs is not None:
+        return [mac for mac in test.macs if mac is not None]
+    if test.path is None or not test.path.neighbour_address:
+        return []
+    return [test.path.neighbour_address]
 
 
 def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
-    """Packets are answered, but nobody answers who has the MAC address: the path works as long as the entry lasts."""
-    test, path = tested.test, tested.test.path
-    if test.macs != () or path is None or path.neighbour not in LEARNED_STATES or tested.link is None:
+    """Packets are answered, but nobody answers who has the MAC address: the path works as long as
+    the entry lasts."""
+    link, path = tested.link, tested.test.path
+    if link is None or path is None or path.neighbour not in LEARNED_STATES:
         return
-    longest = max((rtt for one in test.replies for rtt in one.rtts), default=math.inf)
-    if longest > MAX_CONFIRMED_RTT:
+    nobody_answers = tested.test.macs == ()
+    if not nobody_answers:
+        return
+    if _longest_round_trip(tested.test) > MAX_CONFIRMED_RTT:
         return  # the answers may be late
     question = "neighbour solicitations" if ":" in tested.receiver.address else "ARP requests"
     address = _resolved(tested)
@@ -52,23 +78,38 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
         "path_neighbour_unconfirmed",
         "warning",
         tested.host,
-        tested.link,
+        link,
         f"works only by the known MAC address of {address}: no answer to {question}",
         evidence=(
-            Evidence("neighbour", f"{path.neighbour_address} ({path.neighbour})", f"ip neighbour show to {address}"),
+            Evidence(
+                "neighbour",
+                f"{path.neighbour_address} ({path.neighbour})",
+                f"ip neighbour show to {address}",
+            ),
             Evidence(question, "no answer", "packet socket"),
         ),
-        why=f"When this entry expires, {tested.sender.host} cannot find {address} again, and the path ends. A network "
-        "that drops broadcast or multicast frames, and a host that does not answer (arp_ignore, a filter), look so.",
+        why=f"When this entry expires, {tested.sender.host} cannot find {address} again, and the "
+        f"path ends. A network "
+        "that drops broadcast or multicast frames, and a host that does not answer (arp_ignore, a "
+        "filter), look so.",
         fixes=(
             Fix(
                 "peer",
                 "Show what could keep it from answering",
-                (command("sysctl", "-a", "-r", r"\.arp_(ignore|filter)$"), command("nft", "list", "ruleset")),
+                (
+                    command("sysctl", "-a", "-r", r"\.arp_(ignore|filter)$"),
+                    command("nft", "list", "ruleset"),
+                ),
                 peer=tested.receiver.host if tested.gateway is None else "",
             ),
         ),
     )
+
+
+def _longest_round_trip(test: PathTest) -> float:
+    """Seconds; infinite if nothing was answered."""
+    longest = [max(replies.rtts) for replies in test.replies if replies.rtts]
+    return max(longest, default=math.inf)
 
 
 def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
@@ -80,14 +121,16 @@ def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Findi
         link,
         f"duplicate address {address}: {len(owners)} MAC addresses answer",
         evidence=_evidence(tested, owners),
-        why="It is random which host receives the packets, and it changes when the neighbour entry expires. "
+        why="It is random which host receives the packets, and it changes when the neighbour "
+        "entry expires. "
         "Connections hang or are reset.",
         fixes=(
             Fix(
                 "peer",
                 "Give one of them another address",
                 (),
-                note="Find the other host: the port of its MAC address is in the forwarding table of the bridge "
+                note="Find the other host: the port of its MAC address is in the forwarding table "
+                "of the bridge "
                 "or switch (bridge fdb show).",
             ),
             Fix(
@@ -114,10 +157,11 @@ def _other_nics(tested: TestedDirection, owners: Owners) -> Finding:
         "path_arp_flux",
         "warning",
         tested.peer,
-        tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
+        tested.receiver_link,
         f"ARP flux: other NICs of this host answer for {tested.receiver.address}",
         evidence=_evidence(tested, owners),
-        why="Packets to this address arrive on a NIC that does not have it: the wrong NIC carries the traffic, and "
+        why="Packets to this address arrive on a NIC that does not have it: the wrong NIC carries "
+        "the traffic, and "
         "rp_filter may drop it.",
         fixes=fixes,
     )
@@ -131,7 +175,8 @@ def _other_host(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
         link,
         f"another host answers for {_resolved(tested)} of {tested.receiver.host}",
         evidence=_evidence(tested, owners),
-        why=f"Packets to {tested.receiver.host} reach another host: both have the address, or the other one answers "
+        why=f"Packets to {tested.receiver.host} reach another host: both have the address, or the "
+        f"other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )
@@ -143,17 +188,20 @@ def _resolved(tested: TestedDirection) -> str:
 
 
 def _evidence(tested: TestedDirection, owners: Owners) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            f"{_resolved(tested)} answered by",
-            f"{mac} ({', '.join(f'{host} {name}' for host, name in found) or 'not a watched NIC'})",
-            "ARP" if ":" not in tested.receiver.address else "neighbour discovery",
-        )
-        for mac, found in owners.items()
-    )
+    is_ipv6 = ":" in tested.receiver.address
+    source = "neighbour discovery" if is_ipv6 else "ARP"
+    found = []
+    for mac, nics in owners.items():
+        names = ", ".join(f"{host} {name}" for host, name in nics)
+        text = f"{mac} ({names or 'not a watched NIC'})"
+        found.append(Evidence(f"{_resolved(tested)} answered by", text, source))
+    return tuple(found)
 
 
 def _owners(tested: TestedDirection, mac: str) -> list[tuple[str, str]]:
     """(host, NIC) of both ends with this MAC address."""
     ends = {tested.host.name: tested.host, tested.peer.name: tested.peer}
-    return [(name, link.name) for name, host in ends.items() for link in host.links if link.address == mac]
+    found = []
+    for name, host in ends.items():
+        found += [(name, link.name) for link in host.links if link.address == mac]
+    return found

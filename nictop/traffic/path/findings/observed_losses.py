@@ -1,12 +1,14 @@
-"""What a watched hypervisor counted as lost on the links of a guest while its path was tested. Pure.
+"""What a watched hypervisor counted as lost on the links of a guest while its path was tested.
+Pure.
 
-Named as the cause are only counters of links on the path (the guest's tap or port, and what is above it) that rose by
-at least half of what the test missed; they count packets of anything. The others are evidence.
+Named as the cause are only counters of links on the path (the guest's tap or port, and what is
+above it) that rose by at least half of what the test missed; they count packets of anything. The
+others are evidence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +19,7 @@ from nictop.probe.records import Link, LossCount
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts
 from nictop.rules.link.taps import TO_THE_GUEST
-from nictop.traffic.analysis.counted_losses import loss_source, loss_text, names_a_cause, related_links
+from nictop.traffic.drops.counted_losses import loss_source, loss_text, names_a_cause, related_links
 from nictop.traffic.path.findings.losses import counted_evidence
 from nictop.traffic.path.result import PathDirection, PathResult
 
@@ -40,46 +42,68 @@ def with_observed_losses(
     snapshots: Mapping[str, Snapshot],
     losses: Mapping[str, Iterable[LossCount]],
 ) -> tuple[Finding, ...]:
-    """The findings of a path test, with the hypervisor's link that dropped its packets in place of "packets are lost".
-    `losses`: host that is no end → what was added to its counters during the test."""
-    unexplained = [one for one in findings if one.rule in CONSEQUENCES]
+    """The findings of a path test, with the hypervisor's link that dropped its packets in place of
+    "packets are lost". `losses`: host that is no end → what was added to its counters during the
+    test."""
+    unexplained = [finding for finding in findings if finding.rule in CONSEQUENCES]
     if not unexplained or not losses:
         return findings
     lost = max(map(_unanswered, result.directions))
-    causes = [one for one in _counted_on_the_path(result, snapshots, losses) if one.loss.count >= max(1, lost / 2)]
+    least = max(1, lost / 2)
+    counted = _counted_on_the_path(result, snapshots, losses)
+    causes = [counter for counter in counted if counter.loss.count >= least]
     if not causes:
-        evidence = [
-            one for host, counts in losses.items() for one in counted_evidence(HostFacts(snapshots[host]), counts)
-        ]
-        return tuple(
-            replace(one, evidence=(*one.evidence, *evidence)) if one.rule in CONSEQUENCES else one for one in findings
-        )
-    worst = min(unexplained, key=lambda one: SEVERITIES.index(one.severity))
-    cause = _finding(max(causes, key=lambda one: one.loss.count), worst, lost)
-    others = (one for one in findings if one.rule not in CONSEQUENCES)
-    return tuple(sorted((cause, *others), key=lambda one: SEVERITIES.index(one.severity)))
+        return tuple(_with_counters_as_evidence(findings, snapshots, losses))
+    largest = max(causes, key=lambda counter: counter.loss.count)
+    cause = _finding(largest, min(unexplained, key=_severity_rank), lost)
+    others = (finding for finding in findings if finding.rule not in CONSEQUENCES)
+    return tuple(sorted((cause, *others), key=_severity_rank))
+
+
+def _severity_rank(finding: Finding) -> int:
+    """0: the worst."""
+    return SEVERITIES.index(finding.severity)
+
+
+def _with_counters_as_evidence(
+    findings: Iterable[Finding],
+    snapshots: Mapping[str, Snapshot],
+    losses: Mapping[str, Iterable[LossCount]],
+) -> Iterator[Finding]:
+    """No counter explains the loss: they are listed with what it does not explain."""
+    evidence: list[Evidence] = []
+    for host, counts in losses.items():
+        evidence += counted_evidence(HostFacts(snapshots[host]), counts)
+    for finding in findings:
+        if finding.rule in CONSEQUENCES:
+            yield replace(finding, evidence=(*finding.evidence, *evidence))
+        else:
+            yield finding
 
 
 def _unanswered(direction: PathDirection) -> int:
     """Packets of the test that were sent and not answered."""
-    replies = direction.test.replies if direction.test is not None else ()
-    return sum(one.sent - len(one.rtts) for one in replies)
+    if direction.test is None:
+        return 0
+    return sum(replies.sent - len(replies.rtts) for replies in direction.test.replies)
 
 
 def _counted_on_the_path(
     result: PathResult, snapshots: Mapping[str, Snapshot], losses: Mapping[str, Iterable[LossCount]]
-) -> Iterable[Counted]:
+) -> Iterator[Counted]:
     first = result.directions[0]
     ends = {(end.host, end.ifindex) for end in (first.sender, first.receiver)}
     known = [snapshot for snapshot in snapshots.values() if snapshot.inventory is not None]
     for tap in pairs(known).taps:
-        if (tap.guest.host, tap.guest.ifindex) not in ends or tap.tap.host not in losses:
+        host, is_of_end = tap.tap.host, (tap.guest.host, tap.guest.ifindex) in ends
+        if not is_of_end or host not in losses:
             continue
-        links = snapshots[tap.tap.host].links
-        related = related_links(snapshots[tap.tap.host], tap.tap.ifindex)
-        for count in losses[tap.tap.host]:
-            link = links.get(count.ifindex or 0)
-            if link is not None and link.ifindex in related and _is_cause(link, count):
+        related = related_links(snapshots[host], tap.tap.ifindex)
+        for count in losses[host]:
+            link = snapshots[host].links.get(count.ifindex or 0)
+            if link is None or link.ifindex not in related:
+                continue
+            if _is_cause(link, count):
                 yield Counted(tap, link, count)
 
 
@@ -98,9 +122,15 @@ def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
     tap, link, loss = found
     guest = tap.machine or tap.guest.host
     text = loss_text(link.name, loss)
-    why = f"{tap.tap.host} counted this during the test, on the path of {guest}: it explains at least half of the loss."
+    why = (
+        f"{tap.tap.host} counted this during the test, on the path of {guest}: it explains at "
+        f"least half of the loss."
+    )
     if _is_not_fetched(link, loss):
-        why += f" {guest} does not fetch its packets in time: its virtual CPUs or the vhost thread are busy or stopped."
+        why += (
+            f" {guest} does not fetch its packets in time: its virtual CPUs or the vhost "
+            f"thread are busy or stopped."
+        )
     return Finding(
         RULE,
         worst.severity,

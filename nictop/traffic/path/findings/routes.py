@@ -5,65 +5,101 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
-from nictop.probe.records import Link
+from nictop.probe.records import Link, TrafficPath
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import HostFacts
-from nictop.traffic.path.findings.tested_direction import TestedDirection, incoming_links, path_finding
+from nictop.traffic.path.findings.tested_direction import (
+    TestedDirection,
+    incoming_links,
+    path_finding,
+)
 
 
 def rp_filter_findings(tested: TestedDirection) -> Iterator[Finding]:
     """The receiver drops what comes in, because its route back uses another NIC."""
-    listener = tested.direction.listener
-    dropped = (listener.rp_filter_drops or 0) if listener is not None else 0
-    if ":" in tested.receiver.address:
-        return
-    incoming = incoming_links(tested)
-    ifindex = incoming[0] if incoming else tested.receiver.ifindex
-    link = tested.peer.snapshot.links.get(ifindex or 0)
-    if link is None:
+    is_ipv6 = ":" in tested.receiver.address
+    link = _incoming_link(tested)
+    if is_ipv6 or link is None:
         return
     rp_filter = ipv4_conf(link, tested.peer.inventory.settings).rp_filter
-    path = tested.back.test.path if tested.back.test is not None else None
-    has_route = path is not None and path.route == "unicast"
-    would_drop = (rp_filter == STRICT and has_route and path is not None and path.ifindex != link.ifindex) or (
-        rp_filter == LOOSE and path is not None and path.route == "none"
-    )
-    if not dropped and not (would_drop and not tested.is_answered):
-        return
-    if not would_drop and tested.is_answered:
-        return  # something else is dropped meanwhile
-    by = tested.peer.snapshot.links.get(path.ifindex or 0) if path is not None else None
-    route_text = f"by {by.name}" if by is not None else path.route if path is not None else "unknown"
+    path, dropped = tested.path_back, _rp_filter_drops(tested)
+    would_drop = _would_drop(rp_filter, path, link)
+    is_cause = would_drop or dropped > 0
+    if tested.is_answered:
+        # drops alone are of something else then, and the route alone does no harm
+        is_cause = would_drop and dropped > 0
+    if is_cause:
+        yield _rp_filter_finding(tested, link, rp_filter, _route_text(tested, path), dropped)
+
+
+def _incoming_link(tested: TestedDirection) -> Link | None:
+    """By which most packets of the sender came in; else the NIC of the receiver's address."""
+    incoming = incoming_links(tested)
+    if not incoming:
+        return tested.receiver_link
+    return tested.peer.link_at(incoming[0])
+
+
+def _rp_filter_drops(tested: TestedDirection) -> int:
+    """Packets that the receiver's kernel counted as dropped by rp_filter; 0 if not known."""
+    listener = tested.direction.listener
+    if listener is None:
+        return 0
+    return listener.rp_filter_drops or 0
+
+
+def _would_drop(rp_filter: int | None, path: TrafficPath | None, link: Link) -> bool:
+    """By the route back to the sender. `link`: by which its packets come in."""
+    if path is None:
+        return False
+    if rp_filter == STRICT:
+        return path.route == "unicast" and path.ifindex != link.ifindex
+    return rp_filter == LOOSE and path.route == "none"
+
+
+def _route_text(tested: TestedDirection, path: TrafficPath | None) -> str:
+    """``by ens3``, ``none``"""
+    if path is None:
+        return "unknown"
+    link = tested.peer.link_at(path.ifindex)
+    if link is None:
+        return path.route
+    return f"by {link.name}"
+
+
+def _rp_filter_finding(
+    tested: TestedDirection, link: Link, rp_filter: int | None, route: str, dropped: int
+) -> Finding:
+    sender, receiver = tested.sender, tested.receiver
+    setting = "unknown"
+    if rp_filter is not None:
+        setting = f"{rp_filter} ({RP_FILTER_TEXTS.get(rp_filter, 'unknown')})"
+    route_command = f"ip route get {sender.address} from {receiver.address}"
     evidence = [
-        Evidence(
-            "rp_filter",
-            f"{rp_filter} ({RP_FILTER_TEXTS.get(rp_filter, 'unknown')})" if rp_filter is not None else "unknown",
-            f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter",
-        ),
-        Evidence(
-            f"route back to {tested.sender.address}",
-            route_text,
-            f"ip route get {tested.sender.address} from {tested.receiver.address}",
-        ),
+        Evidence("rp_filter", setting, f"sysctl net.ipv4.conf.{{all,{link.name}}}.rp_filter"),
+        Evidence(f"route back to {sender.address}", route, route_command),
     ]
     if dropped:
-        evidence.append(Evidence("dropped during the test", str(dropped), "/proc/net/netstat IPReversePathFilter"))
-    addresses = [one for one in link.addresses if one.address == tested.receiver.address]
-    yield path_finding(
+        source = "/proc/net/netstat IPReversePathFilter"
+        evidence.append(Evidence("dropped during the test", str(dropped), source))
+    fixes: list[Fix] = []
+    if rp_filter == STRICT:
+        fixes += _loose_fixes(tested.peer, link)
+    fixes += _source_routing_fixes(tested, link)
+    return path_finding(
         "path_rp_filter",
         "critical",
         tested.peer,
         link,
-        f"rp_filter drops packets from {tested.sender.address} ({tested.sender.host}): route back {route_text}",
+        f"rp_filter drops packets from {sender.address} ({sender.host}): route back {route}",
         evidence=tuple(evidence),
-        why="The path is asymmetric: packets arrive on this NIC, and replies would use another one. With rp_filter 1 "
-        "(strict) the kernel drops these packets, and does not answer ARP requests of their sender. Nothing is logged.",
-        fixes=(
-            *(_loose_fixes(tested.peer, link) if rp_filter == STRICT else ()),
-            *(source_routing_fixes(tested.peer, link, addresses) if addresses else ()),
-        ),
+        why="The path is asymmetric: packets arrive on this NIC, and replies would use another "
+        "one. With rp_filter 1 "
+        "(strict) the kernel drops these packets, and does not answer ARP requests of their "
+        "sender. Nothing is logged.",
+        fixes=tuple(fixes),
     )
 
 
@@ -72,27 +108,38 @@ def _loose_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     return sysctl_fixes(host, f"net.ipv4.conf.{link.name.replace('.', '/')}.rp_filter", LOOSE)
 
 
+def _source_routing_fixes(tested: TestedDirection, link: Link) -> tuple[Fix, ...]:
+    """(): the link of the receiver does not have its address."""
+    address = tested.receiver.address
+    own = [candidate for candidate in link.addresses if candidate.address == address]
+    if not own:
+        return ()
+    return source_routing_fixes(tested.peer, link, own)
+
+
 def asymmetric_findings(tested: TestedDirection) -> Iterator[Finding]:
-    incoming, back = incoming_links(tested), tested.route_back
-    link = tested.peer.snapshot.links.get(incoming[0]) if incoming else None
-    by = tested.peer.snapshot.links.get(back or 0)
-    if link is None or by is None or by.ifindex in (link.ifindex, tested.receiver.ifindex):
+    incoming = incoming_links(tested)
+    if not incoming:
+        return
+    link, by = tested.peer.link_at(incoming[0]), tested.peer.link_at(tested.route_back)
+    if link is None or by is None:
+        return
+    if by.ifindex in (link.ifindex, tested.receiver.ifindex):
         return  # by the NIC of its address: the other end sends by another NIC
-    addresses = [one for one in link.addresses if one.address == tested.receiver.address]
+    sender, receiver = tested.sender.address, tested.receiver.address
+    route_command = f"ip route get {sender} from {receiver}"
     yield path_finding(
         "path_asymmetric",
         "info",
         tested.peer,
         link,
-        f"asymmetric path: packets from {tested.sender.host} arrive on {link.name}, the route back uses {by.name}",
+        f"asymmetric path: packets from {tested.sender.host} arrive on {link.name}, the route "
+        f"back uses {by.name}",
         evidence=(
             Evidence("packets arrive on", link.name, "IP_PKTINFO"),
-            Evidence(
-                f"route back to {tested.sender.address}",
-                f"by {by.name}",
-                f"ip route get {tested.sender.address} from {tested.receiver.address}",
-            ),
+            Evidence(f"route back to {sender}", f"by {by.name}", route_command),
         ),
-        why="Each NIC carries one direction of the traffic. A stateful firewall or rp_filter 1 (strict) drops it.",
-        fixes=source_routing_fixes(tested.peer, link, addresses) if addresses else (),
+        why="Each NIC carries one direction of the traffic. A stateful firewall or rp_filter 1 "
+        "(strict) drops it.",
+        fixes=_source_routing_fixes(tested, link),
     )

@@ -1,12 +1,20 @@
-"""One direction of a path test with everything that is known about it, and how a finding about it is made. Pure."""
+"""One direction of a path test with everything that is known about it, and how a finding about it
+is made. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records import DropReport, Firewalls, Link, PathTest, ReceivedPackets
+from nictop.probe.records import (
+    DropReport,
+    Firewalls,
+    Link,
+    PathTest,
+    ReceivedPackets,
+    TrafficPath,
+)
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.outcomes import Outcome, outcome_of
@@ -61,8 +69,12 @@ class TestedDirection:
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """Protocol → what came back, of those that were tested."""
-        found = {name: outcome_of(self.test, name) for name in PROTOCOLS}
-        return {name: outcome for name, outcome in found.items() if outcome.kind != "not_tested"}
+        found: dict[str, Outcome] = {}
+        for name in PROTOCOLS:
+            outcome = outcome_of(self.test, name)
+            if outcome.kind != "not_tested":
+                found[name] = outcome
+        return found
 
     @property
     def is_requested_port(self) -> bool:
@@ -76,12 +88,27 @@ class TestedDirection:
     @property
     def link(self) -> Link | None:
         """By which the sender's route leaves; else the NIC of its address."""
-        ifindex = self.test.path.ifindex if self.test.path is not None else None
-        return self.host.snapshot.links.get(ifindex or self.sender.ifindex or 0)
+        path = self.test.path
+        if path is not None and path.ifindex:
+            return self.host.link_at(path.ifindex)
+        return self.sender_link
+
+    @property
+    def sender_link(self) -> Link | None:
+        """The NIC of the sender's address; None: not known."""
+        return self.host.link_at(self.sender.ifindex)
+
+    @property
+    def receiver_link(self) -> Link | None:
+        """The NIC of the receiver's address; None: not known."""
+        return self.peer.link_at(self.receiver.ifindex)
 
     @property
     def gateway(self) -> str | None:
-        return self.test.path.gateway if self.test.path is not None else None
+        path = self.test.path
+        if path is None:
+            return None
+        return path.gateway
 
     @property
     def arrived(self) -> tuple[ReceivedPackets, ...] | None:
@@ -89,21 +116,39 @@ class TestedDirection:
         listener = self.direction.listener
         if listener is None or not listener.ended:
             return None
-        return listener.arrived if listener.arrived is not None else (listener.delivered or None)
+        if listener.arrived is not None:
+            return listener.arrived
+        return listener.delivered or None
+
+    @property
+    def path_back(self) -> TrafficPath | None:
+        """What the kernel of the receiver decides for packets to the sender; None: unknown."""
+        back = self.back.test
+        if back is None:
+            return None
+        return back.path
 
     @property
     def route_back(self) -> int | None:
-        """ifindex by which the receiver's route to the sender leaves; None: unknown, or no route."""
-        path = self.back.test.path if self.back.test is not None else None
-        return path.ifindex if path is not None else None
+        """ifindex by which the receiver's route to the sender leaves; None: unknown, or no
+        route."""
+        path = self.path_back
+        if path is None:
+            return None
+        return path.ifindex
 
 
 def incoming_links(tested: TestedDirection) -> tuple[int, ...]:
     """ifindexes by which the receiver received packets of the test, most packets first."""
     counts: dict[int, int] = {}
-    for one in tested.arrived or ():
-        counts[one.ifindex] = counts.get(one.ifindex, 0) + one.packets
+    for packets in tested.arrived or ():
+        counts[packets.ifindex] = counts.get(packets.ifindex, 0) + packets.packets
     return tuple(sorted(counts, key=lambda ifindex: -counts[ifindex]))
+
+
+def packets_of(received: Iterable[ReceivedPackets], protocols: Collection[str]) -> int:
+    """Number of packets of these protocols."""
+    return sum(packets.packets for packets in received if packets.protocol in protocols)
 
 
 def path_finding(
@@ -117,5 +162,6 @@ def path_finding(
     why: str,
     fixes: tuple[Fix, ...] = (),
 ) -> Finding:
-    subject, ifindex = (link.name, link.ifindex) if link is not None else ("", None)
-    return Finding(rule, severity, host.name, subject, title, evidence, why, fixes, ifindex)
+    if link is None:
+        return Finding(rule, severity, host.name, "", title, evidence, why, fixes)
+    return Finding(rule, severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)

@@ -1,20 +1,23 @@
-"""ICMP echo is answered, but UDP and TCP are lost: wrong checksums, a tunnel below which offloads fail, a filter. Pure.
+"""ICMP echo is answered, but UDP and TCP are lost: wrong checksums, a tunnel below which offloads
+fail, a filter. Pure.
 
-The kernel computes the checksum of ICMP itself, and leaves those of UDP and TCP to the NIC. Where a driver, a virtual
-switch or a program between the hosts does not complete them, the receiver drops these packets and counts them (Udp and
-Tcp InCsumErrors); a NIC that cannot handle what is inside a tunnel drops them itself (projectcalico/calico#4727 and
-#7040).
+The kernel computes the checksum of ICMP itself, and leaves those of UDP and TCP to the NIC. Where a
+driver, a virtual switch or a program between the hosts does not complete them, the receiver drops
+these packets and counts them (Udp and Tcp InCsumErrors); a NIC that cannot handle what is inside a
+tunnel drops them itself (projectcalico/calico#4727 and #7040).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from nictop.model.text.words import count_noun
 from nictop.probe.records import Firewalls, Link, LossCount, PathListener
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts
+from nictop.rules.tunnels import active_features
 from nictop.traffic.path.findings.firewalls import firewall_findings
 from nictop.traffic.path.findings.losses import (
     attributed,
@@ -24,19 +27,26 @@ from nictop.traffic.path.findings.losses import (
     unanswered_packets,
     wrong_checksums,
 )
-from nictop.traffic.path.findings.tested_direction import PROTOCOL_NAMES, TestedDirection, path_finding
+from nictop.traffic.path.findings.tested_direction import (
+    PROTOCOL_NAMES,
+    TestedDirection,
+    packets_of,
+    path_finding,
+)
 from nictop.traffic.path.outcomes import outcome_of
 
-TRANSPORTS = ("udp", "tcp")
+TRANSPORTS: tuple[Literal["udp", "tcp"], ...] = ("udp", "tcp")
 TUNNEL_KINDS = (
-    "vxlan", "geneve", "gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ipip", "ip6tnl", "sit", "vti", "vti6",
-    "wireguard", "bareudp",
+    "vxlan", "geneve", "gre", "gretap", "erspan", "ip6gre", "ip6gretap", "ipip", "ip6tnl", "sit",
+    "vti", "vti6", "wireguard", "bareudp",
 )  # fmt: skip
 CHECKSUM_FEATURES = ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6")
+"""Of them those that are on and can be turned off are shown, and are what a fix turns off."""
 
 
 def transport_findings(tested: TestedDirection) -> Iterator[Finding]:
-    """Protocols that are not answered although another one is, with the cause as far as both ends show it."""
+    """Protocols that are not answered although another one is, with the cause as far as both ends
+    show it."""
     silent = [name for name in TRANSPORTS if _is_silent(tested, name)]
     lost = unanswered_packets(tested, silent)
     wrong = wrong_checksums(tested, silent)
@@ -60,10 +70,11 @@ def _is_silent(tested: TestedDirection, protocol: str) -> bool:
 def _only_icmp_passes(tested: TestedDirection) -> bool:
     """In both directions, and no firewall of the ends is known that explains it."""
     back = tested.back.test
-    if back is None or not all(_is_silent(tested, name) for name in TRANSPORTS):
+    if back is None:
         return False
-    if any(outcome_of(back, name).kind != "silent" for name in TRANSPORTS):  # type: ignore[arg-type]
-        return False
+    for name in TRANSPORTS:
+        if not _is_silent(tested, name) or outcome_of(back, name).kind != "silent":
+            return False
     there = _has_arrived(tested.direction.listener) and _may_filter(tested.firewalls)
     here = _has_arrived(tested.back.listener) and _may_filter(tested.own_firewalls)
     return not (there and here)
@@ -73,14 +84,16 @@ def _has_arrived(listener: PathListener | None) -> bool:
     """Packets of UDP or TCP came in, and were dropped afterwards; also if that is not known."""
     if listener is None or listener.arrived is None:
         return True
-    return any(one.protocol in TRANSPORTS for one in listener.arrived)
+    return any(packets.protocol in TRANSPORTS for packets in listener.arrived)
 
 
 def _may_filter(firewalls: Firewalls | None) -> bool:
     """A firewall of the host is known that may drop what comes in."""
     if firewalls is None:
         return False
-    return firewalls.firewalld is not None or firewalls.ufw or any(one.hook == "input" for one in firewalls.chains)
+    if firewalls.firewalld is not None or firewalls.ufw:
+        return True
+    return any(chain.hook == "input" for chain in firewalls.chains)
 
 
 def _wrong_checksums(tested: TestedDirection, protocols: Sequence[str], count: int) -> Finding:
@@ -92,17 +105,25 @@ def _wrong_checksums(tested: TestedDirection, protocols: Sequence[str], count: i
         tested.link,
         f"{what} to {tested.receiver.host} arrive with wrong checksums and are dropped",
         evidence=(
-            Evidence(f"wrong checksums at {tested.receiver.host}", str(count), "nstat -az '*InCsumErrors'"),
+            Evidence(
+                f"wrong checksums at {tested.receiver.host}",
+                str(count),
+                "nstat -az '*InCsumErrors'",
+            ),
             *_offload_evidence(tested.host, tested.link),
         ),
-        why="The kernel leaves the checksums of UDP and TCP to the NIC, and something on the way does not complete "
-        "them: the driver, a virtual switch, or a program that forwards frames. ICMP passes, because the kernel "
+        why="The kernel leaves the checksums of UDP and TCP to the NIC, and something on the way "
+        "does not complete "
+        "them: the driver, a virtual switch, or a program that forwards frames. ICMP passes, "
+        "because the kernel "
         "computes its checksum itself.",
         fixes=_checksum_fixes(tested.host, tested.link),
     )
 
 
-def dropped_finding(tested: TestedDirection, protocols: Sequence[str], host: HostFacts, count: LossCount) -> Finding:
+def dropped_finding(
+    tested: TestedDirection, protocols: Sequence[str], host: HostFacts, count: LossCount
+) -> Finding:
     """A counter of one end explains it."""
     what = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
     end = tested.receiver if host is tested.peer else tested.sender
@@ -116,28 +137,34 @@ def dropped_finding(tested: TestedDirection, protocols: Sequence[str], host: Hos
             Evidence("during the test", text_of(host, count), source_of(host, count)),
             Evidence(what, "no answer", "path test"),
         ),
-        why="Counted on this host while the packets of the test were lost: it explains at least half of them. Nothing "
+        why="Counted on this host while the packets of the test were lost: it explains at least "
+        "half of them. Nothing "
         "between the hosts need be looked for before this.",
     )
 
 
 def _only_icmp(tested: TestedDirection) -> Finding:
     here, there = tested.host.name, tested.peer.name
-    tunnel = next((one for one in (tested.link, _peer_link(tested)) if one is not None and is_tunnel(one)), None)
+    tunnel = _tunnel_of_ends(tested)
     evidence = [
         *_arrivals(tested),
         *loss_evidence(tested),
         *_firewall_evidence(tested),
         *_offload_evidence(tested.host, tested.link),
     ]
-    possible = "a filter between the hosts that lets only ICMP pass (security group, ACL, firewall of a hypervisor)"
+    possible = (
+        "a filter between the hosts that lets only ICMP pass (security group, ACL, "
+        "firewall of a hypervisor)"
+    )
+    why = f"Possible: {possible}, or checksums that a driver or virtual switch does not complete."
+    fixes: tuple[Fix, ...] = ()
     if tunnel is not None:
         why = (
-            f"{tunnel.name} is a tunnel: offloads of a NIC below it that cannot handle what is inside are the usual "
+            f"{tunnel.name} is a tunnel: offloads of a NIC below it that cannot handle what is "
+            f"inside are the usual "
             f"cause. Also possible: {possible}."
         )
-    else:
-        why = f"Possible: {possible}, or checksums that a driver or virtual switch does not complete."
+        fixes = _checksum_fixes(tested.host, tested.link)
     return path_finding(
         "path_only_icmp",
         "critical",
@@ -146,12 +173,23 @@ def _only_icmp(tested: TestedDirection) -> Finding:
         f"only ICMP echo passes to {there} and back: all UDP and TCP is lost",
         evidence=tuple(evidence),
         why=f"{why} ping works, and nothing else does between {here} and {there}.",
-        fixes=_checksum_fixes(tested.host, tested.link) if tunnel is not None else (),
+        fixes=fixes,
     )
 
 
+def _tunnel_of_ends(tested: TestedDirection) -> Link | None:
+    """The tunnel that carries the test: that of this end, else that of the other one."""
+    for link in (tested.link, _peer_link(tested)):
+        if link is not None and is_tunnel(link):
+            return link
+    return None
+
+
 def _peer_link(tested: TestedDirection) -> Link | None:
-    return tested.peer.snapshot.links.get(tested.route_back or tested.receiver.ifindex or 0)
+    """By which the receiver's route leaves; else the NIC of its address."""
+    if tested.route_back:
+        return tested.peer.link_at(tested.route_back)
+    return tested.receiver_link
 
 
 def is_tunnel(link: Link) -> bool:
@@ -164,9 +202,11 @@ def _arrivals(tested: TestedDirection) -> Iterator[Evidence]:
         if listener is None or listener.arrived is None:
             yield Evidence(f"UDP and TCP at {direction.receiver.host}", "no answer", "path test")
             continue
-        seen = sum(one.packets for one in listener.arrived if one.protocol in TRANSPORTS)
+        seen = packets_of(listener.arrived, TRANSPORTS)
         yield Evidence(
-            f"UDP and TCP at {direction.receiver.host}", f"{count_noun(seen, 'packet')} arrived", "packet socket"
+            f"UDP and TCP at {direction.receiver.host}",
+            f"{count_noun(seen, 'packet')} arrived",
+            "packet socket",
         )
 
 
@@ -182,32 +222,35 @@ def _firewall_evidence(tested: TestedDirection) -> Iterator[Evidence]:
 
 
 def _offload_evidence(host: HostFacts, link: Link | None) -> Iterator[Evidence]:
-    for one in _offloading(host, link):
-        features = _active(one)
+    for offloading in _offloading(host, link):
+        features, name = active_features(offloading, CHECKSUM_FEATURES), offloading.name
         if features:
-            yield Evidence(f"offloads of {one.name}", ", ".join(features), f"ethtool -k {one.name}")
+            yield Evidence(f"offloads of {name}", ", ".join(features), f"ethtool -k {name}")
 
 
 def _offloading(host: HostFacts, link: Link | None) -> Sequence[Link]:
     """The link, and of a tunnel the NICs with a device that it may use."""
     if link is None:
         return ()
-    if not is_tunnel(link):
+    below = host.lower_link(link) if is_tunnel(link) else None
+    if below is None:
         return (link,)
-    below = host.snapshot.links.get(link.lower or 0) if link.lower_namespace is None else None
-    return (link, below) if below is not None else (link,)
-
-
-def _active(link: Link) -> list[str]:
-    """Checksum offloads that are on and can be turned off."""
-    active = {one.name for one in link.ethtool.features or () if one.active and not one.fixed}
-    return [name for name in CHECKSUM_FEATURES if name in active]
+    return (link, below)
 
 
 def _checksum_fixes(host: HostFacts, link: Link | None) -> tuple[Fix, ...]:
-    """Off for the link itself: of a tunnel, that leaves the offloads of other traffic of the NIC alone."""
-    if link is None or not _active(link):
+    """Off for the link itself: of a tunnel, that leaves the offloads of other traffic of the NIC
+    alone."""
+    if link is None:
         return ()
-    words = [word for name in _active(link) for word in (name, "off")]
-    note = "Costs CPU time: segments are cut in software too. The other end needs it for its own packets."
-    return ethtool_fixes(host, link, ["-K", *words], note=note)
+    features = active_features(link, CHECKSUM_FEATURES)
+    if not features:
+        return ()
+    words = ["-K"]
+    for name in features:
+        words += [name, "off"]
+    note = (
+        "Costs CPU time: segments are cut in software too. The other end needs it for its own "
+        "packets."
+    )
+    return ethtool_fixes(host, link, words, note=note)

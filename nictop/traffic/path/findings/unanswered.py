@@ -1,5 +1,6 @@
-"""No protocol is answered: no route, a filter of the sender, ends that are separated by design, a gateway or host that
-does not answer ARP, what an end counted as dropped, or lost between the hosts. Pure."""
+"""No protocol is answered: no route, a filter of the sender, ends that are separated by design, a
+gateway or host that does not answer ARP, what an end counted as dropped, or lost between the hosts.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +13,20 @@ from nictop.rules.fixes.commands import command
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
-from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES, TestedDirection, path_finding
+from nictop.traffic.path.findings.tested_direction import (
+    ANSWERS,
+    PROTOCOL_NAMES,
+    TestedDirection,
+    path_finding,
+)
 from nictop.traffic.path.findings.transports import dropped_finding
-from nictop.traffic.run.unreachable import DISCARDING_ROUTES, UNRESOLVED_STATES
+from nictop.traffic.path.outcomes import DISCARDING_ROUTES, UNRESOLVED_STATES
 
 
 def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
     """One finding: the first cause that the test shows."""
     path = tested.test.path
-    route = path.route if path is not None else ""
+    route, neighbour = (path.route, path.neighbour) if path is not None else ("", "")
     arrived = _arrived(tested)
     separated = separation_of(tested)
     if route == "none" or route in DISCARDING_ROUTES:
@@ -32,8 +38,8 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
     elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
         yield dropped_finding(tested, tuple(tested.outcomes), *counted)
     elif not arrived and _has_no_neighbour(tested):
-        state = path.neighbour if path is not None else ""
-        yield _no_neighbour(tested, state) if tested.gateway is None else _silent_gateway(tested, state)
+        unresolved = _no_neighbour if tested.gateway is None else _silent_gateway
+        yield unresolved(tested, neighbour)
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
@@ -42,18 +48,25 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
 
 def _has_no_neighbour(tested: TestedDirection) -> bool:
     path = tested.test.path
-    return (path is not None and path.neighbour in UNRESOLVED_STATES) or tested.test.macs == ()
+    if path is not None and path.neighbour in UNRESOLVED_STATES:
+        return True
+    return tested.test.macs == ()
 
 
 def _arrived(tested: TestedDirection) -> tuple[ReceivedPackets, ...] | None:
-    """What came in at the receiver, also what its firewall dropped; None: only visible as root there."""
+    """What came in at the receiver, also what its firewall dropped; None: only visible as root
+    there."""
     listener = tested.direction.listener
-    return listener.arrived if listener is not None and listener.ended else None
+    if listener is None or not listener.ended:
+        return None
+    return listener.arrived
 
 
 def _is_refused_by_receiver(tested: TestedDirection) -> bool:
-    refused = next((one for one in tested.outcomes.values() if one.kind in ("refused", "prohibited")), None)
-    return refused is not None and refused.source == tested.receiver.address
+    for outcome in tested.outcomes.values():
+        if outcome.kind in ("refused", "prohibited"):
+            return outcome.source == tested.receiver.address
+    return False
 
 
 def _no_route(tested: TestedDirection, route: str) -> Finding:
@@ -64,11 +77,16 @@ def _no_route(tested: TestedDirection, route: str) -> Finding:
     rule, entry = (path.rule, path.entry) if path is not None else ("", "")
     looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
     evidence = [Evidence("route", route, looked_up)]
-    evidence += [Evidence("routing rule", rule, f"ip {_family(tested)} rule show")] if rule else []
-    evidence += [Evidence("entry", entry, str(shown))] if entry else []
-    fixes = [Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,))]
+    fixes = [
+        Fix("here", "Show the routes, then add one or delete the one that drops packets", (shown,))
+    ]
     if rule:
-        fixes.insert(0 if not entry else 1, _rule_fix(tested, rule))
+        evidence.append(Evidence("routing rule", rule, f"ip {_family(tested)} rule show"))
+        fixes.append(_rule_fix(tested, rule))
+    if entry:
+        evidence.append(Evidence("entry", entry, str(shown)))
+    else:
+        fixes.reverse()  # the rule itself says it, no route of a table
     return path_finding(
         "path_no_route",
         "critical",
@@ -83,7 +101,10 @@ def _no_route(tested: TestedDirection, route: str) -> Finding:
 
 def _no_route_title(to: str, route: str, rule: str, entry: str) -> str:
     if rule and not entry:
-        return f"routing rule {rule.partition(':')[0]} makes {to} {rule.rpartition(' ')[2]}: nothing is sent"
+        return (
+            f"routing rule {rule.partition(':')[0]} makes {to} {rule.rpartition(' ')[2]}: "
+            f"nothing is sent"
+        )
     if route == "none":
         return f"no route to {to}"
     return f"the route to {to} is of type {route}: nothing is sent"
@@ -95,7 +116,8 @@ def _rule_fix(tested: TestedDirection, rule: str) -> Fix:
         "here",
         "Show the rule, then delete it if nothing needs it",
         (command("ip", _family(tested), "rule", "show", "priority", priority),),
-        note="VPN programs (kill switch) and policy routing of NetworkManager or networkd add such rules. "
+        note="VPN programs (kill switch) and policy routing of NetworkManager or networkd add "
+        "such rules. "
         f"Deleted by: ip {_family(tested)} rule del priority {priority}",
     )
 
@@ -108,15 +130,20 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
         tested.host,
         tested.link,
         f"no MAC address for {wanted}: no answer to {_question(tested)}",
-        evidence=(Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"), *_answers(tested)),
-        why="Possible: the two NICs are not in one network (different VLAN or bridge), a switch port drops the frames, "
+        evidence=(
+            Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"),
+            *_answers(tested),
+        ),
+        why="Possible: the two NICs are not in one network (different VLAN or bridge), a switch "
+        "port drops the frames, "
         "or the other NIC is down.",
         fixes=(
             Fix(
                 "here",
                 "Check that both NICs are in the same VLAN and bridge",
                 (),
-                note="nictop show lists VLAN, bridge and carrier of both NICs; nictop check finds known causes.",
+                note="nictop show lists VLAN, bridge and carrier of both NICs; nictop check finds "
+                "known causes.",
             ),
         ),
     )
@@ -137,43 +164,61 @@ def _silent_gateway(tested: TestedDirection, state: str) -> Finding:
             Evidence("neighbour", state or "none", f"ip neighbour show to {gateway}"),
             *_answers(tested),
         ),
-        why=f"Packets to {tested.receiver.host} go by this gateway, and it has no MAC address: nothing leaves. "
-        "Possible: a wrong gateway address, a router that is down, or another VLAN than that of the router.",
+        why=f"Packets to {tested.receiver.host} go by this gateway, and it has no MAC address: "
+        f"nothing leaves. "
+        "Possible: a wrong gateway address, a router that is down, or another VLAN than that of "
+        "the router.",
         fixes=(
             Fix(
                 "here",
                 "Show the route and who else answers on this NIC",
                 (
-                    command("ip", _family(tested), "route", "show", "match", tested.receiver.address.partition("%")[0]),
+                    command(
+                        "ip",
+                        _family(tested),
+                        "route",
+                        "show",
+                        "match",
+                        tested.receiver.address.partition("%")[0],
+                    ),
                     command("ip", _family(tested), "neighbour", "show", *_device(tested)),
                 ),
-                note="Replace the route if the gateway is wrong; if no other host answers either, check the VLAN.",
+                note="Replace the route if the gateway is wrong; if no other host answers either, "
+                "check the VLAN.",
             ),
         ),
     )
 
 
 def _device(tested: TestedDirection) -> tuple[str, ...]:
-    return ("dev", tested.link.name) if tested.link is not None else ()
+    """Words of ip(8); (): all NICs."""
+    if tested.link is None:
+        return ()
+    return ("dev", tested.link.name)
 
 
 def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) -> Finding:
     sender, receiver = tested.sender.host, tested.receiver.host
-    seen = count_noun(sum(one.packets for one in arrived), "packet")
-    evidence = (Evidence(f"arrived at {receiver}", seen, "packet socket"),) if arrived else ()
-    title = f"packets from {sender} arrive and none is answered"
-    why = (
-        f"Possible: a firewall of {receiver} drops or rejects them, or the answers are lost on the way back: at the "
-        f"output of {receiver}, between the hosts or on {sender}."
-    )
-    if not arrived:
+    evidence: tuple[Evidence, ...] = ()
+    if arrived:
+        seen = count_noun(sum(packets.packets for packets in arrived), "packet")
+        evidence = (Evidence(f"arrived at {receiver}", seen, "packet socket"),)
+        title = f"packets from {sender} arrive and none is answered"
+        why = (
+            f"Possible: a firewall of {receiver} drops or rejects them, or the answers are lost on "
+            f"the way back: at the output of {receiver}, between the hosts or on {sender}."
+        )
+    else:
         title = f"packets from {sender} are refused in the name of {receiver}"
-        why = f"Possible: a firewall of {receiver}, or a bridge or router that rejects with its address."
+        why = (
+            f"Possible: a firewall of {receiver}, or a bridge or router that rejects with its "
+            f"address."
+        )
     return path_finding(
         "path_no_answer",
         "critical",
         tested.peer,
-        tested.peer.snapshot.links.get(tested.receiver.ifindex or 0),
+        tested.receiver_link,
         title,
         evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
         why=why,
@@ -187,17 +232,29 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     if is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
         why = (
-            "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of this host, or what "
-            f"drops them on {tested.receiver.host} before the network stack (XDP, tc ingress, the NIC)."
+            "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of "
+            "this host, or what "
+            f"drops them on {tested.receiver.host} before the network stack (XDP, tc ingress, the "
+            f"NIC)."
         )
     else:
-        rule, title = "path_no_answer", f"no answer from {to}; needs root there to show whether packets arrive"
+        rule, title = (
+            "path_no_answer",
+            f"no answer from {to}; needs root there to show whether packets arrive",
+        )
         why = (
-            f"Possible: a firewall of {tested.receiver.host} or a device between the hosts drops the packets, or the "
+            f"Possible: a firewall of {tested.receiver.host} or a device between the hosts drops "
+            f"the packets, or the "
             "answers on the way back."
         )
     return path_finding(
-        rule, "critical", tested.host, tested.link, title, evidence=(*_answers(tested), *loss_evidence(tested)), why=why
+        rule,
+        "critical",
+        tested.host,
+        tested.link,
+        title,
+        evidence=(*_answers(tested), *loss_evidence(tested)),
+        why=why,
     )
 
 
@@ -215,11 +272,11 @@ def _question(tested: TestedDirection) -> str:
 
 
 def _answers(tested: TestedDirection) -> tuple[Evidence, ...]:
-    return tuple(
-        Evidence(
-            PROTOCOL_NAMES[name],
-            f"{ANSWERS.get(one.kind, one.kind)}{f' by {one.source}' if one.source else ''}",
-            one.detail or "path test",
-        )
-        for name, one in tested.outcomes.items()
-    )
+    """What came back, by protocol."""
+    found = []
+    for name, outcome in tested.outcomes.items():
+        text = ANSWERS.get(outcome.kind, outcome.kind)
+        if outcome.source:
+            text += f" by {outcome.source}"
+        found.append(Evidence(PROTOCOL_NAMES[name], text, outcome.detail or "path test"))
+    return tuple(found)

@@ -1,4 +1,5 @@
-"""A fix that has blanks to fill in, that nictop cannot apply, or that has no plan: its commands, to be copied.
+"""A fix that has blanks to fill in, that nictop cannot apply, or that has no plan: its commands, to
+be copied.
 
 ╭ vm1: Rename the profile and set a static address ──────────────╮
 │▸Address/prefix  192.0.2.10/24▏     e.g. 192.0.2.10/24          │
@@ -30,7 +31,7 @@ from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.changes.guided_fields import REQUIRED
 from nictop.tui.widgets.changes.page import DISABLED_REASON, disabled_text, draw_fix
 
@@ -45,13 +46,15 @@ def blank_label(name: str) -> str:
 
 
 class FixScreen(NictopScreen, Dialog[None]):
-    """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked for its plan; the
-    fix may not be applied either."""
+    """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked
+    for its plan; the fix may not be applied either."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     fields_above = True
 
-    def __init__(self, job: ChangeJob, actions: Actions | ManualOnly, why_no_plan: str = "") -> None:
+    def __init__(
+        self, job: ChangeJob, actions: Actions | ManualOnly, why_no_plan: str = ""
+    ) -> None:
         super().__init__()
         self._job, self._actions, self._why_no_plan = job, actions, why_no_plan
         self._problems: Mapping[str, str] = {}
@@ -75,8 +78,9 @@ class FixScreen(NictopScreen, Dialog[None]):
     def key_hints(self) -> str:
         if self._can_continue:
             return self.hints("Esc Cancel")
-        copy = () if self._blanks else (f"{shown_key(self.app, 'copy')} Copy",)
-        return self.hints("Esc Close", *copy)
+        if self._blanks:
+            return self.hints("Esc Close")
+        return self.hints("Esc Close", f"{shown_key(self.app, 'copy')} Copy")
 
     def compose_fields(self) -> Iterable[Widget]:
         if self._blanks:
@@ -101,19 +105,28 @@ class FixScreen(NictopScreen, Dialog[None]):
         super().draw()
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        job, lines = self._job, list[SpanLine]()
-        if isinstance(self._actions, ManualOnly):
-            if job.fix.where == "here":
-                lines += self.wrapped(f"nictop cannot apply this fix: {self._actions.why}.", cells, "warn", indent=" ")
-        elif not self.nictop.changes.allowed(job.host):
-            session = self.nictop.hosts.by_name.get(job.host)
-            text = disabled_text(job.host, session.snapshot if session is not None else None)
-            lines += self.wrapped(text, cells, "warn", indent=" ")
+        lines: list[SpanLine] = []
+        if self._why_not_applied:
+            lines += self.wrapped(self._why_not_applied, cells, "warn", indent=" ")
         if self._why_no_plan:
-            lines += self.wrapped(f"Current values and warnings are not known: {self._why_no_plan}.", cells, indent=" ")
+            text = f"Current values and warnings are not known: {self._why_no_plan}."
+            lines += self.wrapped(text, cells, indent=" ")
         lines += self.wrapped(f"Run {self._place}:", cells, "dim", indent=" ")
         lines += draw_fix(self._filled, cells, glyphs=self.glyphs)
         return lines
+
+    @property
+    def _why_not_applied(self) -> str:
+        """Why nictop does not apply it; "": it does, or the place where it is run says it."""
+        job = self._job
+        if isinstance(self._actions, ManualOnly):
+            if job.fix.where != "here":
+                return ""
+            return f"nictop cannot apply this fix: {self._actions.why}."
+        if self.nictop.changes.allowed(job.host):
+            return ""
+        session = self.nictop.hosts.by_name.get(job.host)
+        return disabled_text(job.host, None if session is None else session.snapshot)
 
     @property
     def _place(self) -> str:
@@ -122,7 +135,9 @@ class FixScreen(NictopScreen, Dialog[None]):
     @property
     def _values(self) -> Mapping[str, str]:
         """Name of a blank → its text, of those that are filled in."""
-        words = self.query_one(Form).words if self._blanks else {}
+        if not self._blanks:
+            return {}
+        words = self.query_one(Form).words
         return {name: text.strip() for name, text in words.items() if text.strip()}
 
     @property
@@ -131,7 +146,7 @@ class FixScreen(NictopScreen, Dialog[None]):
         fix = self._job.fix
         return replace(fix, commands=with_values(fix.commands, self._values), note=filled_note(fix))
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def on_form_changed(self) -> None:
         self._problems = {}
@@ -162,4 +177,5 @@ class FixScreen(NictopScreen, Dialog[None]):
 
 def _field(name: str) -> Field:
     blank = BLANKS.get(name)
-    return Field(name, blank_label(name), f"e.g. {blank.example}" if blank is not None else "", empty=REQUIRED)
+    example = "" if blank is None else f"e.g. {blank.example}"
+    return Field(name, blank_label(name), example, empty=REQUIRED)

@@ -10,8 +10,8 @@
 │ [ Show plan ] [ Copy ] [ Cancel ]                              │
 ╰ Tab Next · Enter Show plan · Esc Cancel ───────────────────────╯
 
-Show plan opens the change dialog, as a fix does: the plan of the host, rolled back unless it is confirmed, and a check
-of the result.
+Show plan opens the change dialog, as a fix does: the plan of the host, rolled back unless it is
+confirmed, and a check of the result.
 """
 
 from __future__ import annotations
@@ -25,26 +25,36 @@ from textual.widget import Widget
 from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
-from nictop.model.snapshot import BEFORE_CHANGE
+from nictop.model.snapshot import outdated_text
 from nictop.rules import HostFacts
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import SpanLine, section_line
-from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, other_facts, set_up_of
+from nictop.tui.widgets.base.line_widget import SpanLine, section_line
+from nictop.tui.widgets.changes.guided_fields import (
+    Missing,
+    NicRef,
+    fields_of,
+    other_facts,
+    set_up_of,
+)
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix
 
 NO_NETWORKMANAGER = (
-    "This host does not run NetworkManager. Temporary: the ip command; permanent: netplan, networkd or ifupdown, below."
+    "This host does not run NetworkManager. Temporary: the ip command; permanent: "
+    "netplan, networkd or ifupdown, below."
 )
-OLDER_VALUES = f"The values were {BEFORE_CHANGE}; they will be read again."
-READ_ONLY = "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
+OLDER_VALUES = "The values were {}; they will be read again."
+READ_ONLY = (
+    "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
+)
 
 
 class SetUpScreen(NictopScreen, Dialog[None]):
-    """`place`: the NIC as it is when the dialog is opened; the dialog follows the inventory of its host."""
+    """`place`: the NIC as it is when the dialog is opened; the dialog follows the inventory of its
+    host."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     is_tall = fields_above = True
@@ -66,7 +76,13 @@ class SetUpScreen(NictopScreen, Dialog[None]):
 
     def show_buttons(self, row: ButtonRow) -> None:
         has_commands = isinstance(self._job, ChangeJob)
-        row.show((Button("continue", "Show plan"), Button("copy", "Copy", has_commands), Button("cancel", "Cancel")))
+        row.show(
+            (
+                Button("continue", "Show plan"),
+                Button("copy", "Copy", has_commands),
+                Button("cancel", "Cancel"),
+            )
+        )
 
     def on_form_changed(self) -> None:
         self._submitted = False
@@ -84,18 +100,32 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         super().draw()
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        job = self._job
         lines: list[SpanLine] = []
         if not self.nictop.changes.allowed(self._place.host.name):
             lines += self.wrapped(READ_ONLY, cells, "warn", indent=" ")
-        if self._place.host.snapshot.is_before_change:
-            lines += self.wrapped(OLDER_VALUES, cells, "warn", indent=" ")
-        if isinstance(job, NictopError):
-            style = "dim" if isinstance(job, (Missing, NotKnown)) and not self._submitted else "bad"
-            for text, tone in ((job.message, style), (job.hint or "", "dim")):
-                lines += self.wrapped(text, cells, tone, indent=" ") if text else ()
-            return lines
-        if job.fix.persistent is False and self._place.host.inventory.networkmanager is None and job.lasting:
+        outdated = outdated_text(self._place.host.snapshot)
+        if outdated:
+            lines += self.wrapped(OLDER_VALUES.format(outdated), cells, "warn", indent=" ")
+        if isinstance(self._job, NictopError):
+            return [*lines, *self._error_lines(self._job, cells)]
+        return [*lines, *self._job_lines(self._job, cells)]
+
+    def _error_lines(self, error: NictopError, cells: int) -> list[SpanLine]:
+        """What is wrong with the form, or what it still lacks."""
+        is_incomplete = isinstance(error, (Missing, NotKnown)) and not self._submitted
+        style = "dim" if is_incomplete else "bad"
+        lines: list[SpanLine] = []
+        if error.message:
+            lines += self.wrapped(error.message, cells, style, indent=" ")
+        if error.hint:
+            lines += self.wrapped(error.hint, cells, "dim", indent=" ")
+        return lines
+
+    def _job_lines(self, job: ChangeJob, cells: int) -> list[SpanLine]:
+        """What the form makes: warnings, commands, and what makes it persistent."""
+        lines: list[SpanLine] = []
+        has_networkmanager = self._place.host.inventory.networkmanager is not None
+        if job.fix.persistent is False and job.lasting and not has_networkmanager:
             lines += self.wrapped(NO_NETWORKMANAGER, cells, "dim", indent=" ")
         if job.warnings:
             lines.append(section_line("What must fit", cells))
@@ -120,8 +150,9 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     def _take_newest(self) -> bool:
         """Whether there is a new inventory, or part of one; a NIC that is gone stays as it was."""
         session = self.nictop.hosts.by_name.get(self._place.host.name)
-        inventory = session.snapshot.inventory if session is not None else None
-        if session is None or inventory is None or inventory is self._place.host.snapshot.inventory:
+        if session is None or session.snapshot.inventory is None:
+            return False
+        if session.snapshot.inventory is self._place.host.snapshot.inventory:
             return False
         link = session.snapshot.links.get(self._place.link.ifindex)
         if link is None:
@@ -131,7 +162,7 @@ class SetUpScreen(NictopScreen, Dialog[None]):
         self.query_one(SetUpForm).set_fields(fields_of(self._place))
         return True
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def action_continue(self) -> None:
         self._take_newest()

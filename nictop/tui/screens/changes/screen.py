@@ -8,13 +8,14 @@
 │ [ Keep ] [ Undo now ] [▸Hide ]                                 │
 ╰ Tab Next · Enter Hide · Esc Hide (f: reopen) ──────────────────╯
 
-Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen, afterwards Hide or Close: a
-doubled or held Enter cannot apply and keep. What may disconnect the host is applied by the word yes alone.
+Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen,
+afterwards Hide or Close: a doubled or held Enter cannot apply and keep. What may disconnect the
+host is applied by the word yes alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,20 +23,25 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from nictop.changes.actions import Actions
+from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.units import whole_seconds
-from nictop.tui.keys import COPY_KEYS, shown_key
+from nictop.tui.keys import CHANGE_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.changes.page import DISABLED_REASON, ChangePage, commands_of
 
 if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
+    from nictop.rules import Finding
 
 APPLY_ANSWER = "yes"
+CANCEL = Button("cancel", "Cancel")
+CLOSE = Button("cancel", "Close")
 HIDE = Button("cancel", "Hide")
 TIME_STEPS = (1, "More time"), (-1, "Less")
 """Step of the time until the rollback → words of its button, which do not read as a rollback."""
@@ -44,7 +50,7 @@ TIME_STEPS = (1, "More time"), (-1, "Less")
 class HostChangeScreen(NictopScreen, Dialog[None]):
     """Shows the change of the `Changes` controller, and passes decisions to it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = CHANGE_KEYS
     is_tall = True
     field_enter = "Continue"
 
@@ -62,12 +68,14 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     def on_mount(self) -> None:
         self.subscribe(self.nictop.changes.changed, self.draw)
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     @property
     def _shown(self) -> tuple[ChangeJob, ChangeProgress] | None:
         changes = self.nictop.changes
-        return None if changes.job is None or changes.progress is None else (changes.job, changes.progress)
+        if changes.job is None or changes.progress is None:
+            return None
+        return changes.job, changes.progress
 
     @property
     def _is_allowed(self) -> bool:
@@ -77,8 +85,11 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     @property
     def dialog_title(self) -> str:
-        found = self._shown
-        return f"{found[0].host}: {found[0].title}" if found is not None else ""
+        shown = self._shown
+        if shown is None:
+            return ""
+        job, _ = shown
+        return f"{job.host}: {job.title}"
 
     @property
     def closes_by_click(self) -> bool:
@@ -93,18 +104,38 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if progress is None or progress.stage == "ended":
             return self.hints("Esc Close", copy)
         if _is_undecided(progress):
-            return self.hints(f"Esc {'Cancel' if self._is_allowed else 'Close'}", copy)
+            word = "Cancel" if self._is_allowed else "Close"
+            return self.hints(f"Esc {word}", copy)
         return self.hints(f"Esc Hide ({shown_key(self.app, 'fix')}: reopen)")
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        found = self._shown
-        if found is None:
+        shown = self._shown
+        if shown is None:
             return ()
-        session = self.nictop.hosts.by_name.get(found[0].host)
-        began = self.nictop.changes.step_began
-        page = ChangePage(*found, cells, glyphs=self.glyphs, is_allowed=self._is_allowed, began=began)
-        snapshot = session.snapshot if session is not None else None
+        job, progress = shown
+        session = self.nictop.hosts.by_name.get(job.host)
+        page = ChangePage(
+            job,
+            progress,
+            cells,
+            glyphs=self.glyphs,
+            is_allowed=self._is_allowed,
+            began=self.nictop.changes.step_began,
+            reported=self._reported(job.finding),
+        )
+        snapshot = None if session is None else session.snapshot
         return page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
+
+    def _reported(self, finding: Finding | None) -> Finding | None:
+        """The finding as the checks report it now; None: they do not any more."""
+        result = self.nictop.diagnosis.result
+        if finding is None or result is None or finding.host not in result.hosts:
+            return finding  # nothing newer is known
+        about = (finding.rule, finding.host, finding.subject)
+        for reported in result.findings:
+            if (reported.rule, reported.host, reported.subject) == about:
+                return reported
+        return None
 
     def show_buttons(self, row: ButtonRow) -> None:
         progress = self.nictop.changes.progress
@@ -115,31 +146,35 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             row.show(tuple(self._buttons(progress)), stage=stage, chosen=safest)
 
     def _buttons(self, progress: ChangeProgress) -> Iterable[Button]:
-        cancel = Button("cancel", "Cancel")
         if self._asks_twice:
-            yield from (Button("confirm", "Continue"), cancel)
-        elif progress.stage == "preparing" and progress.decision == "":
-            yield cancel
-        elif not self._is_allowed and _is_undecided(progress):
+            return Button("confirm", "Continue"), CANCEL
+        if _is_undecided(progress):
+            return self._undecided_buttons(progress)
+        if progress.stage == "ended":
+            return self._ended_buttons(progress)
+        return _buttons_under_way(progress)
+
+    def _undecided_buttons(self, progress: ChangeProgress) -> Iterator[Button]:
+        if progress.stage == "preparing":
+            yield CANCEL
+            return
+        if not self._is_allowed:
             yield Button("apply", "Apply", enabled=False, why_not=DISABLED_REASON)
-            yield from (Button("copy", "Copy"), Button("cancel", "Close"))
-        elif _is_undecided(progress):
-            yield from (Button("apply", "Apply"), Button("copy", "Copy"))
-            for step, words in TIME_STEPS:
-                seconds = self.nictop.changes.keep_seconds(step)
-                label = f"{words}: {whole_seconds(seconds)}"
-                yield Button(f"wait({step})", label, seconds != progress.spec.keep_within)
-            yield cancel
-        elif progress.stage == "ended":
-            if self._can_last(progress):
-                yield Button("make_persistent", "Make persistent")
-            yield Button("cancel", "Close")
-        else:
-            if progress.is_applied:
-                yield Button("keep", "Keep")
-            if progress.is_applied or progress.stage == "applying":
-                yield Button("undo", "Undo now")
-            yield HIDE
+            yield from (Button("copy", "Copy"), CLOSE)
+            return
+        yield from (Button("apply", "Apply"), Button("copy", "Copy"))
+        for step, words in TIME_STEPS:
+            seconds = self.nictop.changes.keep_seconds(step)
+            label = f"{words}: {whole_seconds(seconds)}"
+            yield Button(f"wait({step})", label, seconds != progress.spec.keep_within)
+        yield CANCEL
+
+    def _ended_buttons(self, progress: ChangeProgress) -> Iterator[Button]:
+        if self._can_last(progress):
+            yield Button("make_persistent", "Make persistent")
+        if progress.outcome in NOTHING_CHANGED:
+            yield Button("try_again", "Try again")
+        yield CLOSE
 
     def draw(self) -> None:
         """The change has advanced, or time has passed."""
@@ -153,10 +188,10 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             self._stage = found[1].stage
             if self._stage != "prepared":
                 self._end_question()
-            self.query_one("#dialog-text", LineView).scroll_to(y=0, animate=False)
+            self.query_one("#dialog-text", LineWidget).scroll_to(y=0, animate=False)
         super().draw()
 
-    # ----------------------------------------------------------------------------------------------- decisions
+    # ------------------------------------------------------------------------------------ decisions
 
     def action_apply(self) -> None:
         progress = self.nictop.changes.progress
@@ -170,6 +205,13 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         entry.display = True
         self.set_focus(entry)
         self.draw()
+
+    async def action_leave(self) -> None:
+        """Close it as Esc does; a change that is not kept yet is asked about, as on any screen."""
+        if self.nictop.changes.is_unconfirmed:
+            await self.app.run_action("app.quit")
+        else:
+            self.action_cancel()
 
     def action_confirm(self) -> None:
         self._answer(self.query_one(TextInput).value)
@@ -208,7 +250,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             self.nictop.copy_commands(found[0].host, commands_of(found[1]))
 
     def action_cancel(self) -> None:
-        """Before it is applied: do not apply it; afterwards: close the dialog, the change continues."""
+        """Before it is applied: do not apply it; afterwards: close the dialog, the change
+        continues."""
         progress = self.nictop.changes.progress
         if progress is not None and _is_undecided(progress):
             self._end_question()
@@ -223,7 +266,14 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             self.nictop.changes.forget()
             self.dismiss()
 
-    # ----------------------------------------------------------------------------------------- make it persistent
+    def action_try_again(self) -> None:
+        """Request the plan once more, with the same values."""
+        job, session = self.nictop.changes.job, self.nictop.changes.session
+        if job is not None and session is not None:
+            self._leave()
+            self.opener.start_change(job, Actions(session.spec.actions))
+
+    # --------------------------------------------------------------------------- make it persistent
 
     def _can_last(self, progress: ChangeProgress) -> bool:
         job = self.nictop.changes.job
@@ -235,6 +285,15 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if job is not None and job.lasting:
             self._leave()
             self.opener.open_job(job.lasting_job(job.lasting[0]))
+
+
+def _buttons_under_way(progress: ChangeProgress) -> Iterator[Button]:
+    """Of a change that was decided about and has not ended."""
+    if progress.is_applied:
+        yield Button("keep", "Keep")
+    if progress.is_applied or progress.stage == "applying":
+        yield Button("undo", "Undo now")
+    yield HIDE
 
 
 def _is_undecided(progress: ChangeProgress) -> bool:

@@ -1,4 +1,5 @@
-"""Text about a change while its dialog is closed. Names in it are as the hosts report them, not yet clean."""
+"""Text about a change while its dialog is closed. Names in it are as the hosts report them, not yet
+clean."""
 
 from __future__ import annotations
 
@@ -22,19 +23,28 @@ STATES: dict[Outcome, str] = {
 
 
 def change_status(progress: ChangeProgress | None, now: float, key: str) -> str:
-    """For the status line: ``keep change? 17 s (f: details)``; "" before it is applied, and after its end was seen.
-    `now`: CLOCK_MONOTONIC; `key`: label of the key that opens the dialog."""
-    if progress is None or progress.stage in ("preparing", "prepared") or progress.outcome == "cancelled":
+    """For the status line: ``keep change? 17 s (f: details)``; "" before it is applied, and after
+    its end was seen. `now`: CLOCK_MONOTONIC; `key`: label of the key that opens the dialog."""
+    if progress is None or progress.outcome == "cancelled":
         return ""
+    if progress.stage in ("preparing", "prepared"):
+        return ""
+    return f"{_state_text(progress, now)} ({key}: details)"
+
+
+def _state_text(progress: ChangeProgress, now: float) -> str:
+    """Of a change that the host applies or has applied."""
     if progress.stage == "ended":
-        return f"change {STATES[progress.outcome or 'unknown']} ({key}: details)"
+        return f"change {STATES[progress.outcome or 'unknown']}"
     if progress.is_applied and progress.deadline is not None:
-        return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s ({key}: details)"
+        return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s"
     if progress.stage == "applying":
-        return f"applying change ({key}: details)"
+        return "applying change"
     if progress.stage == "disconnected":
-        return f"connection lost during a change ({key}: details)"
-    return f"{'keeping' if progress.decision == 'keep' else 'rolling back'} change ({key}: details)"
+        return "connection lost during a change"
+    if progress.decision == "keep":
+        return "keeping change"
+    return "rolling back change"
 
 
 def end_text(progress: ChangeProgress) -> str:

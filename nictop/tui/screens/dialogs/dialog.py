@@ -1,4 +1,5 @@
-"""What all dialogs share: a frame with a title, text that scrolls, fields if there are any, a row of buttons.
+"""What all dialogs share: a frame with a title, text that scrolls, fields if there are any, a row
+of buttons.
 
 ╭ web1: set IP address ──────────────────────────────────────────╮
 │ text                                                           │
@@ -19,23 +20,38 @@ from textual.screen import ScreenResultType
 from textual.widget import Widget
 
 from nictop.model.facts import wrap
-from nictop.tui.keys import DIALOG_KEYS
+from nictop.tui.keys import DIALOG_KEYS, key_label
 from nictop.tui.widgets.base.button_row import ButtonRow
-from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys, box_title
+from nictop.tui.widgets.base.dialog_frame import PopUp, box_title
 from nictop.tui.widgets.base.form import Form
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 
 MIN_TEXT_CELLS = 10
 CHROME_ROWS = 7
-"""Rows of a screen that are neither text nor fields of a dialog: those that stay visible, frame, buttons, a blank."""
+"""Rows of a screen that are neither text nor fields of a dialog: those that stay visible, frame,
+buttons, a blank."""
+
+
+class DialogText(LineWidget):
+    """The text, which the keys of the dialog scroll."""
+
+    can_focus = False
+    marks_more = True
+
+    @property
+    def more_key(self) -> str:
+        """No configuration changes it."""
+        return key_label("pagedown")
 
 
 class Dialog(PopUp[ScreenResultType]):
-    """A subclass has the title, the text, the buttons, and for each of them the action of its name."""
+    """A subclass has the title, the text, the buttons, and for each of them the action of its
+    name."""
 
     BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
     is_tall = False
-    """It has the full height of a dialog from the start: its text changes, and its frame must not move."""
+    """It has the full height of a dialog from the start: its text changes, and its frame must not
+    move."""
     fields_above = False
     FIELD_ROWS = 0
     """Rows of `compose_fields`, with their margins, unless it is tall."""
@@ -56,7 +72,10 @@ class Dialog(PopUp[ScreenResultType]):
         """``Tab Next · Enter Close · Esc …``: what Enter does now, and other keys."""
         row = self.query_one(ButtonRow)
         does = row.enter_label if self.focused in (row, None) else self.field_enter
-        return " · ".join(("Tab Next", *((f"Enter {does}",) if does else ()), *others))
+        hints = ["Tab Next"]
+        if does:
+            hints.append(f"Enter {does}")
+        return " · ".join((*hints, *others))
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """The text, `cells` cells wide."""
@@ -67,23 +86,23 @@ class Dialog(PopUp[ScreenResultType]):
         return ()
 
     def show_buttons(self, row: ButtonRow) -> None:
-        """Call `row.show` with the buttons of now; the name of each is an action of the dialog: ``cancel``."""
+        """Call `row.show` with the buttons of now; the name of each is an action of the dialog:
+        ``cancel``."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="dialog tall" if self.is_tall else "dialog"):
             if self.fields_above:
                 yield from self.compose_fields()
-            text = LineView(id="dialog-text")
-            text.can_focus, text.marks_more = False, True
-            yield text
+            yield DialogText(id="dialog-text")
             if not self.fields_above:
                 yield from self.compose_fields()
             yield ButtonRow(id="dialog-buttons")
 
     def on_mount(self) -> None:
-        first = next((field for field in self.query("#dialog TextInput, #dialog Form") if field.display), None)
-        self.set_focus(first or self.query_one(ButtonRow))
+        fields = self.query("#dialog TextInput, #dialog Form")
+        shown = [field for field in fields if field.display]
+        self.set_focus(shown[0] if shown else self.query_one(ButtonRow))
         self.show_buttons(self.query_one(ButtonRow))  # a key typed at once is for one of them
 
     def draw_resized(self) -> None:
@@ -91,7 +110,7 @@ class Dialog(PopUp[ScreenResultType]):
 
     def draw(self) -> None:
         """Draw everything of it that differs."""
-        box, view = self.query_one("#dialog", Vertical), self.query_one("#dialog-text", LineView)
+        box, view = self.query_one("#dialog", Vertical), self.query_one("#dialog-text", LineWidget)
         cells = self.app.size.width
         if box.border_title != (shown := box_title(self.dialog_title, cells, self.glyphs)):
             box.border_title = shown
@@ -99,7 +118,8 @@ class Dialog(PopUp[ScreenResultType]):
             cells = view.scrollable_content_region.width
             lines = self.text_lines(max(MIN_TEXT_CELLS, cells))
             if not self.is_tall:
-                view.take_rows(max(1, min(len(lines), self.size.height - CHROME_ROWS - self.FIELD_ROWS)))
+                most = self.size.height - CHROME_ROWS - self.FIELD_ROWS
+                view.take_rows(max(1, min(len(lines), most)))
             view.show_lines(lines)
             if view.scrollable_content_region.width == cells:
                 break
@@ -108,7 +128,7 @@ class Dialog(PopUp[ScreenResultType]):
 
     def _draw_keys(self) -> None:
         box = self.query_one("#dialog", Vertical)
-        if box.border_subtitle != (shown := box_keys(self.key_hints, self.app.size.width, self.glyphs)):
+        if box.border_subtitle != (shown := self.frame_keys(self.key_hints)):
             box.border_subtitle = shown
 
     def on_button_row_moved(self) -> None:
@@ -116,12 +136,14 @@ class Dialog(PopUp[ScreenResultType]):
         if self.is_open:
             self._draw_keys()
 
-    def wrapped(self, text: str, cells: int, style: str = "", *, indent: str = "") -> Iterator[SpanLine]:
+    def wrapped(
+        self, text: str, cells: int, style: str = "", *, indent: str = ""
+    ) -> Iterator[SpanLine]:
         """Clean lines of at most `cells` cells."""
         for part in wrap(self.glyphs.text(text), max(MIN_TEXT_CELLS, cells - len(indent))):
             yield ((indent + part, style),)
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     async def on_button_row_pressed(self, event: ButtonRow.Pressed) -> None:
         event.stop()
@@ -143,8 +165,8 @@ class Dialog(PopUp[ScreenResultType]):
             self.focused.choose_edge(step)
 
     def action_scroll_text(self, rows: int) -> None:
-        self.query_one("#dialog-text", LineView).scroll_relative(y=rows, animate=False)
+        self.query_one("#dialog-text", LineWidget).scroll_relative(y=rows, animate=False)
 
     def action_page_text(self, pages: int) -> None:
-        view = self.query_one("#dialog-text", LineView)
+        view = self.query_one("#dialog-text", LineWidget)
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)

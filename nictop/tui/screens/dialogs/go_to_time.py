@@ -28,12 +28,14 @@ def ask_time(screen: NictopScreen) -> None:
 
     half = (recording.end - recording.begin) // 2
     first, example, last = (
-        wall_clock_text(recording.wall_time(time)) for time in (recording.begin, recording.begin + half, recording.end)
+        wall_clock_text(recording.wall_time(time))
+        for time in (recording.begin, recording.begin + half, recording.end)
     )
     screen.app.push_screen(
         LineEntry(
             "Go to time",
-            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from {first} to {last}.",
+            f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from "
+            f"{first} to {last}.",
             "",
             take,
             label="Time:",

@@ -6,8 +6,8 @@
 │ ▸ 1              view Devices                                  │
 ╰ Enter Run · Esc Close ─────────────────────────────────────────╯
 
-Made from the bindings, filters and columns themselves. Enter does what the chosen line is about: the action of a key,
-the order by a column; a filter is opened.
+Made from the bindings, filters and columns themselves. Enter does what the chosen line is about:
+the action of a key, the order by a column; a filter is opened.
 """
 
 from __future__ import annotations
@@ -26,10 +26,22 @@ from textual.widgets import Input
 from nictop.model.facts import wrap
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
 from nictop.tui.filter_help import FILTER_TITLE
-from nictop.tui.keys import HELP_KEYS, KEY_GROUPS, KEYS, KEYS_AND_VARIANTS, TABS, TIMELINE_KEYS, key_labels
-from nictop.tui.textual_private import configured_keys
-from nictop.tui.widgets.base.dialog_frame import PopUp, box_keys
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.keys import (
+    HELP_KEYS,
+    KEY_GROUPS,
+    KEYS,
+    KEYS_AND_VARIANTS,
+    TABS,
+    TIMELINE_KEYS,
+    glyphs_of,
+    key_labels,
+    keys_in_force,
+    meaning_text,
+    pair_label,
+    shown_key,
+)
+from nictop.tui.widgets.base.dialog_frame import PopUp
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.replay_line import ReplayLine
 
@@ -40,7 +52,6 @@ if TYPE_CHECKING:
     from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 FILTER_HINT = "type a word to filter"
-KEY_HINTS = "↑↓ Choose · Enter Run · Esc Close"
 LABEL_CELLS = 14
 OWN_GROUPS = ("Actions", "Time", "Move")
 """Groups of keys whose meaning depends on the screen."""
@@ -83,7 +94,9 @@ class DrawnHelp(NamedTuple):
 
 def topics(screen: Screen[object]) -> list[Topic]:
     """Those of `screen` first."""
-    labels = {name: key_labels(configured_keys(screen.app, name, key.keys)) for name, key in KEYS_AND_VARIANTS.items()}
+    glyphs = glyphs_of(screen.app)
+    keys = {name: keys_in_force(screen.app, name) for name in KEYS_AND_VARIANTS}
+    labels = {name: key_labels(keys[name], glyphs) for name in keys}
     by_id = _actions_by_key(screen)
     groups = {title: _keys_topic(title, ids, labels, by_id) for title, ids in KEY_GROUPS.items()}
     found = [groups.pop(title) for title in OWN_GROUPS]
@@ -91,12 +104,24 @@ def topics(screen: Screen[object]) -> list[Topic]:
     found.append(_timeline_topic(screen, labels))
     if hasattr(screen, "filter_rows"):
         framed = cast("DescribedScreen", screen)
-        found += [_filter_topic(framed, by_id), *_column_topics(framed, labels["sort"])]
+        found += [_filter_topic(framed, by_id), *_column_topics(framed, labels)]
     found += groups.values()
-    all_keys = {(labels[name], key.meaning): name for name, key in KEYS.items()}
-    runs = {row: next(iter(by_id[name].values())) for row, name in all_keys.items() if name in by_id}
-    found.append(Topic("All keys, on any screen", list(all_keys), runs))
+    found.append(_all_keys_topic(screen, labels, by_id))
     return [topic for topic in found if topic.rows]
+
+
+def _all_keys_topic(
+    screen: Screen[object], labels: Mapping[str, str], by_id: dict[str, dict[str, Run]]
+) -> Topic:
+    """What each key is for on any screen; Enter does what it does on this one."""
+    rows: list[tuple[str, str]] = []
+    runs: dict[tuple[str, str], Run] = {}
+    for name in KEYS:
+        row = (labels[name], meaning_text(name, partial(shown_key, screen.app)))
+        rows.append(row)
+        if name in by_id:
+            runs[row] = next(iter(by_id[name].values()))
+    return Topic("All keys, on any screen", rows, runs)
 
 
 def _actions_by_key(screen: Screen[object]) -> dict[str, dict[str, Run]]:
@@ -106,18 +131,24 @@ def _actions_by_key(screen: Screen[object]) -> dict[str, dict[str, Run]]:
     for node, binding, _, _ in screen.active_bindings.values():
         if binding.id is not None and binding.action not in refused:
             words = binding.tooltip or binding.description
-            by_id.setdefault(binding.id, {}).setdefault(words, partial(screen.app.run_action, binding.action, node))
+            run = partial(screen.app.run_action, binding.action, node)
+            by_id.setdefault(binding.id, {}).setdefault(words, run)
     return by_id
 
 
-def _keys_topic(title: str, ids: Iterable[str], labels: Mapping[str, str], by_id: dict[str, dict[str, Run]]) -> Topic:
-    runs = {(labels[name], words): run for name in ids for words, run in by_id.get(name, {}).items()}
+def _keys_topic(
+    title: str, ids: Iterable[str], labels: Mapping[str, str], by_id: dict[str, dict[str, Run]]
+) -> Topic:
+    runs: dict[tuple[str, str], Run] = {}
+    for name in ids:
+        for words, run in by_id.get(name, {}).items():
+            runs[labels[name], words] = run
     return Topic(title, list(runs), runs)
 
 
 def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
-    """The keys of the timeline of a recording, while another pane has the focus; Enter focuses the timeline, and does
-    what the key does."""
+    """The keys of the timeline of a recording, while another pane has the focus; Enter focuses the
+    timeline, and does what the key does."""
     line = next(iter(screen.query(ReplayLine)), None)
     title = f"Timeline of the recording; {labels['pane']} goes to it"
     if line is None or not line.can_focus or line.has_focus:
@@ -127,7 +158,10 @@ def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
         screen.set_focus(line)
         await screen.app.run_action(action, line)
 
-    rows = {(labels[one.id or ""], one.tooltip): partial(run, one.action) for one in TIMELINE_KEYS}
+    rows = {
+        (labels[binding.id or ""], binding.tooltip): partial(run, binding.action)
+        for binding in TIMELINE_KEYS
+    }
     return Topic(title, list(rows), rows)
 
 
@@ -135,16 +169,19 @@ def _filter_topic(screen: DescribedScreen, by_id: dict[str, dict[str, Run]]) -> 
     """Enter opens the filter."""
     rows = list(screen.filter_rows)
     opens = next(iter(by_id.get("filter", {}).values()), None)
-    return Topic(FILTER_TITLE, rows, {} if opens is None else dict.fromkeys(rows, opens))
+    if opens is None:
+        return Topic(FILTER_TITLE, rows)
+    return Topic(FILTER_TITLE, rows, dict.fromkeys(rows, opens))
 
 
-def _column_topics(screen: DescribedScreen, sort_keys: str) -> Iterator[Topic]:
+def _column_topics(screen: DescribedScreen, labels: Mapping[str, str]) -> Iterator[Topic]:
     """Enter sorts by a column, where the table can be sorted."""
+    keys = f"{labels['sort']} or {labels['open']}"
     for name, columns in screen.tables.items():
         title = f"Columns of {name}" if name else "Columns"
-        rows = {_column_row(one): partial(screen.sort_table, one.key) for one in columns}
+        rows = {_column_row(column): partial(screen.sort_table, column.key) for column in columns}
         if name in screen.sorted_tables:
-            yield Topic(f"{title}; {sort_keys} or Enter sorts, as a click on the title", list(rows), rows)
+            yield Topic(f"{title}; {keys} sorts, as a click on the title", list(rows), rows)
         else:
             yield Topic(title, list(rows))
 
@@ -154,12 +191,19 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         (LINK_UP, "link up"),
         (NO_CARRIER, "up, but no carrier"),
         (LINK_DOWN, "administratively down"),
-        (f"{glyphs.critical} {glyphs.warning} {glyphs.note}", "before a name: critical, warning, info"),
+        (
+            f"{glyphs.critical} {glyphs.warning} {glyphs.note}",
+            "before a name: critical, warning, info",
+        ),
         (glyphs.passed, "all checks passed; a finding that is no longer found"),
         (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
         ("●", "the host is live; behind Traffic: a test is running"),
         ("◌", "the host is being connected to, or has sent nothing for some time"),
-        ("✖", "the host could not be reached, or the connection failed: why, and when it is tried again, is beside it"),
+        (
+            "✖",
+            "the host could not be reached, or the connection failed: why, and when it is tried "
+            "again, is beside it",
+        ),
         (
             glyphs.levels[2:4] + glyphs.levels[-1],
             "a column is one reading or the mean of several, the newest at the right",
@@ -168,7 +212,10 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
 
 
 def _column_row(column: Column[Any]) -> tuple[str, str]:
-    return column.title, f"{column.source} [{column.unit}]" if column.unit else column.source
+    words = column.source
+    if column.unit:
+        words += f" [{column.unit}]"
+    return column.title, words
 
 
 def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> DrawnHelp:
@@ -176,24 +223,39 @@ def draw_help(found: Iterable[Topic], cells: int, words: Sequence[str] = ()) -> 
     lines: list[SpanLine] = []
     places: list[tuple[int, Run | None]] = []
     for topic in found:
-        rows = [row for row in topic.rows if all(word in " ".join(row).casefold() for word in words)]
+        rows = [row for row in topic.rows if _has_words(row, words)]
         if not rows:
             continue
-        lines += [((f" {topic.title}", "accent"),)]
-        for label, text in rows:
-            places.append((len(lines), topic.runs.get((label, text))))
-            for number, part in enumerate(wrap(text, max(10, cells - LABEL_CELLS - 3))):
-                lines.append(((f"  {label if number == 0 else '':<{LABEL_CELLS}} ", "title"), (part, "")))
+        lines.append(((f" {topic.title}", "accent"),))
+        for row in rows:
+            places.append((len(lines), topic.runs.get(row)))
+            label, text = row
+            for part in wrap(text, max(10, cells - LABEL_CELLS - 3)):
+                lines.append(((f"  {label:<{LABEL_CELLS}} ", "title"), (part, "")))
+                label = ""
         lines.append(((" ", ""),))
-    return DrawnHelp(lines or [((" No matches", "dim"),)], places)
+    if not lines:
+        lines.append(((" No matches", "dim"),))
+    return DrawnHelp(lines, places)
+
+
+def _has_words(row: tuple[str, str], words: Iterable[str]) -> bool:
+    """All of them, in small letters."""
+    text = " ".join(row).casefold()
+    return all(word in text for word in words)
 
 
 class HelpFilter(TextInput):
-    """Leaves the keys that close the help to its screen: ? always, q before a word."""
+    """Leaves the keys that close the help to its screen: that of the help always, that to quit
+    before a word."""
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        closes = key == "question_mark" or (key == "q" and not self.value)
-        return not closes and super().check_consume_key(key, character)
+        # Textual asks about the keys that bindings have before those of the configuration
+        if key in KEYS["help"].keys.split(","):
+            return False
+        if key in KEYS["quit"].keys.split(",") and not self.value:
+            return False
+        return super().check_consume_key(key, character)
 
 
 class HelpScreen(PopUp[None]):
@@ -212,24 +274,29 @@ class HelpScreen(PopUp[None]):
         self._has_jumped = False
         """A page was scrolled since a row was chosen."""
         self._lines: Sequence[SpanLine] = ()
-        tab = getattr(screen, "tab", "")
-        self._heading = next((one.label for one in TABS if one.name == tab), "nictop")
+        labels = {tab.name: tab.label for tab in TABS}
+        self._heading = labels.get(getattr(screen, "tab", ""), "nictop")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help"):
             yield HelpFilter(placeholder=FILTER_HINT, id="help-filter")
-            yield LineView(id="help-lines")
+            yield LineWidget(id="help-lines")
 
     def on_mount(self) -> None:
         box = self.query_one("#help", Vertical)
         box.border_title = self.glyphs.text(f"Help: {self._heading}")
-        box.border_subtitle = box_keys(KEY_HINTS, self.app.size.width, self.glyphs)
-        lines = self.query_one(LineView)
+        box.border_subtitle = self.frame_keys(self._key_hints)
+        lines = self.query_one(LineWidget)
         lines.can_focus, lines.marks_more = False, True
         self.query_one(TextInput).focus()
 
+    @property
+    def _key_hints(self) -> str:
+        choose = pair_label(self.key_label, "up")
+        return f"{choose} Choose · {self.key_label('open')} Run · {self.key_label('back')} Close"
+
     def _draw(self) -> None:
-        view, words = self.query_one(LineView), self.query_one(TextInput).value.casefold().split()
+        view, words = self.query_one(LineWidget), self.query_one(TextInput).value.casefold().split()
         cells = view.scrollable_content_region.width
         if (cells, words) == self._drawn_for:
             return
@@ -238,9 +305,13 @@ class HelpScreen(PopUp[None]):
         self._rows = drawn.rows
         self._chosen = None
         if words:  # the first one that Enter runs
-            self._chosen = next((index for index, (_, run) in enumerate(drawn.rows) if run is not None), None)
-        self._lines = [tuple((self.glyphs.encode(text), style) for text, style in line) for line in drawn.lines]
+            runnable = (index for index, (_, run) in enumerate(drawn.rows) if run is not None)
+            self._chosen = next(runnable, None)
+        self._lines = list(map(self._encoded, drawn.lines))
         self._show_lines()
+
+    def _encoded(self, line: SpanLine) -> SpanLine:
+        return tuple((self.glyphs.encode(text), style) for text, style in line)
 
     def _show_lines(self) -> None:
         lines = list(self._lines)
@@ -248,7 +319,7 @@ class HelpScreen(PopUp[None]):
         if line is not None:
             (text, style), *rest = lines[line]
             lines[line] = ((f"{self.glyphs.cursor}{text[1:]}", style), *rest)
-        self.query_one(LineView).show_lines(lines, cursor=line)
+        self.query_one(LineWidget).show_lines(lines, cursor=line)
 
     def draw_resized(self) -> None:
         """Also at first."""
@@ -256,7 +327,7 @@ class HelpScreen(PopUp[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.query_one(LineView).scroll_to(y=0, animate=False)
+        self.query_one(LineWidget).scroll_to(y=0, animate=False)
         self._draw()
 
     def action_choose(self, step: int) -> None:
@@ -264,7 +335,7 @@ class HelpScreen(PopUp[None]):
         if not self._rows:
             return
         if self._chosen is None or self._has_jumped:
-            top = self.query_one(LineView).scroll_offset.y
+            top = self.query_one(LineWidget).scroll_offset.y
             below = (index for index, (line, _) in enumerate(self._rows) if line >= top)
             self._chosen, self._has_jumped = next(below, len(self._rows) - 1), False
         else:
@@ -273,7 +344,7 @@ class HelpScreen(PopUp[None]):
 
     def action_page(self, pages: int) -> None:
         self._has_jumped = True
-        view = self.query_one(LineView)
+        view = self.query_one(LineWidget)
         view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
 
     def action_run(self) -> None:

@@ -1,4 +1,5 @@
-"""Confirmations: quit while a test runs or a change is not confirmed, and the manual step between two runs.
+"""Confirmations: quit while a test runs or a change is not confirmed, and the manual step between
+two runs.
 
 ╭ Quit? ─────────────────────────────────────────────────────────╮
 │ A test is running. Quitting stops it; its results so far are   │
@@ -19,12 +20,12 @@ from nictop.tui.keys import LEAVE_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 
 
 class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
-    """Text and two buttons; the result is whether the answer was yes. It closes by itself, with None, as soon as there
-    is nothing to ask any more (`is_due`)."""
+    """Text and two buttons; the result is whether the answer was yes. It closes by itself, with
+    None, as soon as there is nothing to ask any more (`is_due`)."""
 
     DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
@@ -41,7 +42,10 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
         return self.DIALOG_TITLE
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        return [line for part in self._text.split("\n") for line in self.wrapped(part, cells)]
+        lines: list[SpanLine] = []
+        for part in self._text.split("\n"):
+            lines += self.wrapped(part, cells)
+        return lines
 
     def on_mount(self) -> None:
         self._was_due = self.is_due()
@@ -64,7 +68,11 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
             self.draw()
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)), stage="asked", chosen=self.CHOSEN)
+        row.show(
+            (Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)),
+            stage="asked",
+            chosen=self.CHOSEN,
+        )
 
     def action_yes(self) -> None:
         self.dismiss(True)
@@ -89,9 +97,13 @@ class LeaveScreen(ConfirmDialog):
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         lines: list[SpanLine] = []
         if self.nictop.traffic.running:
-            lines += self.wrapped("A test is running. Quitting stops it; its results so far are saved.", cells)
+            lines += self.wrapped(
+                "A test is running. Quitting stops it; its results so far are saved.", cells
+            )
         if self.nictop.changes.is_unconfirmed:
-            lines += self.wrapped("A change is not confirmed. If you quit, the host rolls it back.", cells)
+            lines += self.wrapped(
+                "A change is not confirmed. If you quit, the host rolls it back.", cells
+            )
         return lines
 
     @property
@@ -104,8 +116,8 @@ class LeaveScreen(ConfirmDialog):
 
 
 class ChangeScreen(ConfirmDialog):
-    """Whether the user has changed what the next run needs. It opens by itself: an Enter may be meant for the screen
-    below."""
+    """Whether the user has changed what the next run needs. It opens by itself: an Enter may be
+    meant for the screen below."""
 
     closes_by_click = False
     DIALOG_TITLE, YES_LABEL, NO_LABEL = "Change before the next run", "Continue", "Stop experiment"

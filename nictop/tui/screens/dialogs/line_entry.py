@@ -1,4 +1,5 @@
-"""One line to type: the name of a file, or a time. An error is shown, and the line stays to be corrected.
+"""One line to type: the name of a file, or a time. An error is shown, and the line stays to be
+corrected.
 
 ╭ Record to file ────────────────────────────────────────────────╮
 │ Record all hosts (including tests); r, Stop recording ends it. │
@@ -19,15 +20,15 @@ from textual.widgets import Input, Label
 
 from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 
 MAX_ERROR_ROWS = 2
 
 
 class LineEntry(Dialog[None]):
-    """`take` gets the line and returns what is wrong with it; "" closes the dialog. `button`: label of the button that
-    does that. `label`: before the line."""
+    """`take` gets the line and returns what is wrong with it; "" closes the dialog. `button`: label
+    of the button that does that. `label`: before the line."""
 
     FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
@@ -42,7 +43,13 @@ class LineEntry(Dialog[None]):
         label: str = "File:",
     ) -> None:
         super().__init__()
-        self._title, self._text, self._value, self._take, self._button = title, text, value, take, button
+        self._title, self._text, self._value, self._take, self._button = (
+            title,
+            text,
+            value,
+            take,
+            button,
+        )
         self._label, self._error = label, ""
         self._taking = False
         self.field_enter = button
@@ -58,7 +65,7 @@ class LineEntry(Dialog[None]):
         with Horizontal(id="entry-row"):
             yield Label(self._label, markup=False)
             yield TextInput(self._value, id="entry-line")
-        error = LineView(id="entry-error")
+        error = LineWidget(id="entry-error")
         error.can_focus = False
         yield error
 
@@ -67,9 +74,11 @@ class LineEntry(Dialog[None]):
 
     def draw(self) -> None:
         super().draw()
-        view = self.query_one("#entry-error", LineView)
+        view = self.query_one("#entry-error", LineWidget)
         view.take_rows(MAX_ERROR_ROWS)
-        view.show_lines(list(self.wrapped(self._error, max(MIN_TEXT_CELLS, view.size.width), "bad")))
+        view.show_lines(
+            list(self.wrapped(self._error, max(MIN_TEXT_CELLS, view.size.width), "bad"))
+        )
 
     def action_submit(self) -> None:
         self._submit(self.query_one(TextInput).value)

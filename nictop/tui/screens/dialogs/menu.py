@@ -22,9 +22,9 @@ from textual.containers import Vertical
 from nictop.model.facts import fit, width
 from nictop.model.text.terminal import fit_middle
 from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
-from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_keys, box_title
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_title
+from nictop.tui.widgets.base.line_widget import SpanLine
 
 CHECKED, UNCHECKED = "on  ", "off "
 """No brackets: those are buttons."""
@@ -45,7 +45,7 @@ class MenuEntry:
     """Why it is disabled."""
 
 
-class MenuList(ChoiceView):
+class MenuList(ChoiceList):
     """The entries. Posts `Opened` for a click on one of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = MENU_LIST_KEYS
@@ -56,30 +56,50 @@ class MenuList(ChoiceView):
         self.checked = [entry.checked for entry in entries]
 
     def first_choice(self) -> int:
-        return next((index for index, entry in enumerate(self.entries) if entry.enabled), 0)
+        """The first one that can be chosen."""
+        for index, entry in enumerate(self.entries):
+            if entry.enabled:
+                return index
+        return 0
 
     def redraw(self) -> None:
         self.show_drawn(len(self.entries), self._entry_line, None, self.index)
 
     def _entry_line(self, index: int) -> SpanLine:
-        entry, style = self.entries[index], "" if self.entries[index].enabled else "dim"
+        entry = self.entries[index]
         cells = self.scrollable_content_region.width
         text = self.glyphs.text(f" {self._mark(index)}{entry.label} ")
         text = fit_middle(text, min(width(text), cells))
-        reason = f" {entry.why_not}" if entry.why_not and not entry.enabled else ""
         room = max(0, cells - width(text))
-        return ((text, style), (fit(self.glyphs.text(reason), room), "dim"))
+        if entry.enabled:
+            return (text, ""), (fit("", room), "dim")
+        reason = self.glyphs.text(f" {entry.why_not}")
+        return (text, "dim"), (fit(reason, room), "dim")
 
     def _mark(self, index: int) -> str:
-        if self.checked[index] is not None:
-            return CHECKED if self.checked[index] else UNCHECKED
-        return "" if all(state is None for state in self.checked) else " " * len(CHECKED)
+        """State of an option; of other entries blanks, where there are options."""
+        state = self.checked[index]
+        if state is not None:
+            return CHECKED if state else UNCHECKED
+        if self.has_options:
+            return " " * len(CHECKED)
+        return ""
+
+    @property
+    def has_options(self) -> bool:
+        return any(state is not None for state in self.checked)
 
     @property
     def cells(self) -> int:
         """Width of the longest entry."""
-        texts = ((self._mark(i) + one.label, "" if one.enabled else one.why_not) for i, one in enumerate(self.entries))
-        return max((width(text) + width(reason) + 4 for text, reason in texts), default=0)
+        return max(map(self._entry_cells, range(len(self.entries))), default=0)
+
+    def _entry_cells(self, index: int) -> int:
+        entry = self.entries[index]
+        cells = width(self._mark(index) + entry.label) + 4
+        if not entry.enabled:
+            cells += width(entry.why_not)
+        return cells
 
     def on_click(self, event: events.Click) -> None:
         """One click chooses: that of the base class needs two."""
@@ -105,24 +125,24 @@ class MenuScreen(PopUp["str | None"]):
 
     def on_mount(self) -> None:
         box, entries = self.query_one("#menu", Vertical), self.query_one(MenuList)
-        keys = "Enter Choose · Space Toggle · Esc Close" if self._has_options else "Enter Choose · Esc Close"
+        keys = "Enter Choose · Esc Close"
+        if entries.has_options:
+            keys = "Enter Choose · Space Toggle · Esc Close"
         cells = self.app.size.width
         box.border_title = box_title(self._title, cells, self.glyphs)
-        box.border_subtitle = box_keys(keys, cells, self.glyphs)
-        box.styles.width = FRAME_CELLS + max(MIN_MENU_CELLS, width(self._title), width(keys), entries.cells)
+        box.border_subtitle = self.frame_keys(keys)
+        box.styles.width = FRAME_CELLS + max(
+            MIN_MENU_CELLS, width(self._title), width(keys), entries.cells
+        )
         entries.take_rows(max(1, len(self._entries)))
         entries.set_keys([str(index) for index in range(len(self._entries))])
         entries.redraw()
         entries.focus()
 
-    @property
-    def _has_options(self) -> bool:
-        return any(entry.checked is not None for entry in self._entries)
-
     def draw_resized(self) -> None:
         self.query_one(MenuList).redraw()
 
-    def on_choice_view_opened(self) -> None:
+    def on_choice_list_opened(self) -> None:
         """A click: an option is toggled, any other entry chosen."""
         self._act(toggle=True)
 
@@ -149,7 +169,8 @@ class MenuScreen(PopUp["str | None"]):
         else:
             self.dismiss(entry.action if isinstance(entry.action, str) else None)
         if not isinstance(entry.action, str):
-            # by the application: the action may open a dialog whose result comes after this screen is gone
+            # by the application: the action may open a dialog whose result comes after this screen
+            # is gone
             self.app.call_later(self._run, entry.action)
 
     def _run(self, action: Callable[[], Awaitable[object] | None]) -> None:

@@ -21,7 +21,7 @@ from nictop.tui.clipboard import CopyRequest
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
 
@@ -41,12 +41,13 @@ class NoClipboardScreen(NictopScreen, Dialog[None]):
         return self.hints("Esc Close", "↑↓ Scroll")
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        notes = [line for note in self._request.notes for line in self.wrapped(note, cells, "dim", indent=" ")]
+        lines: list[SpanLine] = []
+        for note in self._request.notes:
+            lines += self.wrapped(note, cells, "dim", indent=" ")
         room = max(MIN_TEXT_CELLS, cells - len(COMMAND_INDENT) - 1)
-        return [
-            *notes,
-            *(((COMMAND_INDENT + part, "accent"),) for one in self._request.lines for part in self._parts(one, room)),
-        ]
+        for copied in self._request.lines:
+            lines += [((COMMAND_INDENT + part, "accent"),) for part in self._parts(copied, room)]
+        return lines
 
     def _parts(self, line: Step | str, cells: int) -> Iterator[str]:
         if isinstance(line, str):
@@ -55,7 +56,11 @@ class NoClipboardScreen(NictopScreen, Dialog[None]):
             yield from command_lines(line, cells, where=self._request.where, shown=self.glyphs.text)
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("save", "Save to file…"), Button("cancel", "Close")), stage="shown", chosen="cancel")
+        row.show(
+            (Button("save", "Save to file…"), Button("cancel", "Close")),
+            stage="shown",
+            chosen="cancel",
+        )
 
     def action_save(self) -> None:
         self._save(self)

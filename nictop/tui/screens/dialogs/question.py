@@ -1,4 +1,5 @@
-"""A question that must be answered before a connection is made: an unknown host key, a passphrase, a password.
+"""A question that must be answered before a connection is made: an unknown host key, a passphrase,
+a password.
 
     ╭ pve: unknown host key ─────────────────────────────────────────╮
     │ Unknown host key of pve: ssh-ed25519 SHA256:3Vq…. Trust it?    │
@@ -22,7 +23,7 @@ from textual.widgets import Input, Label
 
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 
 if TYPE_CHECKING:
@@ -37,14 +38,20 @@ TITLES = {
     "prompt": "authentication",
     "sudo": "password for sudo",
 }
-FIELD_LABELS = {"passphrase": "Passphrase:", "password": "Password:", "prompt": "Answer:", "sudo": "Password:"}
+FIELD_LABELS = {
+    "passphrase": "Passphrase:",
+    "password": "Password:",
+    "prompt": "Answer:",
+    "sudo": "Password:",
+}
 """Before the line that is typed: on a console nothing else shows where it is."""
 HINTS = {
     "host_key": "Compare the fingerprint with the host's own.",
     "passphrase": "Kept in memory only, until nictop quits.",
     "password": "Kept in memory only, until nictop quits.",
     "prompt": "The answer is sent to this host only.",
-    "sudo": "Kept in memory only, until nictop quits. Read-only as root too, unless --allow-changes is given.",
+    "sudo": "Kept in memory only, until nictop quits. Read-only as root too, unless "
+    "--allow-changes is given.",
 }
 MAX_QUESTION_LINES = 10
 """Lines of a question that comes from the host."""
@@ -71,13 +78,17 @@ class QuestionScreen(Dialog["str | None"]):
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """Its text, the fingerprint on a line of its own, and what will be done with the answer."""
         question = self.question
-        parts = question.text.split("\n")[:MAX_QUESTION_LINES]
-        lines = [line for part in parts for line in self.wrapped(part, cells)][:MAX_QUESTION_LINES]
+        lines: list[SpanLine] = []
+        for part in question.text.split("\n")[:MAX_QUESTION_LINES]:
+            lines += self.wrapped(part, cells)
+        del lines[MAX_QUESTION_LINES:]
         if question.fingerprint and question.fingerprint not in question.text:
             lines += self.wrapped(question.fingerprint, cells, "title")
         lines += self.wrapped(HINTS[question.kind], cells, "dim")
         if self._is_host_key:
-            kept = f"adds the key to {question.file}" if question.file else "is valid until nictop quits"
+            kept = "is valid until nictop quits"
+            if question.file:
+                kept = f"adds the key to {question.file}"
             lines += self.wrapped(f"Trust {kept}.", cells, "dim")
         return lines
 
@@ -88,13 +99,18 @@ class QuestionScreen(Dialog["str | None"]):
                 yield TextInput(password=self.question.secret, id="answer")
 
     def show_buttons(self, row: ButtonRow) -> None:
-        """The dialog opens by itself, perhaps while Enter is pressed: that does not trust a host key."""
-        accept, refuse = ("Trust", "Reject") if self._is_host_key else ("OK", "Cancel")
-        chosen = "cancel" if self._is_host_key else ""
+        """The dialog opens by itself, perhaps while Enter is pressed: that does not trust a host
+        key."""
+        accept, refuse, chosen = "OK", "Cancel", ""
+        if self._is_host_key:
+            accept, refuse, chosen = "Trust", "Reject", "cancel"
         row.show((Button("accept", accept), Button("cancel", refuse)), stage="asked", chosen=chosen)
 
     def action_accept(self) -> None:
-        self.dismiss(ACCEPTED if self._is_host_key else self.query_one(TextInput).value)
+        if self._is_host_key:
+            self.dismiss(ACCEPTED)
+        else:
+            self.dismiss(self.query_one(TextInput).value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

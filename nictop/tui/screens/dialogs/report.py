@@ -1,4 +1,5 @@
-"""Dialogs that show a result as text: its lines, and copying them; while it is measured, a sentence about progress."""
+"""Dialogs that show a result as text: its lines, and copying them; while it is measured, a sentence
+about progress."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.tui.keys import COPY_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 
 COPIED_CELLS = 100
 
@@ -45,7 +46,9 @@ class ReportDialog(NictopScreen, Dialog[None]):
         try:
             await work()
         except NictopError as error:
-            self._sentence = f"{error.message}; {error.hint}" if error.hint else error.message
+            self._sentence = error.message
+            if error.hint:
+                self._sentence += f"; {error.hint}"
         finally:
             self._in_progress = False
             if self.is_open:
@@ -58,10 +61,16 @@ class ReportDialog(NictopScreen, Dialog[None]):
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         if not self.has_report:
-            return list(self.wrapped(self._sentence, cells, "dim" if self._in_progress else "bad"))
-        text = self.glyphs.encode(self.report_text(cells, self.glyphs))
-        return [((line, "title" if line and not line.startswith(" ") else ""),) for line in text.splitlines()]
+            style = "dim" if self._in_progress else "bad"
+            return list(self.wrapped(self._sentence, cells, style))
+        lines: list[SpanLine] = []
+        for line in self.glyphs.encode(self.report_text(cells, self.glyphs)).splitlines():
+            is_indented = line.startswith(" ")
+            lines.append(((line, "title" if line and not is_indented else ""),))
+        return lines
 
     def action_copy(self) -> None:
         if self.has_report:
-            self.nictop.copy_lines(self.report_text(COPIED_CELLS).splitlines(), ["the result as text"])
+            self.nictop.copy_lines(
+                self.report_text(COPIED_CELLS).splitlines(), ["the result as text"]
+            )

@@ -1,4 +1,5 @@
-"""Dropped packets of the chosen host: monitored for some seconds, then their reasons as `nictop drops` prints them.
+"""Dropped packets of the chosen host: monitored for some seconds, then their reasons as `nictop
+drops` prints them.
 
 ╭ Dropped packets of vm1 ────────────────────────────────────────╮
 │ vm1: 1234 packets dropped in 10.0 s (123/s)                    │
@@ -48,7 +49,9 @@ class DropsScreen(ReportDialog):
         from nictop.report.drops import drops_text
 
         assert self._result is not None
-        return drops_text([self._result], cells, *([glyphs] if glyphs is not None else []))
+        if glyphs is None:
+            return drops_text([self._result], cells)
+        return drops_text([self._result], cells, glyphs)
 
     def on_mount(self) -> None:
         self._start(SHORT_SECONDS)
@@ -56,7 +59,10 @@ class DropsScreen(ReportDialog):
     def _start(self, seconds: float) -> None:
         self._in_progress, self._sentence, self._result = True, "starting", None
         self.run_worker(
-            self.measure(partial(self._monitor, seconds)), group="drops", exclusive=True, exit_on_error=False
+            self.measure(partial(self._monitor, seconds)),
+            group="drops",
+            exclusive=True,
+            exit_on_error=False,
         )
 
     async def _monitor(self, seconds: float) -> None:
@@ -68,9 +74,11 @@ class DropsScreen(ReportDialog):
         if self._in_progress:
             row.show((Button("cancel", "Cancel"),), stage="running", chosen="cancel")
             return
-        copy = (Button("copy", "Copy"),) if self._result is not None else ()
-        again = (Button("again", "Again"), Button("again_longer", f"{LONG_SECONDS:g} s"))
-        row.show((*again, *copy, Button("cancel", "Close")), stage="shown", chosen="cancel")
+        buttons = [Button("again", "Again"), Button("again_longer", f"{LONG_SECONDS:g} s")]
+        if self.has_report:
+            buttons.append(Button("copy", "Copy"))
+        buttons.append(Button("cancel", "Close"))
+        row.show(buttons, stage="shown", chosen="cancel")
 
     def action_again(self) -> None:
         self._start(SHORT_SECONDS)

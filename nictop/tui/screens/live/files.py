@@ -1,4 +1,5 @@
-"""The menu of the key `r`: a recording of what is watched, and a report of what is shown; and text in a file.
+"""The menu of the key `r`: a recording of what is watched, and a report of what is shown; and text
+in a file.
 
 The name is asked for; the default is in the current directory, with hosts and time in its name.
 """
@@ -21,6 +22,7 @@ from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
     from nictop.report.page import Report
+    from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.screens.base import NictopScreen
 
@@ -30,9 +32,12 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
-    """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several ``nictop-3-hosts-…``. Without the
-    time when `wall` is no date: the header of a recording may contain anything."""
-    host = UNSAFE.sub("_", hosts[0])[:MAX_HOST_CHARS].strip("._-") if len(hosts) == 1 else f"{len(hosts)}-hosts"
+    """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several
+    ``nictop-3-hosts-…``. Without the time when `wall` is no date: the header of a recording may
+    contain anything."""
+    host = f"{len(hosts)}-hosts"
+    if len(hosts) == 1:
+        host = UNSAFE.sub("_", hosts[0])[:MAX_HOST_CHARS].strip("._-")
     try:
         moment = time.strftime("-%Y%m%d-%H%M%S", time.localtime(wall))
     except (ValueError, OverflowError, OSError):
@@ -62,18 +67,19 @@ def toggle_recording(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Record to file",
-            "Record all hosts (including tests); r, Stop recording ends it. The file is readable by you only (0600) "
-            "and contains host names, addresses and profiles.",
+            f"Record all hosts (including tests); {screen.key_label('record')}, Stop recording "
+            "ends it. The file is readable by you only (0600) and contains host names, addresses "
+            "and profiles.",
             file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
-            lambda path: nictop.recording.start(os.path.expanduser(path)),
+            lambda path: nictop.recording.start(_absolute(path)),
             button="Record",
         )
     )
 
 
 def ask_report(screen: NictopScreen) -> None:
-    """Ask for a file, and write the report of what is shown now: with the runs since the start, of a
-    recording with those that were over by then."""
+    """Ask for a file, and write the report of what is shown now: with the runs since the start, of
+    a recording with those that were over by then."""
     from nictop.replay.position import wall_clock_text
     from nictop.report.html.page import html_page
 
@@ -92,8 +98,10 @@ def ask_report(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save report",
-            f"One HTML page with the state at {wall_clock_text(report.wall, date=True)}: findings with commands, "
-            "hosts, interfaces, test results. Readable by you only (0600), with all names and addresses; nictop "
+            f"One HTML page with the state at {wall_clock_text(report.wall, date=True)}: findings "
+            f"with commands, "
+            "hosts, interfaces, test results. Readable by you only (0600), with all names and "
+            "addresses; nictop "
             "report --redact hides them.",
             file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
@@ -115,42 +123,60 @@ def ask_lines_file(screen: NictopScreen, lines: Sequence[object]) -> None:
         return ""
 
     name = file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "txt")
-    screen.app.push_screen(LineEntry("Save to file", "Readable by you only (0600).", name, take, button="Save"))
+    screen.app.push_screen(
+        LineEntry("Save to file", "Readable by you only (0600).", name, take, button="Save")
+    )
+
+
+def _absolute(path: str) -> str:
+    """The notice about a file says where it is."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def _write(path: str, text: str) -> str:
     """Write a new file; the result is its absolute path. Raises NictopError."""
     from nictop.files import write_new_file
 
-    path = os.path.abspath(os.path.expanduser(path))
+    path = _absolute(path)
     write_new_file(path, text)
     return path
 
 
 def report_now(nictop: Nictop) -> Report:
-    """The state of every host now, or why it is not known; the runs and path tests of live hosts."""
+    """The state of every host now, or why it is not known; the runs and path tests of live
+    hosts."""
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
+    from nictop.traffic.results.store import WithoutResult
 
     answers: list[Answer] = []
     wall = nictop.here().wall
     recorded_at = None if nictop.replay is None else wall
-    for one in nictop.hosts.sessions:
-        if one.snapshot.inventory is None:
-            answers.append(Unreachable(one.name, one.reason or one.snapshot.message or f"it is {one.snapshot.state}"))
+    for session in nictop.hosts.sessions:
+        if session.snapshot.inventory is None:
+            why = session.reason or session.status_text(nictop.now(), nictop.hosts.interval)
+            answers.append(Unreachable(session.name, why))
         else:
-            answers.append((replace(one.snapshot, recorded_at=recorded_at), one.window))
-    runs = [run for ended in nictop.traffic.ended for run in ended.results]
+            answers.append((replace(session.snapshot, recorded_at=recorded_at), session.window))
+    runs: list[StoredRun] = []
+    without_result: list[WithoutResult] = []
+    for ended in nictop.traffic.ended:
+        runs += ended.results
+        if ended.trouble and not ended.results:
+            why = f"no result of a test: {ended.trouble}"
+            without_result.append(WithoutResult(why, has_failed=True))
     if nictop.traffic.running:
         runs += nictop.traffic.results
-    troubles = [ended.trouble for ended in nictop.traffic.ended if ended.trouble and not ended.results]
-    without_result = [f"no result of a test: {trouble}" for trouble in troubles]
-    return report_of(answers, runs, nictop.traffic.path_tests, wall=wall, without_result=without_result)
+    return report_of(
+        answers, runs, nictop.traffic.path_tests, wall=wall, without_result=without_result
+    )
 
 
-async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
-    """A report of a recording with the runs that are in it, and notes about the others; that of live hosts is complete
-    already."""
+async def _with_recorded_runs(
+    nictop: Nictop, report: Report, moment: float
+) -> tuple[Report, tuple[str, ...]]:
+    """A report of a recording with the runs that are in it, and notes about the others; that of
+    live hosts is complete already."""
     from nictop.replay.results import recorded_results
     from nictop.report.page import experiments_of
 
@@ -158,4 +184,4 @@ async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> 
         return report, ()
     found = await recorded_results(nictop.replay.playback.recording, moment)
     report = replace(report, experiments=experiments_of(found.runs), without_result=found.missing)
-    return report, found.missing
+    return report, tuple(test.sentence for test in found.missing)

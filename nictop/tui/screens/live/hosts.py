@@ -1,4 +1,5 @@
-"""The watched hosts: the status of each, why it is not live, a line to add one; below them every NIC of all of them.
+"""The watched hosts: the status of each, why it is not live, a line to add one; below them every
+NIC of all of them, or the guests of the chosen one.
 
    HOST    STATE                 RIGHTS   ADDRESS
  ● vm1     live                  root     root@127.0.0.1:2221
@@ -19,9 +20,11 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
+from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.facts import wrap
+from nictop.model.guests.table import hosted_guests
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
 from nictop.tui.keys import HOSTS_KEYS
@@ -29,32 +32,39 @@ from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.path_test import PathTestScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, wrapped_lines
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.guest_table import GuestTable
+from nictop.tui.widgets.devices.guests import GuestPane
+from nictop.tui.widgets.devices.overview import OverviewPane
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.status.host_table import COLUMNS, DrawTime, HostTable, draw_host
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
-    from nictop.model.devices.netdevs import End
     from nictop.model.devices.overview import NicRow
+    from nictop.probe.records import HostedGuest
 
-ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+ADD_HOST_HINT = (
+    "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+)
 MAX_PATH_ENTRIES = 4
 """In the menu of an interface."""
 MIN_OVERVIEW_ROWS = 6
 """Of the interfaces below the hosts."""
 
 
-class HostFacts(LineView):
+class HostFacts(LineWidget):
     """`draw_host` of the chosen host."""
 
     marks_more = True
 
     @property
     def more_key(self) -> str:
-        return super().more_key if self.has_focus else f"Tab {super().more_key}"
+        key = super().more_key
+        if self.has_focus:
+            return key
+        return f"{self.key_label('pane')} {key}"
 
 
 class HostsScreen(FramedScreen):
@@ -65,25 +75,32 @@ class HostsScreen(FramedScreen):
 
     @property
     def tables(self) -> Mapping[str, Sequence[Column[Any]]]:
-        return {"hosts": COLUMNS, "interfaces": NIC_COLUMNS}
+        return {"hosts": COLUMNS, "interfaces": NIC_COLUMNS, "guests": GUEST_COLUMNS}
 
     @property
     def sorted_tables(self) -> Collection[str]:
-        return ("interfaces",)
+        return ("guests",) if self._shows_guests else ("interfaces",)
 
     @property
     def filter_rows(self) -> FilterRows:
         return NIC_FILTER
 
     def sort_table(self, column: str) -> None:
-        self.query_one(OverviewTable).sort_first(column)
+        self._table.sort_first(column)
+
+    def sort_interfaces(self, column: str) -> None:
+        """Of the interfaces, whatever is shown below the hosts."""
+        if self._shows_guests:
+            self._show_guests(False)
+        self.sort_table(column)
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
         yield HostFacts(id="host-facts")
-        yield LineView(id="host-complaint")
+        yield LineWidget(id="host-complaint")
         yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
-        yield OverviewView(id="overview")
+        yield OverviewPane(id="overview")
+        yield GuestPane(id="guest-pane")
 
     def on_mount(self) -> None:
         self.query_one("#host-complaint").can_focus = False
@@ -91,6 +108,7 @@ class HostsScreen(FramedScreen):
         self.query_one(HostTable).focus()
         self._show_complaint("")
         self._entry.display = False
+        self.query_one(GuestPane).display = False
         self._due = False
         self.subscribe(self.nictop.hosts.changed, self._update_soon)
         self.subscribe(self.nictop.diagnosis.changed, self._update_soon)
@@ -101,47 +119,87 @@ class HostsScreen(FramedScreen):
     def _entry(self) -> TextInput:
         return self.query_one("#host-entry", TextInput)
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def _update_soon(self) -> None:
         """One redraw for all that is new; nothing while the display is paused."""
-        if not self._due and self.in_sight and not (self.nictop.display.paused and self.nictop.replay is None):
-            self._due = True
-            self.call_after_refresh(self._update)
+        is_paused = self.nictop.display.paused and self.nictop.replay is None
+        if self._due or is_paused or not self.in_sight:
+            return
+        self._due = True
+        self.call_after_refresh(self._update)
 
     def _update(self) -> None:
         self._due = False
         table, hosts = self.query_one(HostTable), self.nictop.hosts.sessions
-        table.show(hosts, self.nictop.hosts.chosen, self._draw_time(), self.nictop.display.diagnosis)
+        diagnosis = self.nictop.display.diagnosis
+        table.show(hosts, self.nictop.hosts.chosen, self._draw_time(), diagnosis)
         table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 3)) + table.gutter.height)
         self._draw_facts()
         self._draw_overview()
 
     def _draw_overview(self) -> None:
+        if self._shows_guests:
+            self._draw_guests()
+            return
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
-        snapshots = [display.snapshot(one) for one in hosts]
+        snapshots = [display.snapshot(host) for host in hosts]
         moment = self._draw_time()
-        view = self.query_one(OverviewView)
+        view = self.query_one(OverviewPane)
+        view.guests = len(self._guests_of_chosen())
         view.show(hosts, snapshots, display.diagnosis, moment.here.monotonic, moment.interval)
+
+    def _draw_guests(self) -> None:
+        host = self.query_one(HostTable).chosen
+        if host is not None:
+            self.query_one(GuestPane).show(self.nictop.display.snapshot(host))
+
+    def _guests_of_chosen(self) -> Sequence[HostedGuest]:
+        host = self.query_one(HostTable).chosen
+        if host is None:
+            return ()
+        return hosted_guests(self.nictop.display.snapshot(host))
+
+    @property
+    def _shows_guests(self) -> bool:
+        """In place of the interfaces."""
+        return bool(self.query_one(GuestPane).display)
+
+    @property
+    def _table(self) -> OverviewTable | GuestTable:
+        """The one below the hosts."""
+        if self._shows_guests:
+            return self.query_one(GuestTable)
+        return self.query_one(OverviewTable)
+
+    @property
+    def _filter(self) -> FilterLine:
+        """Of that table."""
+        pane = self.query_one(GuestPane if self._shows_guests else OverviewPane)
+        return pane.query_one(FilterLine)
 
     def _draw_time(self) -> DrawTime:
         return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
 
     def _draw_facts(self) -> None:
-        host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
-        if host is not None:
-            cells = view.scrollable_content_region.width
-            lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs)
-            room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
-            view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
-            view.show_lines(lines)
-            title = self.glyphs.text(host.name).replace("[", r"\[")
-            if view.border_title != title:
-                view.border_title = title
+        host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineWidget)
+        if host is None:
+            return
+        cells = view.scrollable_content_region.width
+        lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs)
+        room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
+        view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
+        view.show_lines(lines)
+        title = self.glyphs.text(host.name).replace("[", r"\[")
+        if view.border_title != title:
+            view.border_title = title
 
     def _show_complaint(self, text: str) -> None:
-        view = self.query_one("#host-complaint", LineView)
-        lines = [((f" {part}", "warn"),) for part in wrap(text, max(10, self.size.width - 2))] if text else []
+        """ "": there is none."""
+        view = self.query_one("#host-complaint", LineWidget)
+        lines: list[SpanLine] = []
+        if text:
+            lines = wrapped_lines(text, max(10, self.size.width - 2), "warn")
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, min(3, len(lines))))
@@ -154,10 +212,11 @@ class HostsScreen(FramedScreen):
             self._update()
 
     def on_host_table_chosen(self) -> None:
-        self.query_one("#host-facts", LineView).scroll_to(y=0, animate=False)
+        self.query_one("#host-facts", LineWidget).scroll_to(y=0, animate=False)
         self._draw_facts()
+        self._draw_overview()
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     async def on_host_table_opened(self) -> None:
         await self.action_open()
@@ -165,17 +224,21 @@ class HostsScreen(FramedScreen):
     async def on_overview_table_opened(self) -> None:
         await self.action_open()
 
+    async def on_guest_table_opened(self) -> None:
+        await self.action_open()
+
     async def action_open(self) -> None:
-        """The devices of the chosen host; of an interface, that one among them."""
-        host, row = self.query_one(HostTable).chosen, self._row
-        if row is not None:
-            await self.opener.open_link(row.end.host, row.end.ifindex)
+        """The devices of the chosen host; of an interface, that one among them, and of the NIC of a
+        guest its tap or physical function."""
+        host, end = self.query_one(HostTable).chosen, self._chosen_end
+        if end is not None:
+            await self.opener.open_link(end.host, end.ifindex)
         elif host is not None:
             self.nictop.hosts.choose(host.name)
             await self.opener.action_view("devices")
 
     async def action_back(self) -> None:
-        entry = self.query_one(FilterLine)
+        entry = self._filter
         if self._entry.display:
             self._end_entry()
         elif entry.display:
@@ -184,19 +247,37 @@ class HostsScreen(FramedScreen):
             await super().action_back()
 
     def action_options(self) -> None:
-        """The only option: netdevs without a device."""
-        overview = self.query_one(OverviewView)
-        overview.virtual = not overview.virtual
+        """In turn: interfaces with a device, all of them, and the guests of the chosen host, if it
+        has any."""
+        overview = self.query_one(OverviewPane)
+        if self._shows_guests or not (overview.virtual and self._guests_of_chosen()):
+            overview.virtual = not overview.virtual and not self._shows_guests
+            self._show_guests(False)
+        else:
+            self._show_guests(True)
+
+    def action_guests(self) -> None:
+        """The guests of the chosen host, or the interfaces again."""
+        self._show_guests(not self._shows_guests)
+
+    def _show_guests(self, shown: bool) -> None:
+        """The table that takes the place of the other one has the focus, if that had it."""
+        guests, overview = self.query_one(GuestPane), self.query_one(OverviewPane)
+        if shown != self._shows_guests:
+            had_focus = overview.has_focus_within or guests.has_focus_within
+            guests.display, overview.display = shown, not shown
+            if had_focus:
+                self.set_focus(self._table)
         self._draw_overview()
 
     def action_filter(self) -> None:
-        self.query_one(FilterLine).begin()
+        self._filter.begin()
 
     def action_sort(self, step: int) -> None:
-        self.query_one(OverviewTable).action_sort(step)
+        self._table.action_sort(step)
 
     def action_reverse(self) -> None:
-        self.query_one(OverviewTable).action_reverse()
+        self._table.action_reverse()
 
     def action_edit(self) -> None:
         """What can be done to the list of hosts."""
@@ -223,17 +304,23 @@ class HostsScreen(FramedScreen):
 
     def _path_entries(self, end: End) -> list[MenuEntry]:
         """Path tests from a NIC."""
-        snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
-        found = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
+        snapshots = [session.snapshot for session in self.nictop.hosts.sessions]
+        found = endpoint_pairs(pairs(tuple(snapshots)).subnets, snapshots)
+        own = [pair for pair in found if (pair.client.host, pair.client.ifindex) == end]
         why_not = "a test is running" if self.nictop.traffic.running else ""
         entries: list[MenuEntry] = []
-        for pair in found:
-            if (pair.client.host, pair.client.ifindex) == (end.host, end.ifindex) and len(entries) < MAX_PATH_ENTRIES:
-                link = snapshots[pair.server.host].links.get(pair.server.ifindex or 0)
-                there = f"{pair.server.host} {link.name if link is not None else pair.server.address}"
-                test = partial(self._test_path, pair)
-                entries.append(MenuEntry(f"Test the path to {there}", test, None, not why_not, why_not))
+        for pair in own[:MAX_PATH_ENTRIES]:
+            label = f"Test the path to {self._server_text(pair)}"
+            test = partial(self._test_path, pair)
+            entries.append(MenuEntry(label, test, None, not why_not, why_not))
         return entries
+
+    def _server_text(self, pair: EndpointPair) -> str:
+        """``vm2 ens3``; with the address where the NIC is not known."""
+        host = self.nictop.hosts.by_name[pair.server.host]
+        link = host.snapshot.links.get(pair.server.ifindex or 0)
+        nic = pair.server.address if link is None else link.name
+        return f"{pair.server.host} {nic}"
 
     def _test_path(self, pair: EndpointPair) -> None:
         self.app.push_screen(PathTestScreen(pair))
@@ -244,10 +331,25 @@ class HostsScreen(FramedScreen):
             self.opener.open_set_up(row.end.host, row.end.ifindex)
 
     @property
+    def _chosen_end(self) -> End | None:
+        """The interface to open, if the table below the hosts has the focus."""
+        if self._row is not None:
+            return self._row.end
+        guests = self.query_one(GuestPane)
+        if not guests.has_focus_within:
+            return None
+        row = guests.chosen
+        if row is None or row.shown_link is None:
+            return None
+        return End(row.snapshot.host, row.shown_link.ifindex)
+
+    @property
     def _row(self) -> NicRow | None:
         """The chosen interface, if the list of them has the focus."""
-        overview = self.query_one(OverviewView)
-        return overview.chosen if overview.has_focus_within else None
+        overview = self.query_one(OverviewPane)
+        if not overview.has_focus_within:
+            return None
+        return overview.chosen
 
     def _add_host(self) -> None:
         """Ask for a host in a line."""

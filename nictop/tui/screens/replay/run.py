@@ -1,6 +1,8 @@
-"""A traffic run in the recording, at the time that is shown: the chart, the hosts, and at its end the result.
+"""A traffic run in the recording, at the time that is shown: the chart, the hosts, and at its end
+the result.
 
-Like the screen of a live run, but nothing can be started here; keys go to other runs and to the begin of this one.
+Like the screen of a live run, but nothing can be started here; keys go to other runs and to the
+begin of this one.
 """
 
 from __future__ import annotations
@@ -23,10 +25,18 @@ from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 if TYPE_CHECKING:
-    from textual.worker import WorkType
+    from textual.worker import Worker, WorkType
 
     from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.replay import Replay
+
+
+def _before_first_data(place: str, view: RunView | None) -> RunWaiting:
+    stage = view.stage if view is not None else ""
+    title = f"{place}: {stage or 'it is being started'}."
+    return RunWaiting(
+        title, "", (), ["Nothing is measured yet; the chart begins with the first data."]
+    )
 
 
 class RecordedRunScreen(RunPage):
@@ -43,8 +53,12 @@ class RecordedRunScreen(RunPage):
         """By the user; else it is the run of the time that is shown."""
         self._before: RecordedRun | None = None
         """The run before, while this one has not begun."""
+        self._place: tuple[int, int] | None = None
+        """Index of the run, and the number of jumps before the position; None: at first."""
         self._is_read = False
-        """Up to the time that is shown; before that, nothing is known of any run."""
+        """Up to the position since the last jump; before that, nothing is known of any run at that
+        time."""
+        self._reading: Worker[None] | None = None
 
     @property
     def _replay(self) -> Replay:
@@ -65,7 +79,8 @@ class RecordedRunScreen(RunPage):
                 self._choose(index)
 
     def _follow(self) -> None:
-        """Unless the user has chosen another one: the last run that has begun, also after a jump back."""
+        """Unless the user has chosen another one: the last run that has begun, also after a jump
+        back."""
         index = run_at(self._replay.runs, self.nictop.now())
         if index is not None and index != self._index and not self._is_chosen:
             self._choose(index)
@@ -77,11 +92,21 @@ class RecordedRunScreen(RunPage):
         self._update()
 
     def _update(self) -> None:
-        """Time has passed, or it jumped."""
-        if self.in_sight:
-            self._follow()
-            work: WorkType[None] = self._advance
-            self.run_worker(work, name="recorded run", group="recorded run", exclusive=True)
+        """Time has passed, or it jumped. What is being read is read to its end, unless it is of
+        another place: on a slow machine each position would end the reading up to the last one."""
+        if not self.in_sight:
+            return
+        self._follow()
+        place = self._index, self._replay.playback.jumps
+        if place != self._place:
+            self._place, self._is_read = place, False
+            self._draw_soon()
+        elif self._reading is not None and not self._reading.is_finished:
+            return
+        work: WorkType[None] = self._advance
+        self._reading = self.run_worker(
+            work, name="recorded run", group="recorded run", exclusive=True
+        )
 
     async def _advance(self) -> None:
         if self._run is None:
@@ -90,7 +115,9 @@ class RecordedRunScreen(RunPage):
         await self._run.advance(now)
         if now < self._run.marks.begin and self._index > 0:
             if self._before is None:
-                self._before = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index - 1])
+                self._before = RecordedRun(
+                    self._replay.playback.recording, self._replay.runs[self._index - 1]
+                )
             await self._before.advance(now)
         self._is_read = True
         self._draw_soon()
@@ -99,10 +126,12 @@ class RecordedRunScreen(RunPage):
         if self.is_open:
             self._update()
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def run_view(self) -> RunView | None:
-        return self._run.view() if self._run is not None else None
+        if self._run is None or not self._is_read:
+            return None
+        return self._run.view()
 
     def run_results(self) -> Sequence[StoredRun]:
         return ()
@@ -115,10 +144,11 @@ class RecordedRunScreen(RunPage):
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         run = self._run
-        if run is None:
+        if run is None or not self._is_read:
             return ()
         if self.nictop.now() < run.marks.begin:
-            return (("recorded", f"it begins at {self._begin_text(run)}: enter goes there"),)
+            hint = "" if self._is_timeline_focused else ": enter goes there"
+            return (("recorded", f"it begins at {self._begin_text(run)}{hint}"),)
         view = run.view()
         has_result = view is not None and view.result is not None
         if has_result or not run.problem:
@@ -145,10 +175,24 @@ class RecordedRunScreen(RunPage):
         if run.problem:
             return RunWaiting(place, run.problem, (), [self._other_text()])
         if now >= run.marks.begin:
-            return RunWaiting(f"{place}: it is being started.", "", (), ["The chart begins with the first data."])
+            return _before_first_data(place, run.view())
         seconds = whole_seconds(max(1.0, run.marks.begin - now))
-        begin = f"It begins at {self._begin_text(run)}, in {seconds}. {shown_key(self.app, 'open')}: go there"
+        begin = f"It begins at {self._begin_text(run)}, in {seconds}."
+        if not self._is_timeline_focused:
+            begin += f" {shown_key(self.app, 'open')}: go there"
         return RunWaiting(place, "", (), [begin, self._last_result_text(), self._other_text()])
+
+    @property
+    def _is_timeline_focused(self) -> bool:
+        """Then Enter goes to a time that is asked for."""
+        return isinstance(self.focused, ReplayLine)
+
+    def on_descendant_focus(self) -> None:
+        """Enter does something else."""
+        self._draw_soon()
+
+    def on_descendant_blur(self) -> None:
+        self._draw_soon()
 
     def _begin_text(self, run: RecordedRun) -> str:
         """``14:03:20``"""
@@ -165,7 +209,7 @@ class RecordedRunScreen(RunPage):
         keys = f"{shown_key(self.app, 'next')} and {shown_key(self.app, 'next-previous')}"
         return f"{keys}: the other recorded tests" if len(self._replay.runs) > 1 else ""
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     @property
     def _next_pane(self) -> Widget | None:
@@ -187,7 +231,8 @@ class RecordedRunScreen(RunPage):
         self.set_focus(self.query_one(ReplayLine))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Others only where there are several; the timeline while it is the next pane, so that Tab reaches all."""
+        """Others only where there are several; the timeline while it is the next pane, so that Tab
+        reaches all."""
         if action == "run":
             return len(self._replay.runs) > 1
         if action == "timeline":

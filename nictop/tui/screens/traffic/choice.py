@@ -1,11 +1,11 @@
-"""The request that the form and the chosen path make: its command line, what is wrong with it, the tools of both ends.
+"""The request that the form and the chosen path make: its command line, what is wrong with it, the
+tools of both ends.
 
 The tools of a host are requested through the `TrafficController`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -19,30 +19,24 @@ from nictop.traffic.experiment.steps import experiment_of
 from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.plan import EndpointPair
+from nictop.traffic.plan.problem import InvalidRequest
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_text, iperf3_version
 from nictop.traffic.plan.validation import validate_request
 from nictop.tui.widgets.traffic.form_fields import (
-    BY_NAME,
     NOBODY,
-    belongs,
-    field_of,
+    form_field_of,
     label_of,
     rate_question,
     request_of_form,
 )
-from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
+from nictop.tui.widgets.traffic.pair_table import PairRow
 
 if TYPE_CHECKING:
     from nictop.tui.controllers.traffic import TrafficController
 
 TOOLS_MAX_AGE_SECONDS = 30.0
 """After which generators are requested again: iperf3 may be installed meanwhile."""
-
-SENTENCE_PARTS = re.compile(r": |\(")
-"""Between the parts of a sentence, each of which may be about a field."""
-NESTED_MARK = "("
-"""Is in a sentence that contains several others: it must not be split."""
 
 
 @dataclass(frozen=True)
@@ -61,27 +55,31 @@ class Choice:
     @classmethod
     def of(
         cls,
-        row: OfferRow | None,
+        row: PairRow | None,
         words: Mapping[str, str],
         snapshots: Mapping[str, Snapshot],
         tools: Mapping[str, TrafficTools],
         pairs: Sequence[EndpointPair],
     ) -> Choice:
-        """`snapshots`: of all watched hosts; `tools`: of the hosts that have reported them; `pairs`: of all paths."""
-        client, server = (row.offer.client.host, row.offer.server.host) if row is not None else ("", "")
+        """`snapshots`: of all watched hosts; `tools`: of the hosts that have reported them;
+        `pairs`: of all paths."""
+        client = server = ""
+        if row is not None:
+            client, server = row.pair.client.host, row.pair.server.host
         others = tuple(name for name in snapshots if name not in (client, server))
         request, problems = request_of_form(words, client, server, others)
         if row is not None:
             request = _with_ends(request, row, snapshots, pairs)
         if problems:
             return cls(request, problems)
+        has_tools = client in tools and server in tools
         try:
-            if row is None or client not in tools or server not in tools:
+            if row is None or not has_tools:
                 validate_request(request)
                 return cls(request)
-            experiment = experiment_of(request, (row.offer,), snapshots, tools)
+            experiment = experiment_of(request, (row.pair,), snapshots, tools)
         except NictopError as error:
-            return cls(request, *_sorted(error, words))
+            return cls(request, *_shown(error, request, words))
         return cls(request, notes=experiment.notes)
 
     def for_self_test(self, words: Mapping[str, str]) -> Choice:
@@ -92,19 +90,24 @@ class Choice:
             try:
                 validate_request(request)
             except NictopError as error:
-                problems, complaints = _sorted(error, words)
+                problems, complaints = _shown(error, request, words)
         return Choice(request, problems, complaints, is_self_test=True)
 
     def command(self, arguments: Mapping[str, str]) -> str:
-        """The command line that starts the same; "": it cannot be started. `arguments`: name of a host → the word for
-        it."""
-        if self.request is None or self.problems or self.complaints or not (self.request.client or self.is_self_test):
+        """The command line that starts the same; "": it cannot be started. `arguments`: name of a
+        host → the word for it."""
+        request = self.request
+        if request is None or self.problems or self.complaints:
             return ""
-        return command_line(self.request, arguments, self_test=self.is_self_test)
+        has_ends = bool(request.client) or self.is_self_test
+        return command_line(request, arguments, self_test=self.is_self_test) if has_ends else ""
 
 
-def start_text(choice: Choice, words: Mapping[str, str], why_no_path: str, tools: RunTools) -> tuple[str, str]:
-    """(What Start does with what the form says, style); ("", ""): it starts the test, and there is nothing to say."""
+def start_text(
+    choice: Choice, words: Mapping[str, str], why_no_path: str, tools: RunTools
+) -> tuple[str, str]:
+    """(What Start does with what the form says, style); ("", ""): it starts the test, and there is
+    nothing to say."""
     request = choice.request
     if request is None or not request.client:
         return f"Start: nothing, {why_no_path}", "warn"
@@ -113,11 +116,13 @@ def start_text(choice: Choice, words: Mapping[str, str], why_no_path: str, tools
         return f"Start: nothing before this is corrected: {fields}", "warn"
     if choice.complaints:
         return "Start: nothing before this is corrected, see above", "warn"
-    names = dict.fromkeys((request.client, request.server))
-    silent = [clean(name) for name in names if name not in tools.known and tools.has_failed(name)]
+    unknown = [
+        name for name in dict.fromkeys((request.client, request.server)) if name not in tools.known
+    ]
+    silent = [clean(name) for name in unknown if tools.has_failed(name)]
     if silent:
         return f"Start: asks {' and '.join(silent)} again; without an answer no test", "warn"
-    if any(name not in tools.known for name in names):
+    if unknown:
         return "Start: waits for the check of both hosts", "dim"
     if choice.notes or rate_question(words):
         return "Start: runs it as it is", "dim"
@@ -125,44 +130,56 @@ def start_text(choice: Choice, words: Mapping[str, str], why_no_path: str, tools
 
 
 def _with_ends(
-    request: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot], pairs: Sequence[EndpointPair]
+    request: RunRequest,
+    row: PairRow,
+    snapshots: Mapping[str, Snapshot],
+    pairs: Sequence[EndpointPair],
 ) -> RunRequest:
-    """The request with as few names of NICs and addresses as select this path; without any if the NIC is varied."""
+    """The request with as few names of NICs and addresses as select this path; without any if the
+    NIC is varied."""
     varied = request.compare or request.sweep
     if varied is not None and varied[0] == "nic":
         return request
-    client, server = (link_of(place, snapshots) for place in (row.offer.client, row.offer.server))
-    nics = {"client_nic": client.name, "server_nic": server.name} if client is not None and server is not None else {}
-    addresses = {"client_address": row.offer.client.address, "server_address": row.offer.server.address}
-    for ends in ({}, nics, addresses):
-        candidate = replace(request, **ends)  # type: ignore[arg-type]
+    with_nics = _with_nics(request, row, snapshots)
+    addresses = (row.pair.client.address, row.pair.server.address)
+    with_addresses = _with_addresses(request, *addresses)
+    for candidate in (request, with_nics, with_addresses):
         try:
-            if select_pair(candidate, pairs, snapshots) == row.offer:
+            if select_pair(candidate, pairs, snapshots) == row.pair:
                 return candidate
         except NictopError:
             continue  # it selects several paths
-    return replace(request, **nics, **addresses)  # type: ignore[arg-type]
+    return _with_addresses(with_nics, *addresses)
 
 
-def _sorted(error: NictopError, words: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The sentences of an error, beside their fields where they have one. About a field that does not apply to the
-    test: it is varied."""
+def _with_nics(request: RunRequest, row: PairRow, snapshots: Mapping[str, Snapshot]) -> RunRequest:
+    client, server = row.pair.client.link_in(snapshots), row.pair.server.link_in(snapshots)
+    if client is None or server is None:
+        return request
+    return replace(request, client_nic=client.name, server_nic=server.name)
+
+
+def _with_addresses(request: RunRequest, client: str, server: str) -> RunRequest:
+    return replace(request, client_address=client, server_address=server)
+
+
+def _shown(
+    error: NictopError, request: RunRequest, words: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What is wrong, beside the fields that it is about, and the rest."""
+    if not isinstance(error, InvalidRequest):
+        return {}, tuple(filter(None, (error.message, error.hint)))
     problems: dict[str, str] = {}
     rest: list[str] = []
-    for sentence in error.message.split("; "):
-        name, _, said = sentence.partition(": ")
-        if said and name in BY_NAME:
-            problems.setdefault(name if belongs(name, words) else "vary", said)
-            continue
-        parts = [part.rstrip(")") for part in SENTENCE_PARTS.split(sentence) if field_of(part)]
-        for part in parts:
-            about = field_of(part) or ""
-            problems.setdefault(about if belongs(about, words) else "vary", part)
-        if not parts:
-            rest.append(sentence)
-    if NESTED_MARK in error.message:
-        rest = [error.message]
-    return problems, tuple([*rest, error.hint] if error.hint and rest else rest)
+    for problem in error.problems:
+        field = form_field_of(problem.field, request, words)
+        if field:
+            problems.setdefault(field, problem.sentence)
+        else:
+            rest.append(problem.sentence)
+    if rest and error.hint:
+        rest.append(error.hint)
+    return problems, tuple(rest)
 
 
 class RunTools:
@@ -180,7 +197,9 @@ class RunTools:
     def missing(self, names: Sequence[str]) -> tuple[str, ...]:
         """Hosts whose generators are unknown or outdated, and not requested."""
         old = monotonic() - TOOLS_MAX_AGE_SECONDS
-        return tuple(name for name in dict.fromkeys(names) if self._requested_at.get(name, old) <= old)
+        return tuple(
+            name for name in dict.fromkeys(names) if self._requested_at.get(name, old) <= old
+        )
 
     async def ask(self, traffic: TrafficController, name: str) -> None:
         """What it has, or why that is not known."""
@@ -191,9 +210,9 @@ class RunTools:
         except NictopError as error:
             self._why_not[name] = error.message.removeprefix(f"{clean(name)}: ")
 
-    def words(self, row: OfferRow) -> str:
+    def words(self, row: PairRow) -> str:
         """What both ends have."""
-        names = (row.offer.client.host, row.offer.server.host)
+        names = (row.pair.client.host, row.pair.server.host)
         return " · ".join(self._of(name) for name in dict.fromkeys(names))
 
     def _of(self, name: str) -> str:

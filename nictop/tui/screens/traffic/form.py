@@ -16,8 +16,9 @@ Nothing is started while an error is known; it is shown beside its field, or abo
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -25,11 +26,17 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.errors import NictopError
-from nictop.hosts.specification import Configuration, configuration_path, host_argument, read_configuration
+from nictop.hosts.specification import (
+    Configuration,
+    configuration_path,
+    host_argument,
+    read_configuration,
+)
 from nictop.model.devices.pairs import pairs
-from nictop.model.facts import clean, fit, wrap
-from nictop.model.snapshot import has_platform, is_same_machine
+from nictop.model.facts import clean, wrap
+from nictop.model.snapshot import has_platform, is_same_machine, unread_links
 from nictop.model.text.words import count_noun
+from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
 from nictop.tui.filter_help import PATH_FILTER, FilterRows
@@ -38,10 +45,10 @@ from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools, start_text
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, with_more
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.form_fields import labelled, rate_question, test_of
-from nictop.tui.widgets.traffic.pair_table import COLUMNS, OfferRow, OfferTable, offer_rows
+from nictop.tui.widgets.traffic.pair_table import COLUMNS, PairRow, PairTable, pair_rows
 from nictop.tui.widgets.traffic.start_lines import SELF_TEST_LABEL, StartLines
 
 if TYPE_CHECKING:
@@ -54,10 +61,30 @@ ALL_OPTIONS_MIN_ROWS = 34
 SELF_TEST_HINT = "Self-test: both ends on this machine, no NIC involved."
 BUILTIN_TEXT = "nictop's own generator on both hosts"
 """Of a test that iperf3 does not have."""
-MAX_NAMES = 5
-"""Of hosts in a sentence."""
 MAX_FACT_ROWS, MIN_ROWS_FOR_FACTS = 6, 16
-"""Rows of the text about the chosen pair; of a screen, with fewer of which it has one, so that a field remains."""
+"""Rows of the text about the chosen pair; of a screen, with fewer of which it has one, so that a
+field remains."""
+
+
+def _are_same(parts: Sequence[object], before: Sequence[object]) -> bool:
+    """They are the same objects."""
+    return len(parts) == len(before) and all(map(operator.is_, parts, before))
+
+
+def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
+    """What the user can do when hosts that were read have no path."""
+    no_path = "No test path: no two hosts have unique addresses in the same subnet"
+    first, *others = hosts
+    if all(is_same_machine(first.snapshot, other.snapshot) for other in others):
+        names = first_names([host.name for host in hosts])
+        return (f"{no_path} ({names} report the same boot ID: same machine).", SELF_TEST_HINT)
+    unread = unread_links(host.snapshot for host in hosts)
+    if unread:
+        return (f"{no_path} so far; not read yet: {first_names(unread)}.",)
+    return (
+        f"{no_path}.",
+        "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
+    )
 
 
 class TrafficScreen(FramedScreen):
@@ -68,9 +95,9 @@ class TrafficScreen(FramedScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: tuple[OfferRow, ...] = ()
+        self._rows: tuple[PairRow, ...] = ()
         self._pairs: tuple[EndpointPair, ...] = ()
-        self._links: tuple[object, ...] = ()
+        self._links: Sequence[object] = ()
         self._tools = RunTools()
         self._choice = Choice()
         self._form_error = ""
@@ -89,15 +116,15 @@ class TrafficScreen(FramedScreen):
         return PATH_FILTER
 
     def compose_body(self) -> Iterable[Widget]:
-        yield OfferTable(id="offers")
-        yield FilterLine(OfferTable, FILTER_HINT, id="offer-filter")
-        yield LineView(id="offer-facts")
+        yield PairTable(id="pairs")
+        yield FilterLine(PairTable, FILTER_HINT, id="pair-filter")
+        yield LineWidget(id="pair-facts")
         yield RunForm(id="run-form")
         yield StartLines(id="run-command")
 
     def on_mount(self) -> None:
-        self.query_one("#offer-facts").can_focus = False
-        self.query_one(OfferTable).focus()
+        self.query_one("#pair-facts").can_focus = False
+        self.query_one(PairTable).focus()
         form = self.query_one(RunForm)
         form.border_title = "Options"
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
@@ -106,49 +133,57 @@ class TrafficScreen(FramedScreen):
         self._update()
 
     def open_again(self) -> None:
-        """At the list of paths and the first field: what is typed next is not meant for the field of the last use."""
+        """At the list of paths and the first field: what is typed next is not meant for the field
+        of the last use."""
         if not self.is_open:
             return  # new: its mount does the same
         form = self.query_one(RunForm)
         form.begin(None)
         form.show(form.problems)
-        self.set_focus(self.query_one(OfferTable))
+        self.set_focus(self.query_one(PairTable))
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def _update(self) -> None:
         """Pairs are searched for only when links have changed."""
         if not self.in_sight:
             return
         hosts = self.nictop.hosts.sessions
-        links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
-        if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
+        links: list[object] = []
+        for session in hosts:
+            links += (session.name, session.snapshot.links, session.snapshot.state)
+        if _are_same(links, self._links):
             if not self._rows:
                 self._draw()  # what is waited for has its seconds
             return
         self._links = links
-        snapshots = {one.name: one.snapshot for one in hosts}
+        snapshots = {session.name: session.snapshot for session in hosts}
         self._pairs = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
-        self._rows = offer_rows(self._pairs, snapshots)
+        self._rows = pair_rows(self._pairs, snapshots)
         self._draw()
 
     def _draw(self) -> None:
-        table = self.query_one(OfferTable)
+        table = self.query_one(PairTable)
         words = self.query_one(FilterLine).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         table.show(rows, self._why_empty(bool(words)))
-        number = count_noun(len(self._rows), "path")
-        number = number if len(rows) == len(self._rows) else f"{len(rows)} of {number}"
-        title = f"Traffic test: {number}" if self._rows else "Traffic test"
+        title = "Traffic test"
+        if self._rows:
+            number = count_noun(len(self._rows), "path")
+            is_filtered = len(rows) < len(self._rows)
+            title += f": {len(rows)} of {number}" if is_filtered else f": {number}"
         if table.border_title != title:
             table.border_title = title
         self._divide(len(rows))
         self._check()
 
     def _divide(self, rows: int) -> None:
-        table = self.query_one(OfferTable)
-        needed = max(2, rows + 1 if self._rows else 2 * len(self._why_empty(False)) + 1)
-        table.take_rows(min(needed, max(3, self.size.height // 3)) + table.gutter.height)
+        table = self.query_one(PairTable)
+        needed = rows + 1
+        if not self._rows:
+            needed = 2 * len(self._why_empty(False)) + 1
+        most = max(3, self.size.height // 3)
+        table.take_rows(min(max(2, needed), most) + table.gutter.height)
 
     def _why_empty(self, filtered: bool) -> Sequence[str]:
         """What the user can do when there is no pair."""
@@ -156,53 +191,53 @@ class TrafficScreen(FramedScreen):
             return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            return (f"A test needs two hosts. Press {shown_key(self.app, 'hosts')} to add one.", SELF_TEST_HINT)
-        unknown = [one for one in hosts if not has_platform(one.snapshot)]
-        waiting = [one for one in unknown if one.snapshot.state not in ("lost", "failed")]
-        if waiting:
-            failed = [one for one in unknown if one not in waiting]
-            sentence = f"Waiting for {self._statuses_of(waiting)}."
-            return (sentence, f"Not connected: {self._statuses_of(failed)}.") if failed else (sentence,)
-        hosts = tuple(one for one in hosts if one not in unknown)
-        if len(hosts) < 2:
-            return (
-                f"A test needs two connected hosts; not connected: {self._statuses_of(unknown)}.",
-                SELF_TEST_HINT,
-            )
-        no_path = "No test path: no two hosts have unique addresses in the same subnet"
-        if all(is_same_machine(hosts[0].snapshot, one.snapshot) for one in hosts[1:]):
-            names = " and ".join(one.name for one in hosts[:MAX_NAMES])
-            return (f"{no_path} ({names} report the same boot ID: same machine).", SELF_TEST_HINT)
-        return (
-            f"{no_path}.",
-            "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
-        )
+            key = shown_key(self.app, "hosts")
+            return (f"A test needs two hosts. Press {key} to add one.", SELF_TEST_HINT)
+        read = [session for session in hosts if has_platform(session.snapshot)]
+        unread = [session for session in hosts if not has_platform(session.snapshot)]
+        failed = [session for session in unread if session.snapshot.state in ("lost", "failed")]
+        if len(failed) < len(unread):
+            return self._why_unread(unread, failed)
+        if len(read) < 2:
+            missing = self._statuses_of(unread)
+            return (f"A test needs two connected hosts; not connected: {missing}.", SELF_TEST_HINT)
+        return _why_no_subnet(read)
+
+    def _why_unread(
+        self, unread: Sequence[HostSession], failed: Sequence[HostSession]
+    ) -> Sequence[str]:
+        waiting = [session for session in unread if session not in failed]
+        sentence = f"Waiting for {self._statuses_of(waiting)}."
+        if not failed:
+            return (sentence,)
+        return (sentence, f"Not connected: {self._statuses_of(failed)}.")
 
     def _why_no_path(self) -> str:
         """Whether there is one is not known before all interfaces are read."""
         if self._rows:
             return "no path is chosen"
-        unread = [clean(one.name) for one in self.nictop.hosts.sessions if not has_platform(one.snapshot)]
-        return f"interfaces of {', '.join(unread[:MAX_NAMES])} are not read yet" if unread else "no test path"
+        sessions = self.nictop.hosts.sessions
+        unread = [session.name for session in sessions if not has_platform(session.snapshot)]
+        return f"inventory of {first_names(unread)} not read yet" if unread else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""
         now, interval = self.nictop.now(), self.nictop.hosts.interval
-        return ", ".join(f"{one.name} ({one.brief_text(now, interval)})" for one in hosts[:MAX_NAMES])
+        return first_names([f"{host.name} ({host.brief_text(now, interval)})" for host in hosts])
 
     def _check(self) -> None:
         """Check what the form and the pair make together, and show what is wrong with it."""
-        row = self.query_one(OfferTable).chosen
-        snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
+        row = self.query_one(PairTable).chosen
+        snapshots = {host.name: host.snapshot for host in self.nictop.hosts.sessions}
         form = self.query_one(RunForm)
         self._choice = Choice.of(row, form.words, snapshots, self._tools.known, self._pairs)
         if row is not None:
-            form.ends = (clean(row.offer.client.host), clean(row.offer.server.host))
+            form.ends = (clean(row.pair.client.host), clean(row.pair.server.host))
         form.show(self._choice.problems)
         self._draw_command()
         self._draw_facts()
         if row is not None and self.in_sight:
-            for name in self._tools.missing((row.offer.client.host, row.offer.server.host)):
+            for name in self._tools.missing((row.pair.client.host, row.pair.server.host)):
                 self.run_worker(self._ask_tools(name), group="tools", exit_on_error=False)
 
     async def _ask_tools(self, name: str) -> None:
@@ -211,40 +246,54 @@ class TrafficScreen(FramedScreen):
             self._check()
 
     def _draw_command(self) -> None:
-        """The command line that starts the same as Start; without a path that of Self-test, which says so."""
+        """The command line that starts the same as Start; without a path that of Self-test, which
+        says so."""
         arguments, words = self._arguments(), self.query_one(RunForm).words
         start = start_text(self._choice, words, self._why_no_path(), self._tools)
-        if self._choice.request is not None and self._choice.request.client:
-            self.query_one(StartLines).show(self._choice.command(arguments), start)
-            return
-        command = self._choice.for_self_test(words).command(arguments)
-        self.query_one(StartLines).show(f"{SELF_TEST_LABEL}: {command}" if command else "", start)
+        request = self._choice.request
+        if request is not None and request.client:
+            command = self._choice.command(arguments)
+        else:
+            command = self._choice.for_self_test(words).command(arguments)
+            if command:
+                command = f"{SELF_TEST_LABEL}: {command}"
+        self.query_one(StartLines).show(command, start)
 
     def _arguments(self) -> dict[str, str]:
         """Name of a host → what is typed for it."""
-        sessions = self.nictop.hosts.sessions
-        return {one.name: host_argument(one.host, self._configuration) for one in sessions}
+        arguments = {}
+        for session in self.nictop.hosts.sessions:
+            arguments[session.name] = host_argument(session.host, self._configuration)
+        return arguments
 
     def _draw_facts(self) -> None:
-        view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen
+        view = self.query_one("#pair-facts", LineWidget)
         cells = max(10, view.scrollable_content_region.width - 2)
-        facts: list[tuple[str, str]] = [(self._form_error, "bad")] if self._form_error else []
-        facts += [(complaint, "warn") for complaint in self._choice.complaints]
-        if row is not None:
-            is_builtin = test_of(self.query_one(RunForm).words) in BUILTIN_TESTS
-            facts += [(BUILTIN_TEXT if is_builtin else self._tools.words(row), "dim")]
-        beside = rate_question(self.query_one(RunForm).words)
-        facts += [(note, "warn") for note in self._choice.notes if note != beside]
         lines: list[SpanLine] = []
-        for text, style in facts:
-            lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)] if text else []
+        for text, style in self._facts():
+            if text:
+                lines += [((f" {part}", style),) for part in wrap(self.glyphs.encode(text), cells)]
         most = MAX_FACT_ROWS if self.size.height >= MIN_ROWS_FOR_FACTS else 1
         if len(lines) > most:
             ((text, style),) = lines[most - 1]
-            lines = [*lines[: most - 1], ((f"{fit(text, cells - 1).rstrip()} …", style),)]
+            lines = [*lines[: most - 1], ((with_more(text, cells + 1), style),)]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        """(text, style) about the chosen pair and what is wrong beyond the fields."""
+        row, words = self.query_one(PairTable).chosen, self.query_one(RunForm).words
+        yield self._form_error, "bad"
+        for complaint in self._choice.complaints:
+            yield complaint, "warn"
+        if row is not None:
+            is_builtin = test_of(words) in BUILTIN_TESTS
+            yield BUILTIN_TEXT if is_builtin else self._tools.words(row), "dim"
+        beside_the_field = rate_question(words)
+        for note in self._choice.notes:
+            if note != beside_the_field:
+                yield note, "warn"
 
     def on_screen_resume(self) -> None:
         if self.is_open:
@@ -254,7 +303,7 @@ class TrafficScreen(FramedScreen):
     def draw_resized(self) -> None:
         self._draw()
 
-    def on_offer_table_chosen(self) -> None:
+    def on_pair_table_chosen(self) -> None:
         self._form_error = ""
         self._check()
 
@@ -262,33 +311,41 @@ class TrafficScreen(FramedScreen):
         self._form_error = ""
         self._check()
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def action_start(self) -> None:
         """If something is wrong, show that and start nothing."""
-        row = self.query_one(OfferTable).chosen
-        if row is None:
-            self._form_error = f"Not started: {self._why_no_path()} (Tab: to the button Self-test)"
-            self._draw_facts()
-        else:
+        if self.query_one(PairTable).chosen is not None:
             self._begin(self._choice)
+            return
+        key = self.key_label("pane")
+        self._form_error = f"Not started: {self._why_no_path()} ({key}: to the button Self-test)"
+        self._draw_facts()
 
     def _begin(self, choice: Choice) -> None:
         """Start it, or say why it cannot be started."""
         from nictop.tui.screens.traffic.run import RunScreen
 
-        request, self_test, words = choice.request, choice.is_self_test, self.query_one(RunForm).words
-        if choice.problems or choice.complaints or request is None:
-            wrong = [labelled(name, complaint, words) for name, complaint in choice.problems.items()]
-            wrong += [one for one in choice.complaints if one not in self._choice.complaints]  # those are shown anyway
-            self._form_error = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
+        request = choice.request
+        is_wrong = bool(choice.problems or choice.complaints)
+        if request is None or is_wrong:
+            self._form_error = self._why_not_started(choice)
             self._draw_facts()
             return
         self._form_error = ""
-        if not self.nictop.traffic.start(request, self_test=self_test):
+        if not self.nictop.traffic.start(request, self_test=choice.is_self_test):
             self._form_error = "A test is running already"
-        self.set_focus(self.query_one(OfferTable))  # what is typed after the run is no text of a field
+        # what is typed after the run is no text of a field
+        self.set_focus(self.query_one(PairTable))
         self.app.push_screen(RunScreen())
+
+    def _why_not_started(self, choice: Choice) -> str:
+        words = self.query_one(RunForm).words
+        wrong = [labelled(name, problem, words) for name, problem in choice.problems.items()]
+        for complaint in choice.complaints:
+            if complaint not in self._choice.complaints:  # those are shown anyway
+                wrong.append(complaint)
+        return f"Not started: {'; '.join(wrong)}".rstrip()
 
     def on_start_lines_pressed(self, event: StartLines.Pressed) -> None:
         if event.self_test:
@@ -304,8 +361,8 @@ class TrafficScreen(FramedScreen):
         entry = self.query_one(FilterLine)
         if entry.display:
             entry.action_end_filter()
-        elif not self.query_one(OfferTable).has_focus:
-            self.set_focus(self.query_one(OfferTable))
+        elif not self.query_one(PairTable).has_focus:
+            self.set_focus(self.query_one(PairTable))
         else:
             await super().action_back()
 
@@ -313,12 +370,17 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
-        why_not = "" if self.query_one(OfferTable).chosen is not None else self._why_no_path()
-        why_not = "a test is running" if self.nictop.traffic.running else why_not
+        why_not = ""
+        if self.nictop.traffic.running:
+            why_not = "a test is running"
+        elif self.query_one(PairTable).chosen is None:
+            why_not = self._why_no_path()
+        path_test = "Test the path (ARP, RTT, MTU, firewall)"
+        self_test = "Start a self-test (two ends on this machine, no NIC)"
         entries = (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
-            MenuEntry("Test the path (ARP, RTT, MTU, firewall)", self.test_path, None, not why_not, why_not),
-            MenuEntry("Start a self-test (two ends on this machine, no NIC)", self.start_self_test),
+            MenuEntry(path_test, self.test_path, None, not why_not, why_not),
+            MenuEntry(self_test, self.start_self_test),
         )
         self.app.push_screen(MenuScreen("Traffic", entries))
 
@@ -326,9 +388,11 @@ class TrafficScreen(FramedScreen):
         """Test the chosen path without traffic."""
         from nictop.tui.screens.traffic.path_test import PathTestScreen
 
-        row = self.query_one(OfferTable).chosen
-        if row is not None:
-            self.app.push_screen(PathTestScreen(row.offer))
+        row = self.query_one(PairTable).chosen
+        if row is None:
+            self.nictop.notify(f"Not tested: {self._why_no_path()}.", "Test the path")
+            return
+        self.app.push_screen(PathTestScreen(row.pair))
 
     def toggle_everything(self) -> None:
         form = self.query_one(RunForm)

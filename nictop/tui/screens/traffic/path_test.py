@@ -1,4 +1,5 @@
-"""The path test between the two hosts of the chosen path: its progress, then its result as `nictop path` prints it.
+"""The path test between the two hosts of the chosen path: its progress, then its result as `nictop
+path` prints it.
 
 ╭ Path test vm1 ↔ vm2 ───────────────────────────────────────────╮
 │ vm1 ens224 192.0.2.1 ↔ vm2 ens224 192.0.2.2                    │
@@ -25,6 +26,7 @@ from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 
 if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
     from nictop.model.text.glyphs import Glyphs
     from nictop.traffic.path.result import PathReport
     from nictop.traffic.plan.plan import EndpointPair
@@ -53,7 +55,9 @@ class PathReportScreen(ReportDialog):
         return path_text(self._report, cells, glyphs, findings_first=True)
 
     def show_buttons(self, row: ButtonRow) -> None:
-        row.show((Button("copy", "Copy"), Button("cancel", "Close")), stage="shown", chosen="cancel")
+        row.show(
+            (Button("copy", "Copy"), Button("cancel", "Close")), stage="shown", chosen="cancel"
+        )
 
 
 class PathTestScreen(PathReportScreen):
@@ -82,12 +86,7 @@ class PathTestScreen(PathReportScreen):
             client_address=client.address.partition("%")[0],
             server_address=server.address.partition("%")[0],
         )
-        known = [
-            one
-            for one in self.nictop.hosts.sessions
-            if one.name in (client.host, server.host) or one.snapshot.inventory is not None
-        ]
-        report = await PathSession(request, known).run(self.show_progress)
+        report = await PathSession(request, self._known_hosts()).run(self.show_progress)
         self._report, path = report, stored_path(report)
         self.nictop.traffic.path_tests.append(path)
         try:
@@ -95,12 +94,23 @@ class PathTestScreen(PathReportScreen):
         except NictopError as error:
             self.nictop.notify(error.message, "Path test not saved")
 
+    def _known_hosts(self) -> list[HostSession]:
+        """Both ends, and all others that were read."""
+        ends = (self._pair.client.host, self._pair.server.host)
+        known = []
+        for session in self.nictop.hosts.sessions:
+            if session.name in ends or session.snapshot.inventory is not None:
+                known.append(session)
+        return known
+
     def show_buttons(self, row: ButtonRow) -> None:
         if self._in_progress:
             row.show((Button("cancel", "Cancel"),), stage="running", chosen="cancel")
             return
-        copy = (Button("copy", "Copy"),) if self._report is not None else ()
-        row.show((Button("again", "Again"), *copy, Button("cancel", "Close")), stage="shown", chosen="cancel")
+        buttons = [Button("again", "Again"), Button("cancel", "Close")]
+        if self._report is not None:
+            buttons.insert(1, Button("copy", "Copy"))
+        row.show(buttons, stage="shown", chosen="cancel")
 
     def action_again(self) -> None:
         self._start()

@@ -1,5 +1,5 @@
-"""The stored results, or those of the recording that is shown: open one, or mark two set-ups as A and B, which are
-compared below the list.
+"""The stored results, or those of the recording that is shown: open one, or mark two set-ups as A
+and B, which are compared below the list.
 
 Reads the directory of `nictop.traffic.results.selection`, in a thread; changes nothing there.
 """
@@ -30,9 +30,15 @@ from nictop.tui.keys import RESULTS_KEYS, STORED_RUN_KEYS, shown_key
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.run_page import RunPage, sentence_lines
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.traffic.comparison_view import ComparisonView
-from nictop.tui.widgets.traffic.results_list import COLUMNS, ResultGroup, SetUpList, set_up_text, set_ups
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
+from nictop.tui.widgets.traffic.comparison_view import ComparisonLines
+from nictop.tui.widgets.traffic.results_list import (
+    COLUMNS,
+    ResultGroup,
+    SetUpList,
+    set_up_text,
+    set_ups,
+)
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -61,6 +67,12 @@ SUMMARY_KINDS = (
 """Kinds of sentences that are shown below the list."""
 FILTER_HINT = "filter: host, NIC, tcp, reverse, iperf3, MTU or words of the label"
 MARK_HINT = "m marks this result as A, and another one as B"
+KEYS_TO_TESTS = {
+    "next": "the next finding or test",
+    "traffic": "the chart of the test",
+    "pane": "the timeline",
+}
+"""Key → where it goes in a recording."""
 MAX_LISTED_TESTS = 10
 """Of a recording, while none of them has ended."""
 MAX_TROUBLE_ROWS = 3
@@ -78,7 +90,8 @@ class ResultsScreen(FramedScreen):
         self._recorded: tuple[float, tuple[RunMarks, ...], RecordedResults] | None = None
         """Of the recording: its end and its tests when they were read, and their results."""
         self._known: tuple[RecordedResults, int] | None = None
-        """Those of the tests that had ended at the time that is shown, and the number of those that had begun."""
+        """Those of the tests that had ended at the time that is shown, and the number of those that
+        had begun."""
         self._set_ups: Sequence[ResultGroup] = ()
         self._empty: Sequence[str] = ()
         """What to say if there are none."""
@@ -97,14 +110,14 @@ class ResultsScreen(FramedScreen):
         with Container(id="results-body"):
             yield SetUpList(id="results-list")
             yield FilterLine(SetUpList, FILTER_HINT, id="results-filter")
-            yield ComparisonView(id="results-comparison")
-        yield LineView(id="results-message")
+            yield ComparisonLines(id="results-comparison")
+        yield LineWidget(id="results-message")
 
     def on_mount(self) -> None:
         self.query_one("#results-message").can_focus = False
         table = self.query_one(SetUpList)
         table.border_title = "Results"
-        self.query_one(ComparisonView).border_title = "Result"
+        self.query_one(ComparisonLines).border_title = "Result"
         table.show((), ("Reading results…",))
         table.focus()
         if self.nictop.replay is not None:
@@ -119,18 +132,21 @@ class ResultsScreen(FramedScreen):
         if self.nictop.replay is not None:
             await self._read_recorded(self.nictop.replay)
             return
-        found, trouble = StoredRuns(), ""
+        saved = StoredRuns()
+        said: list[str] = []
         try:
-            found = await asyncio.to_thread(stored_runs, directory(os.environ))
+            saved = await asyncio.to_thread(stored_runs, directory(os.environ))
         except NictopError as error:
-            trouble = error.message
-        said = [trouble] if trouble else []
-        said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
-        said += [f"{count_noun(found.left_out, 'older result')} not listed"] if found.left_out else []
-        self._show([run for _, run in found.results], said, ("No results yet. Press 6 to run a test.",))
+            said.append(error.message)
+        said += [f"{path.name}: {sentence}" for path, sentence in saved.unreadable]
+        if saved.left_out:
+            said.append(f"{count_noun(saved.left_out, 'older result')} not listed")
+        none_yet = f"No results yet. Press {self.key_label('traffic')} to run a test."
+        self._show([run for _, run in saved.results], said, (none_yet,))
 
     async def _read_recorded(self, replay: Replay) -> None:
-        """All tests of the recording; shown are those that have ended at the time that is shown (`_follow`)."""
+        """All tests of the recording; shown are those that have ended at the time that is shown
+        (`_follow`)."""
         from nictop.replay.results import recorded_results
 
         recording = replay.playback.recording
@@ -141,18 +157,22 @@ class ResultsScreen(FramedScreen):
         self._follow()
 
     def _follow(self) -> None:
-        """Show the results that were known at the time that is shown: it has passed, or it jumped."""
+        """Show the results that were known at the time that is shown: it has passed, or it
+        jumped."""
         replay = self.nictop.replay
         if replay is None or self._recorded is None or not self.in_sight:
             return
-        if self._recorded[1] != replay.runs:
+        _, runs, results = self._recorded
+        if runs != replay.runs:
             self.on_screen_resume()  # the file has grown
             return
-        known = self._recorded[2].until(self.nictop.now())
-        begun = sum(run.begin <= self.nictop.now() for run in replay.runs)
+        now = self.nictop.now()
+        known = results.until(now)
+        begun = sum(run.begin <= now for run in runs)
         if (known, begun) != self._known:
             self._known = known, begun
-            self._show(known.runs[::-1], known.missing, self._why_none(replay))
+            missing = [test.sentence for test in known.missing]
+            self._show(known.runs[::-1], missing, self._why_none(replay))
 
     def _why_none(self, replay: Replay) -> Sequence[str]:
         """At the time that is shown: which tests there are, and the keys that go there."""
@@ -161,14 +181,17 @@ class ResultsScreen(FramedScreen):
         now, recording, count = self.nictop.now(), replay.playback.recording, len(replay.runs)
         lines = ["No traffic test has ended at this time of the recording.", ""]
         for number, run in enumerate(replay.runs[:MAX_LISTED_TESTS], 1):
-            state = "runs since" if run.begin <= now else "begins at"
+            state = "has been running since" if run.begin <= now else "begins at"
             at = wall_clock_text(recording.wall_time(run.begin))
             lines.append(f"Test {number} of {count} {state} {at}: {run.hosts_text}")
-        keys = {"next": "the next finding or test", "traffic": "the chart of the test", "pane": "the timeline"}
-        return (*lines, "", *(f"{shown_key(self.app, key)}: {words}" for key, words in keys.items()))
+        lines.append("")
+        for key, words in KEYS_TO_TESTS.items():
+            lines.append(f"{shown_key(self.app, key)}: {words}")
+        return lines
 
     def _show(self, runs: Sequence[StoredRun], said: Sequence[str], empty: Sequence[str]) -> None:
-        """`runs`: newest first; if there is a new one, it is chosen. `said`: what is not among them, and why."""
+        """`runs`: newest first; if there is a new one, it is chosen. `said`: what is not among
+        them, and why."""
         if self.is_open:
             table, rows = self.query_one(SetUpList), set_ups(runs)
             if rows and rows[0].key != self._newest:
@@ -180,12 +203,13 @@ class ResultsScreen(FramedScreen):
             self._compare()
 
     def _divide(self) -> None:
-        """Give the list the rows that it needs, at most two fifths, and all others to what is below it; without results
-        there is nothing below it."""
-        table, room, count = self.query_one(SetUpList), self.query_one("#results-body").size.height, len(self._set_ups)
+        """Give the list the rows that it needs, at most two fifths, and all others to what is below
+        it; without results there is nothing below it."""
+        table, count = self.query_one(SetUpList), len(self._set_ups)
+        most = self.query_one("#results-body").size.height * 2 // 5
         needed = count + 1 + table.gutter.height
-        table.take_rows(min(needed, room * 2 // 5) if count else None)
-        self.query_one(ComparisonView).display = count > 0
+        table.take_rows(min(needed, most) if count else None)
+        self.query_one(ComparisonLines).display = count > 0
 
     def _draw_list(self) -> None:
         """The results that the filter accepts."""
@@ -197,17 +221,17 @@ class ResultsScreen(FramedScreen):
         table.border_title = f"Results: {number}" if entry.value else "Results"
 
     def _show_messages(self, sentences: Sequence[str]) -> None:
-        view = self.query_one("#results-message", LineView)
-        lines = [
-            ((f" {self.glyphs.encode(part)}", "warn"),)
-            for sentence in sentences
-            for part in wrap(clean(sentence), max(10, self.size.width - 2))
-        ][:MAX_TROUBLE_ROWS]
+        view = self.query_one("#results-message", LineWidget)
+        lines: list[SpanLine] = []
+        for sentence in sentences:
+            for part in wrap(clean(sentence), max(10, self.size.width - 2)):
+                lines.append(((f" {self.glyphs.encode(part)}", "warn"),))
+        lines = lines[:MAX_TROUBLE_ROWS]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)))
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def draw_resized(self) -> None:
         self._divide()
@@ -230,7 +254,7 @@ class ResultsScreen(FramedScreen):
         else:
             await super().action_back()
 
-    def on_choice_view_opened(self) -> None:
+    def on_choice_list_opened(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
@@ -240,30 +264,43 @@ class ResultsScreen(FramedScreen):
 
     def _compare(self) -> None:
         """A against B; without a pair the median run of the chosen set-up."""
-        table, view = self.query_one(SetUpList), self.query_one(ComparisonView)
+        table, view = self.query_one(SetUpList), self.query_one(ComparisonLines)
         pair = table.compared
-        view.border_title = "A against B" if pair is not None else "Result"
-        view.show(pair, () if pair is not None else self._summary(table.chosen))
+        if pair is not None:
+            view.border_title = "A against B"
+            view.show(pair)
+        else:
+            view.border_title = "Result"
+            view.show(None, self._summary(table.chosen))
         self.refresh_bindings()
 
     def _summary(self, row: ResultGroup | None) -> Sequence[SpanLine]:
+        """All sentences about the median run; if they do not fit, the most important ones."""
         if row is None:
             return ()
         result = (median_run(row.point) or row.first).result
-        sentences, room = result_sentences(result), self.query_one(ComparisonView).scrollable_content_region
+        room = self.query_one(ComparisonLines).scrollable_content_region
+        sentences = result_sentences(result)
         more = [("test", set_up_text(row)), ("compare", MARK_HINT)]
-        messages: list[tuple[str, str]] = [(one.kind, one.text) for one in sentences]
-        whole = sentence_lines([*messages, *more], room.width, glyphs=self.glyphs, limits=result.limits)
+        messages: list[tuple[str, str]] = [*sentences, *more]
+        whole = sentence_lines(messages, room.width, glyphs=self.glyphs, limits=result.limits)
         if len(whole) <= room.height:
             return whole
-        brief = [shortened(result.limits, one) for one in sentences if one.kind in SUMMARY_KINDS]
-        return sentence_lines([*((one.kind, one.text) for one in brief), *more], room.width, glyphs=self.glyphs)
+        brief: list[tuple[str, str]] = []
+        for sentence in sentences:
+            if sentence.kind in SUMMARY_KINDS:
+                brief.append(shortened(result.limits, sentence))
+        return sentence_lines([*brief, *more], room.width, glyphs=self.glyphs)
 
     def on_set_up_list_chosen(self) -> None:
         self._compare()
 
     def action_mark(self) -> None:
-        self.query_one(SetUpList).mark()
+        results = self.query_one(SetUpList)
+        if results.chosen is None:
+            self.nictop.notify("No result to mark.", "Mark A/B")  # the palette's, not the key's
+            return
+        results.mark()
         self._compare()
 
     def action_swap(self) -> None:
@@ -302,9 +339,9 @@ class StoredRunScreen(RunPage):
         return self._runs
 
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
-        run = self._runs[self._index]
+        run, count = self._runs[self._index], len(self._runs)
         varied = f"{run.variable} {run.value}" if run.value else ""
-        place = f"run {self._index + 1} of {len(self._runs)}" if len(self._runs) > 1 else ""
+        place = f"run {self._index + 1} of {count}" if count > 1 else ""
         return (run.label, place, varied)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:

@@ -5,6 +5,7 @@ Escape leaves the screen, and the run continues; enter ends it and shows what wa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -84,7 +85,8 @@ class RunScreen(RunPage):
         self.set_interval(RUN_COUNTDOWN_SECONDS, self._tick, name="run")
 
     def _update(self) -> None:
-        """Drawn at once, as the frame is: both tell the same reading of the test on every frame of the terminal."""
+        """Drawn at once, as the frame is: both tell the same reading of the test on every frame of
+        the terminal."""
         self._update_keys()
         if self.in_sight:
             self.draw()
@@ -94,19 +96,23 @@ class RunScreen(RunPage):
     def _update_keys(self) -> None:
         """The footer is laid out again only for other keys: that costs more than the chart."""
         traffic = self.nictop.traffic
+        was_running, _ = self._keys
         keys = (traffic.running, len(traffic.results) > 1)
         if keys == self._keys:
             return
-        if keys[0] != self._keys[0]:
-            self._ended_at = None if keys[0] or self._is_stopped else self._clock()
+        if traffic.running != was_running:
+            has_ended_by_itself = was_running and not self._is_stopped
+            self._ended_at = self._clock() if has_ended_by_itself else None
             self._is_stopped = False
-        if self._keys[0] and not traffic.running and len(set_up_points(traffic.results)) > 1:
+        has_ended = was_running and not traffic.running
+        if has_ended and len(set_up_points(traffic.results)) > 1:
             self.show_points(True)
         self._keys = keys
         self.refresh_bindings()
 
     def _tick(self) -> None:
-        """Time passes, also if nothing is measured: the frame shows that too when this page is not in sight."""
+        """Time passes, also if nothing is measured: the frame shows that too when this page is not
+        in sight."""
         if self.nictop.traffic.running:
             self.nictop.traffic.publish()
 
@@ -118,15 +124,17 @@ class RunScreen(RunPage):
     def _ask_for_change(self) -> None:
         """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
-        if traffic.awaits_answer and traffic.wanted is not None and traffic.wanted is not self._shown_change:
-            self._shown_change = traffic.wanted
-            words = f"{traffic.wanted.sentence}\nnictop does not apply it, but checks it afterwards."
-            self.app.push_screen(RunChangeScreen(words), self._answer)
+        wanted = traffic.wanted
+        if wanted is None or wanted is self._shown_change or not traffic.awaits_answer:
+            return
+        self._shown_change = wanted
+        words = f"{wanted.sentence}\nnictop does not apply it, but checks it afterwards."
+        self.app.push_screen(RunChangeScreen(words), self._answer)
 
     def _answer(self, changed: bool | None) -> None:
         self.nictop.traffic.answer(changed=bool(changed))
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def run_view(self) -> RunView | None:
         return self.nictop.traffic.view()
@@ -136,18 +144,23 @@ class RunScreen(RunPage):
 
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic
-        time = time_text(run_view) if run_view is not None and traffic.running else ""
+        time = ""
+        if run_view is not None and traffic.running:
+            time = time_text(run_view)
         return (progress_text(traffic), time)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         traffic = self.nictop.traffic
         sentences: list[tuple[str, str]] = []
-        sentences += [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
+        if traffic.running and traffic.sentence:
+            sentences.append(("now", traffic.sentence))
         if traffic.running and traffic.path_test is not None:
             sentences += path_test_sentences(traffic.path_test)
-        sentences += [("ended", traffic.trouble)] if traffic.trouble else []
+        if traffic.trouble:
+            sentences.append(("ended", traffic.trouble))
         verdict = None if traffic.running else verdict_of(traffic.results)
-        sentences += [("verdict", verdict.sentence)] if verdict is not None else []
+        if verdict is not None:
+            sentences.append(("verdict", verdict.sentence))
         return sentences
 
     def waiting(self) -> RunWaiting:
@@ -158,15 +171,17 @@ class RunScreen(RunPage):
         ]
         if stages:
             stages[-1] = replace(stages[-1], state="active" if traffic.running else "failed")
+        stages = stages[-MAX_STAGES:]
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
-            return RunWaiting(title, "", stages[-MAX_STAGES:], [last])
+            return RunWaiting(title, "", stages, [last])
         reason, _, advice = traffic.trouble.partition("; ")
         failure = f"Test failed: {reason}" if reason else self.failure_text()
+        hint = f"Hint: {advice}" if advice else ""
         again, back = shown_key(self.app, "open"), shown_key(self.app, "back")
-        texts = [f"To do: {advice}" if advice else "", f"{again}: run it again · {back}: change its options", last]
-        return RunWaiting("Nothing was measured.", failure, stages[-MAX_STAGES:], texts)
+        keys = f"{again}: run it again · {back}: change its options"
+        return RunWaiting("Nothing was measured.", failure, stages, [hint, keys, last])
 
     def notes(self) -> Sequence[str]:
         return self.nictop.traffic.notes
@@ -174,7 +189,7 @@ class RunScreen(RunPage):
     def path_test(self) -> PathReport | None:
         return self.nictop.traffic.path_test
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     @property
     def pause_action(self) -> str:
@@ -205,9 +220,10 @@ class RunScreen(RunPage):
             self.dismiss()
 
     def action_again(self) -> None:
+        """Not by the key that was to stop it."""
         traffic = self.nictop.traffic
-        has_just_ended = self._ended_at is not None and self._clock() - self._ended_at < KEY_IGNORED_SECONDS
-        if traffic.request is not None and not has_just_ended:
+        seconds = math.inf if self._ended_at is None else self._clock() - self._ended_at
+        if traffic.request is not None and seconds >= KEY_IGNORED_SECONDS:
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

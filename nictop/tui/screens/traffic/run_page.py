@@ -10,7 +10,7 @@ goodput     9.41 Gb/s received by vm2, 100 % of line rate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -25,13 +25,13 @@ from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, ResultSentence, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
-from nictop.traffic.results.result import ExaminedLimit, LimitVerdict
+from nictop.traffic.results.result import ExaminedLimit, LimitVerdict, Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.status import ends_text, headline_text, options_text, progress_bar
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
@@ -41,21 +41,24 @@ from nictop.tui.widgets.traffic.run_waiting import RunWaiting
 
 LABEL_CELLS = 11
 """Of the label before a sentence."""
-MORE_CELLS = len(" v PgDn ")
-"""At the right of a table, for the mark that there is more below."""
+MORE_CELLS = 8
+"""At the right of a table, for the mark that there is more below, and its key."""
 MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
 TALL_ROWS, MEDIUM_ROWS = 34, 24
 """Rows of a screen on which hosts have more than a line."""
-HOST_ROWS = (4, 2, 1)
-"""Rows of a host on a tall screen, on a medium one, and on a small one."""
+CHART_HOST_ROWS = 4
+"""Rows of a host on a tall screen."""
 
 RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under load")
 """Kinds of the sentences that say what came of the run."""
 FAILURE_KINDS = ("failed", "event")
 """Kinds of sentences that say why nothing was measured."""
-NOT_JUDGED_YET = ("bottleneck", "not known yet: what limits a test is judged from all of it, when it has ended")
+NOT_JUDGED_YET = (
+    "bottleneck",
+    "not known yet: what limits a test is judged from all of it, when it has ended",
+)
 """(kind, text) of the sentence while a run is measured and nothing else is said of it."""
 
 STYLES = {
@@ -72,49 +75,78 @@ STYLES = {
 """Kind of a sentence → its style."""
 
 
-VERDICT_STYLES: dict[LimitVerdict | None, str] = {None: "dim", "cause": "accent", "possible": "", "excluded": "dim"}
+VERDICT_STYLES: dict[LimitVerdict | None, str] = {
+    None: "dim",
+    "cause": "accent",
+    "possible": "",
+    "excluded": "dim",
+}
 """Verdict of a limit → the style of its line in the table of the bottleneck; None: its titles."""
 
 
 def sentence_lines(
-    sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: Glyphs, limits: Sequence[ExaminedLimit] = ()
+    sentences: Sequence[tuple[str, str]],
+    cells: int,
+    *,
+    glyphs: Glyphs,
+    limits: Sequence[ExaminedLimit] = (),
 ) -> list[SpanLine]:
-    """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean. `limits`: the table in place of
-    the sentence about the bottleneck; (): that sentence."""
+    """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean. `limits`: the
+    table in place of the sentence about the bottleneck; (): that sentence."""
     lines: list[SpanLine] = []
     before = ""
     for kind, text in sentences:
         if kind == "held back" and limits:
             lines += _bottleneck_lines(limits, cells, glyphs)
-            before = kind
-            continue
-        shown = glyphs.text(text.replace(UNICODE.warning, glyphs.warning))
-        style = STYLES.get(kind, "warn" if kind == "path" and text.startswith("not verified") else "")
-        style = "warn" if text.startswith(UNICODE.warning) else style
-        for number, part in enumerate(wrap(shown, max(10, cells - LABEL_CELLS - 2))):
-            label = KIND_LABELS.get(kind, kind) if number == 0 and kind != before else ""
-            lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, style)))
+        else:
+            label = "" if kind == before else KIND_LABELS.get(kind, kind)
+            lines += _labelled_lines(label, text, _style_of(kind, text), cells, glyphs)
         before = kind
     return lines
 
 
-def _bottleneck_lines(limits: Sequence[ExaminedLimit], cells: int, glyphs: Glyphs) -> Iterable[SpanLine]:
+def _style_of(kind: str, text: str) -> str:
+    is_unverified = kind == "path" and text.startswith("not verified")
+    if is_unverified or text.startswith(UNICODE.warning):
+        return "warn"
+    return STYLES.get(kind, "")
+
+
+def _labelled_lines(
+    label: str, text: str, style: str, cells: int, glyphs: Glyphs
+) -> Iterator[SpanLine]:
+    """The label is in the first line only."""
+    shown = glyphs.text(text.replace(UNICODE.warning, glyphs.warning))
+    for part in wrap(shown, max(10, cells - LABEL_CELLS - 2)):
+        yield ((f" {label:<{LABEL_CELLS}}", "dim"), (part, style))
+        label = ""
+
+
+def _bottleneck_lines(
+    limits: Sequence[ExaminedLimit], cells: int, glyphs: Glyphs
+) -> Iterable[SpanLine]:
     label, style = KIND_LABELS["held back"], STYLES["held back"]
     yield ((f" {label:<{LABEL_CELLS}}", "dim"), (glyphs.text(bottleneck_headline(limits)), style))
-    drawn = [replace(one, limit=glyphs.text(one.limit), value=glyphs.text(one.value)) for one in limits]
+    drawn = [
+        replace(limit, limit=glyphs.text(limit.limit), value=glyphs.text(limit.value))
+        for limit in limits
+    ]
     for line in limit_lines(drawn, cells - LABEL_CELLS - 2 - MORE_CELLS):
         yield ((" " * (LABEL_CELLS + 1), ""), (line.text, VERDICT_STYLES[line.verdict]))
 
 
 def with_verdict_in_sight(sentences: Sequence[ResultSentence]) -> list[ResultSentence]:
-    """The verdict on the path right behind the result: what limits a run is long, and only worth reading if the packets
-    took the path that is meant."""
-    kinds = [one.kind for one in sentences]
-    if "path" not in kinds:
-        return list(sentences)
+    """The verdict on the path right behind the result: what limits a run is long, and only worth
+    reading if the packets took the path that is meant."""
     rest = list(sentences)
+    kinds = [sentence.kind for sentence in rest]
+    if "path" not in kinds:
+        return rest
     verdict = rest.pop(kinds.index("path"))
-    place = max((number for number, one in enumerate(rest, 1) if one.kind in RESULT_KINDS), default=0)
+    place = 0
+    for number, sentence in enumerate(rest, 1):
+        if sentence.kind in RESULT_KINDS:
+            place = number
     return [*rest[:place], verdict, *rest[place:]]
 
 
@@ -130,23 +162,23 @@ class RunPage(FramedScreen):
         """The histogram of latencies is shown in the place of the chart."""
 
     def compose_body(self) -> Iterable[Widget]:
-        yield LineView(id="run-title")
+        yield LineWidget(id="run-title")
         with Horizontal(id="run-plots"):
             yield RunChart(id="run-chart")
             yield RunQueues(id="run-queues")
             yield LatencyBars(id="run-latencies")
         yield PointChart(id="run-points")
         yield RunHosts(id="run-hosts")
-        yield LineView(id="run-sentences")
+        yield LineWidget(id="run-sentences")
 
     def on_mount(self) -> None:
         self.query_one("#run-title").can_focus = False
         self.query_one("#run-points").display = False
-        sentences = self.query_one("#run-sentences", LineView)
+        sentences = self.query_one("#run-sentences", LineWidget)
         sentences.marks_more = True
         sentences.focus()
 
-    # ------------------------------------------------------------------------------------------ what is shown
+    # -------------------------------------------------------------------------------- what is shown
 
     def run_view(self) -> RunView | None:
         """The run; None: there is nothing to draw yet."""
@@ -165,17 +197,25 @@ class RunPage(FramedScreen):
         raise NotImplementedError
 
     def waiting(self) -> RunWaiting | None:
-        """What is shown in the place of the chart while nothing was measured; here of a run that has ended so."""
+        """What is shown in the place of the chart while nothing was measured; here of a run that
+        has ended so."""
         failure = self.failure_text()
         return RunWaiting("Nothing was measured.", failure) if failure else None
 
     def failure_text(self) -> str:
         """Why the run failed, by its result; "": it did not, or it has none yet."""
+        result = self._result_of_run
+        if result is not None:
+            for sentence in result_sentences(result):
+                if sentence.kind in FAILURE_KINDS:
+                    return f"Test failed: {sentence.text}"
+        return ""
+
+    @property
+    def _result_of_run(self) -> Result | None:
+        """None: it has none yet."""
         run_view = self.run_view()
-        if run_view is None or run_view.result is None:
-            return ""
-        sentences = result_sentences(run_view.result)
-        return next((f"Test failed: {one.text}" for one in sentences if one.kind in FAILURE_KINDS), "")
+        return None if run_view is None else run_view.result
 
     def notes(self) -> Sequence[str]:
         """Remarks on it."""
@@ -183,9 +223,10 @@ class RunPage(FramedScreen):
 
     def path_test(self) -> PathReport | None:
         """That before the run."""
-        run_view = self.run_view()
-        stored = run_view.result.path_test if run_view is not None and run_view.result is not None else None
-        return stored.report if stored is not None else None
+        result = self._result_of_run
+        if result is None or result.path_test is None:
+            return None
+        return result.path_test.report
 
     def draw(self) -> None:
         """Draw everything."""
@@ -197,7 +238,7 @@ class RunPage(FramedScreen):
         self._draw_sentences(run_view)
         self._show_parts(run_view)
         chart.show(run_view, self.waiting())
-        self._divide(len(run_view.hosts) if run_view is not None else 0)
+        self._divide(0 if run_view is None else len(run_view.hosts))
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
         self.query_one(RunQueues).show(chart.shown)
         self.query_one(LatencyBars).show(chart.shown)
@@ -206,17 +247,21 @@ class RunPage(FramedScreen):
         self._draw_title(run_view)
 
     def _show_parts(self, run_view: RunView | None) -> None:
-        """Of a test of requests and responses, a wide screen has the histogram in the place of the queues."""
+        """Of a test of requests and responses, a wide screen has the histogram in the place of the
+        queues."""
         plots = self.query_one("#run-plots")
-        has_latencies = run_view is not None and run_view.plan.test != "bulk"
+        has_latencies = self._has_latencies(run_view)
         plots.set_class(has_latencies, "-latencies")
         plots.set_class(has_latencies and self._only_histogram, "-only-histogram")
 
     def _divide(self, hosts: int) -> None:
         """Rows of the hosts: a chart each where there is room, at least a line."""
         rows = self.size.height
-        tall, medium = rows >= TALL_ROWS and hosts < 3, rows >= MEDIUM_ROWS
-        each = HOST_ROWS[0 if tall else 1 if medium else 2]
+        each = 1
+        if rows >= TALL_ROWS and hosts < 3:
+            each = CHART_HOST_ROWS
+        elif rows >= MEDIUM_ROWS:
+            each = 2
         self.query_one(RunHosts).take_rows(max(1, min(hosts * each, rows // 3)))
 
     def _draw_soon(self) -> None:
@@ -225,36 +270,56 @@ class RunPage(FramedScreen):
             self.call_after_refresh(self.draw)
 
     def _draw_title(self, run_view: RunView | None) -> None:
-        """Ends, progress and options from the left, as far as they fit; the goodput at the right."""
-        view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
-        most = view.size.width - 2
-        right = f" {headline_text(run_view, self.glyphs, most)}" if run_view is not None else ""
-        badge = " PAUSED " if chart.frozen else ""
+        """Ends, progress and options from the left, as far as they fit; the goodput at the
+        right."""
+        view = self.query_one("#run-title", LineWidget)
+        right = ""
+        if run_view is not None:
+            right = f" {headline_text(run_view, self.glyphs, view.size.width - 2)}"
+        badge = " PAUSED " if self.query_one(RunChart).frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
-        title = self.glyphs.text(ends_text(run_view, room) if run_view is not None else "Traffic test")
+        ends = "Traffic test" if run_view is None else ends_text(run_view, room)
+        title = self.glyphs.text(ends)
         shown = fit(title, min(width(title), room))
-        texts = [part for part in self.title_parts(run_view) if part]
-        bar = progress_bar(run_view, self.glyphs) if run_view is not None and run_view.result is None else ""
-        options = options_text(run_view).split(" · ") if run_view is not None else []
-        text, rest = "", room - width(shown)
-        for part in (*options[:2], *texts, bar, *options[2:]):
-            more = self.glyphs.text(f" · {part}") if part is not bar else f" {bar}"
-            if part and width(text + more) <= rest:
-                text += more
+        rest = max(0, room - width(shown))
+        texts = self._texts_of_title(run_view, rest)
         view.show_lines(
-            [((f" {shown}", "title"), (fit(text, max(0, rest)), ""), (badge, "warn"), (f"{right} ", "title"))]
+            [
+                (
+                    (f" {shown}", "title"),
+                    (fit(texts, rest), ""),
+                    (badge, "warn"),
+                    (f"{right} ", "title"),
+                )
+            ]
         )
+
+    def _texts_of_title(self, run_view: RunView | None, room: int) -> str:
+        """Options and progress, each that still fits into `room` cells."""
+        parts = [f" · {part}" for part in self.title_parts(run_view) if part]
+        if run_view is not None:
+            bar = "" if run_view.result is not None else progress_bar(run_view, self.glyphs)
+            options = [f" · {option}" for option in options_text(run_view).split(" · ")]
+            parts = [*options[:2], *parts, f" {bar}" if bar else "", *options[2:]]
+        text = ""
+        for part in parts:
+            more = self.glyphs.text(part)
+            if width(text + more) <= room:
+                text += more
+        return text
 
     def _draw_sentences(self, run_view: RunView | None) -> None:
         """In the rows that they need, less than a third of the screen; the rest scrolls."""
-        view = self.query_one("#run-sentences", LineView)
+        view = self.query_one("#run-sentences", LineWidget)
         texts = [*self.more_sentences()]
         limits: Sequence[ExaminedLimit] = ()
-        if run_view is not None and run_view.result is not None:
-            limits = run_view.result.limits
-            texts += with_verdict_in_sight(result_sentences(run_view.result))
+        result = None if run_view is None else run_view.result
+        if result is not None:
+            limits = result.limits
+            texts += with_verdict_in_sight(result_sentences(result))
         texts += [("note", note) for note in self.notes()]
-        if not texts and run_view is not None and run_view.series:
+        is_measured = run_view is not None and bool(run_view.series)
+        if not texts and is_measured:
             texts = [NOT_JUDGED_YET]
         lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs, limits=limits)
         most = max(MIN_SENTENCE_ROWS, self.size.height // 3 - 2)
@@ -268,7 +333,7 @@ class RunPage(FramedScreen):
         chart = self.query_one(RunChart)
         self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def action_cursor(self, columns: int) -> None:
         self.query_one(RunChart).move(columns)
@@ -282,19 +347,27 @@ class RunPage(FramedScreen):
 
     def action_options(self) -> None:
         """Of a single bulk run without a path test there is one: whose CPU is drawn."""
-        entries = [MenuEntry("CPU of the next host or core", self.query_one(RunChart).next_cpu)]
-        run_view = self.run_view()
-        if run_view is not None and run_view.plan.test != "bulk":
-            entries.insert(0, MenuEntry("Latency histogram", self.toggle_histogram, self._only_histogram))
+        entries: list[MenuEntry] = []
         if len(self.run_results()) > 1:
             points = bool(self.query_one("#run-points").display)
-            entries.insert(0, MenuEntry("Bars of all variants", self.toggle_points, points))
+            entries.append(MenuEntry("Bars of all variants", self.toggle_points, points))
+        if self._has_latencies(self.run_view()):
+            entries.append(
+                MenuEntry("Latency histogram", self.toggle_histogram, self._only_histogram)
+            )
+        next_cpu = self.query_one(RunChart).next_cpu
+        entries.append(MenuEntry("CPU of the next host or core", next_cpu))
         if self.path_test() is not None:
-            entries.append(MenuEntry("Path test before the run (ARP, RTT, MTU, firewall)", self.open_path_test))
+            words = "Path test before the run (ARP, RTT, MTU, firewall)"
+            entries.append(MenuEntry(words, self.open_path_test))
         if len(entries) == 1:
-            self.query_one(RunChart).next_cpu()
+            next_cpu()
         else:
             self.app.push_screen(MenuScreen("View options: test", entries))
+
+    @staticmethod
+    def _has_latencies(run_view: RunView | None) -> bool:
+        return run_view is not None and run_view.plan.test != "bulk"
 
     def open_path_test(self) -> None:
         """The result of the path test before the run."""
@@ -302,7 +375,7 @@ class RunPage(FramedScreen):
 
         report = self.path_test()
         if report is not None:
-            first, second = (one.sender.host for one in report.result.directions)
+            first, second = (direction.sender.host for direction in report.result.directions)
             self.app.push_screen(PathReportScreen(first, second, report))
 
     def toggle_histogram(self) -> None:
@@ -315,7 +388,10 @@ class RunPage(FramedScreen):
 
     def action_copy(self) -> None:
         """What is said about the run, as text."""
-        lines = ["".join(text for text, _ in line) for line in self.query_one("#run-sentences", LineView).lines]
+        lines = [
+            "".join(text for text, _ in line)
+            for line in self.query_one("#run-sentences", LineWidget).lines
+        ]
         if lines:
             self.nictop.copy_lines(lines, ["the result as text"])
 

@@ -18,63 +18,79 @@ if TYPE_CHECKING:
     from nictop.traffic.live.run_view import RunView
     from nictop.traffic.results.result import Result
     from nictop.tui.controllers.traffic import TrafficController
+    from nictop.tui.keys import KeyLabels
 
 PROGRESS_CELLS = 10
 WHOLE_ENDS_CELLS = 1000
 
 
 def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000) -> str:
-    """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``; ``3.21 Gb/s ▲ not verified`` if
-    that does not fit into `room` cells."""
+    """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``; ``3.21 Gb/s ▲
+    not verified`` if that does not fit into `room` cells."""
     text, result = goodput_text(run_view), run_view.result
     if result is None:
         return text
     caveat = caveat_of(result)
     if width(with_caveat(text, caveat, glyphs)) > room:
         caveat = caveat.removeprefix("path ")
-    return with_caveat(text, caveat, glyphs) if text else f"{glyphs.warning} {caveat}" if caveat else ""
+    if not text and caveat:
+        return f"{glyphs.warning} {caveat}"
+    return with_caveat(text, caveat, glyphs) if text else ""
 
 
 def goodput_text(run_view: RunView) -> str:
-    """``3.21 Gb/s``: of the result, or received now; all directions together; ``12.3 k/s p50 78.1 µs`` of requests and
-    responses, ``p50 310 µs idle, 48.2 ms loaded 94.1 Mb/s`` beside a bulk flow; "" before anything was."""
+    """``3.21 Gb/s``: of the result, or received now; all directions together; ``12.3 k/s p50 78.1
+    µs`` of requests and responses, ``p50 310 µs idle, 48.2 ms loaded 94.1 Mb/s`` beside a bulk
+    flow; "" before anything was."""
     if run_view.plan.test == "loaded" and run_view.flows:
         return _loaded_text(run_view)
     if run_view.plan.has_requests:
         return _transactions_text(run_view)
+    goodput = _goodput_now(run_view)
     if run_view.result is not None:
-        return units.bits_per_second(run_view.result.goodput) if run_view.result.goodput is not None else ""
-    newest = [flow.arrivals[-1].bits_per_second for flow in run_view.flows if flow.arrivals]
-    return units.bits_per_second(sum(newest)) if newest else ""
+        goodput = run_view.result.goodput
+    return "" if goodput is None else units.bits_per_second(goodput)
+
+
+def _goodput_now(run_view: RunView) -> float | None:
+    """Of the newest interval of each direction; None: nothing was received."""
+    newest = [flow.points[-1].interval for flow in run_view.flows if flow.points]
+    return sum(interval.bits_per_second for interval in newest) if newest else None
 
 
 def _loaded_text(run_view: RunView) -> str:
     """``p50 310 µs idle, 48.2 ms loaded 94.1 Mb/s``; while it runs, the newest interval."""
-    medians = added_latency(run_view.result) if run_view.result is not None else None
-    if run_view.result is not None and medians is not None:
+    result = run_view.result
+    if result is not None:
+        medians = added_latency(result)
+        if medians is None:
+            return ""
         idle, loaded = map(units.duration, medians)
-        return f"p50 {idle} idle, {loaded} loaded {units.bits_per_second(run_view.result.goodput)}"
-    if run_view.result is not None or not run_view.transactions:
+        return f"p50 {idle} idle, {loaded} loaded {units.bits_per_second(result.goodput)}"
+    if not run_view.transactions:
         return ""
-    newest = [flow.arrivals[-1].bits_per_second for flow in run_view.flows if flow.arrivals]
-    text = f"p50 {units.duration(run_view.transactions[-1].latency.p50)}"
-    return f"{text} {units.bits_per_second(sum(newest))}" if newest else f"{text} idle"
+    goodput = _goodput_now(run_view)
+    beside = "idle" if goodput is None else units.bits_per_second(goodput)
+    return f"p50 {units.duration(run_view.transactions[-1].latency.p50)} {beside}"
 
 
 def _transactions_text(run_view: RunView) -> str:
-    figures = run_view.result.transactions if run_view.result is not None else None
-    if figures is not None:
+    if run_view.result is not None:
+        figures = run_view.result.transactions
+        if figures is None:
+            return ""
         rate, median = figures.rate, figures.latency.summary().p50
-    elif run_view.transactions and run_view.result is None:
-        rate, median = run_view.transactions[-1].rate, run_view.transactions[-1].latency.p50
+    elif run_view.transactions:
+        newest = run_view.transactions[-1]
+        rate, median = newest.rate, newest.latency.p50
     else:
         return ""
     return f"{units.per_second(rate)} p50 {units.duration(median)}"
 
 
 def time_text(run_view: RunView) -> str:
-    """``7 of 20 s``; ``omitting, 2 s`` before the measured seconds; "" before the first byte. A run that takes longer,
-    because its ends still report their totals, stays at ``20 of 20 s``."""
+    """``7 of 20 s``; ``omitting, 2 s`` before the measured seconds; "" before the first byte. A run
+    that takes longer, because its ends still report their totals, stays at ``20 of 20 s``."""
     if run_view.seconds <= run_view.start or not run_view.series:
         return ""
     if run_view.seconds < 0:
@@ -99,29 +115,40 @@ def run_status(traffic: TrafficController) -> str:
     if traffic.awaits_answer:
         return "▶ waits for you"
     run_view = traffic.view()
-    parts = " ".join(part for part in (goodput_text(run_view), time_text(run_view)) if part) if run_view else ""
-    return f"▶ {parts or 'test starting'}"
+    parts: list[str] = []
+    if run_view is not None:
+        parts += filter(None, (goodput_text(run_view), time_text(run_view)))
+    return f"▶ {' '.join(parts) or 'test starting'}"
 
 
-def end_text(traffic: TrafficController) -> str:
-    """``Test finished: 877 Mb/s (key 6)``: of the experiment that ended last, with the key of its view."""
-    ended, run_view = traffic.ended[-1], traffic.view()
-    if not ended.results:
-        return f"Test failed: {ended.trouble} (key 6)"
-    failed = next((run.result.failure for run in ended.results if run.result.failure is not None), None)
-    if failed is not None and len(ended.results) == 1:
-        return f"Test failed: {failed.sentence} (key 6)"
-    if len(ended.results) > 1 or run_view is None or not goodput_text(run_view):
-        caveat = caveat_of_runs(run.result for run in ended.results)
-        return f"Test finished: {with_caveat(count_noun(len(ended.results), 'run'), caveat)} (key 6)"
-    return f"Test finished: {headline_text(run_view)} (key 6)"
+def end_text(traffic: TrafficController, labels: KeyLabels) -> str:
+    """``Test finished: 877 Mb/s (key 6)``: of the experiment that ended last, with the key of its
+    view."""
+    return f"{_end_sentence(traffic)} (key {labels('traffic')})"
+
+
+def _end_sentence(traffic: TrafficController) -> str:
+    ended = traffic.ended[-1]
+    results = [run.result for run in ended.results]
+    if not results:
+        return f"Test failed: {ended.trouble}"
+    failure = results[0].failure
+    if len(results) == 1 and failure is not None:
+        return f"Test failed: {failure.sentence}"
+    run_view = traffic.view()
+    if len(results) == 1 and run_view is not None and goodput_text(run_view):
+        return f"Test finished: {headline_text(run_view)}"
+    runs = count_noun(len(results), "run")
+    return f"Test finished: {with_caveat(runs, caveat_of_runs(results))}"
 
 
 def last_result_text(traffic: TrafficController) -> str:
     """``Last result, vm1 → vm2: 9.41 Gb/s received by vm2 …``: of the experiment before, if it is
     this nictop's; "": none."""
-    stored = [one for ended in traffic.ended for one in ended.results]
-    return result_line("Last result", stored[-1].result) if stored else ""
+    for ended in reversed(traffic.ended):
+        if ended.results:
+            return result_line("Last result", ended.results[-1].result)
+    return ""
 
 
 def result_line(title: str, result: Result) -> str:
@@ -145,8 +172,9 @@ def progress_text(traffic: TrafficController) -> str:
 
 
 def ends_text(run_view: RunView, cells: int = WHOLE_ENDS_CELLS) -> str:
-    """``vm1:ens224 → vm2:ens224``, the sender first; names of hosts are cut where it has not enough `cells`."""
-    nics = {host.host: host.nic for host in run_view.hosts}
+    """``vm1:ens224 → vm2:ens224``, the sender first; names of hosts are cut where it has not enough
+    `cells`."""
+    nics = {load.host: run_view.nic_of(load) for load in run_view.hosts}
     first, arrow, second = run_view.plan.drawn_ends
     ends = [f":{nics.get(place.host) or place.address}" for place in (first, second)]
     rest = sum(width(clean(end)) for end in ends) + len(" <-> ")
@@ -157,5 +185,7 @@ def ends_text(run_view: RunView, cells: int = WHOLE_ENDS_CELLS) -> str:
 def options_text(run_view: RunView) -> str:
     """``TCP ×4 · 10 s``, and the options that are not default."""
     plan = run_view.plan
-    test = (plan.test,) if plan.test != "bulk" else ()
-    return " · ".join((*test, f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)))
+    options = [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)]
+    if plan.test != "bulk":
+        options.insert(0, plan.test)
+    return " · ".join(options)

@@ -1,1 +1,2 @@
-"""Widgets that others are made of: lines that redraw only what differs, lists, forms, input, footer."""
+"""Widgets that others are made of: lines that redraw only what differs, lists, forms, input,
+footer."""

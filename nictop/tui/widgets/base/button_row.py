@@ -1,7 +1,7 @@
 """Buttons in one line: ``[▸Apply ] [ Copy ] [ Cancel ]``.
 
-Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen, or none. In a narrow
-dialog: ``[Apply] [Copy] ▸Cancel]``.
+Textual's `Button` is a widget of three rows each. This is one line, of which one button is chosen,
+or none. In a narrow dialog: ``[Apply] [Copy] ▸Cancel]``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from textual.message import Message
 
 from nictop.model.facts import fit, width
 from nictop.tui.keys import BUTTON_KEYS
-from nictop.tui.widgets.base.line_view import LineView, Span
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, span_cells
 
 MIN_NOTE_CELLS = 9
 NEW_STAGE_SECONDS = 0.5
@@ -36,10 +36,11 @@ class Button:
     """Why it is disabled."""
 
 
-class ButtonRow(LineView):
-    """Posts `Pressed`, and `Moved`. Nothing is pressed by a key or click that was meant for the buttons of the stage
-    before: at the beginning of a new stage (`NEW_STAGE_SECONDS`) Enter does nothing unless a button is chosen by a key,
-    and a double click does not press two different buttons."""
+class ButtonRow(LineWidget):
+    """Posts `Pressed`, and `Moved`. Nothing is pressed by a key or click that was meant for the
+    buttons of the stage before: at the beginning of a new stage (`NEW_STAGE_SECONDS`) Enter does
+    nothing unless a button is chosen by a key, and a double click does not press two different
+    buttons."""
 
     BINDINGS: ClassVar[list[BindingType]] = BUTTON_KEYS
 
@@ -56,7 +57,8 @@ class ButtonRow(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._guarded_until = 0.0
-        """CLOCK_MONOTONIC: Enter presses nothing before; 0: a button was chosen by a key since the last stage."""
+        """CLOCK_MONOTONIC: Enter presses nothing before; 0: a button was chosen by a key since the
+        last stage."""
         self.buttons: Sequence[Button] = ()
         self.chosen: int | None = None
         """Index of the button that Enter presses; None: none."""
@@ -64,28 +66,43 @@ class ButtonRow(LineView):
         self._stage_at_click: object = None
 
     def show(self, buttons: Sequence[Button], *, stage: object = "", chosen: str = "") -> None:
-        """Show these buttons. In another `stage` than before, the button named `chosen` is chosen, or ("") none."""
-        before = self.buttons[self.chosen].name if self.chosen is not None and self.chosen < len(self.buttons) else ""
+        """Show these buttons. In another `stage` than before, the button named `chosen` is chosen,
+        or ("") none."""
+        before = self._chosen_name
         name = before if stage == self._stage else chosen
         is_new = self._stage not in (None, stage)
         if is_new and (name != before or self._guarded_until):
             self._guarded_until = monotonic() + NEW_STAGE_SECONDS
         self._stage, self.buttons = stage, tuple(buttons)
-        self.chosen = next((index for index, one in enumerate(buttons) if name and one.name == name), None)
+        names = [button.name for button in buttons]
+        self.chosen = None
+        if name and name in names:
+            self.chosen = names.index(name)
         self.redraw()
+
+    @property
+    def _chosen_name(self) -> str:
+        """Of the button that is chosen; "": none is."""
+        if self.chosen is None or self.chosen >= len(self.buttons):
+            return ""
+        return self.buttons[self.chosen].name
 
     @property
     def enter_label(self) -> str:
         """Label of the button that Enter presses; "": it presses none."""
-        button = self.buttons[self.chosen] if self.chosen is not None else None
-        return button.label if button is not None and button.enabled else ""
+        if self.chosen is None or not self.buttons[self.chosen].enabled:
+            return ""
+        return self.buttons[self.chosen].label
 
     @property
     def note(self) -> str:
-        """Why the chosen button, or while none is chosen the first disabled one, is disabled; "" if it is not."""
+        """Why the chosen button, or while none is chosen the first disabled one, is disabled; "" if
+        it is not."""
+        buttons = self.buttons
         if self.chosen is not None:
-            return self.buttons[self.chosen].why_not if not self.buttons[self.chosen].enabled else ""
-        return next((one.why_not for one in self.buttons if not one.enabled and one.why_not), "")
+            buttons = (buttons[self.chosen],)
+        disabled = (button.why_not for button in buttons if not button.enabled)
+        return next(filter(None, disabled), "")
 
     def choose_edge(self, step: int) -> None:
         """Choose the first button (`step` 1) or the last one (-1)."""
@@ -111,36 +128,42 @@ class ButtonRow(LineView):
         else:
             self.app.bell()
 
-    # ------------------------------------------------------------------------------------------------ drawing
+    # -------------------------------------------------------------------------------------- drawing
 
     def redraw(self) -> None:
         spans: list[Span] = []
-        for (first, _), button, index in zip(self._places(), self.buttons, range(len(self.buttons)), strict=True):
-            gap = first - sum(width(text) for text, _ in spans)
+        for index, (first, _) in enumerate(self._places()):
+            gap = first - span_cells(spans)
             if gap:
                 spans.append((" " * gap, ""))
-            spans.append((self._text(index), self._style_of(button, index)))
-        room = self.size.width - sum(width(text) for text, _ in spans) - 2
+            spans.append((self._text(index), self._style_of(index)))
+        room = self.size.width - span_cells(spans) - 2
         note = self.glyphs.text(self.note)
         if note and room >= MIN_NOTE_CELLS:
             spans.append(("  " + fit(note, room), "dim"))
         self.show_lines([tuple(spans)])
 
-    def _style_of(self, button: Button, index: int) -> str:
-        if index == self.chosen and self.is_focused:
+    def _has_cursor(self, index: int) -> bool:
+        return index == self.chosen and self.is_focused
+
+    def _style_of(self, index: int) -> str:
+        if self._has_cursor(index):
             return "cursor"
-        return "title" if button.enabled else "dim"
+        return "title" if self.buttons[index].enabled else "dim"
 
     def _text(self, index: int) -> str:
-        label, is_chosen = self.glyphs.text(self.buttons[index].label), index == self.chosen and self.is_focused
+        label, has_cursor = self.glyphs.text(self.buttons[index].label), self._has_cursor(index)
         if self._is_tight:
-            return f"{self.glyphs.cursor if is_chosen else '['}{label}]"
-        return f"[{self.glyphs.cursor if is_chosen else ' '}{label} ]"
+            lead = self.glyphs.cursor if has_cursor else "["
+            return f"{lead}{label}]"
+        mark = self.glyphs.cursor if has_cursor else " "
+        return f"[{mark}{label} ]"
 
     @property
     def _is_tight(self) -> bool:
         """The blanks within the brackets do not fit."""
-        return sum(width(self.glyphs.text(one.label)) + 5 for one in self.buttons) - 1 > self.size.width
+        used = sum(width(self.glyphs.text(button.label)) + 5 for button in self.buttons)
+        return used - 1 > self.size.width
 
     @property
     def _gap(self) -> int:
@@ -170,7 +193,7 @@ class ButtonRow(LineView):
         super().draw_for_size()
         self.redraw()
 
-    # ------------------------------------------------------------------------------------------- keys and mouse
+    # ------------------------------------------------------------------------------- keys and mouse
 
     def action_choose(self, step: int) -> None:
         if not self.move(step):

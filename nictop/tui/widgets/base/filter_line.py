@@ -14,17 +14,21 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from nictop.model.text.terminal import fit, width
-from nictop.tui.keys import FILTER_KEYS
+from nictop.tui.keys import FILTER_KEYS, KeyLabels
 from nictop.tui.widgets.base.text_input import TextInput
 
-NO_MATCHES = " No matches (Esc clears the filter)"
-"""In place of the lines of a list."""
 MIN_NOTE_GAP = 2
 """Blanks between the filter and the note."""
 
 
+def no_matches(labels: KeyLabels) -> str:
+    """In place of the lines of a list."""
+    return f"No matches ({labels('back')} clears the filter)"
+
+
 class FilterLine(TextInput):
-    """Hidden until `begin`. Enter keeps the filter and returns to the list. Its parent redraws on `Input.Changed`."""
+    """Hidden until `begin`. Enter keeps the filter and returns to the list. Its parent redraws on
+    `Input.Changed`."""
 
     BINDINGS: ClassVar[list[BindingType]] = FILTER_KEYS
     COMPONENT_CLASSES: ClassVar[set[str]] = {"filter-line--note", "filter-line--error"}
@@ -37,7 +41,8 @@ class FilterLine(TextInput):
         self.display = False
 
     def show_note(self, text: str, *, is_error: bool = False) -> None:
-        """At the right end, as far as the filter leaves room: how many lines it accepts, or what is wrong with it."""
+        """At the right end, as far as the filter leaves room: how many lines it accepts, or what is
+        wrong with it."""
         if (text, is_error) != self._note:
             self._note = (text, is_error)
             self.refresh()
@@ -68,6 +73,8 @@ class FilterLine(TextInput):
         room = cells - width(self.value) - 1 - MIN_NOTE_GAP
         if not text or not self.value or room < 1:
             return strip
-        shown = fit(self.glyphs.text(text), min(room, width(self.glyphs.text(text))))
-        style = self.get_component_rich_style(f"filter-line--{'error' if is_error else 'note'}")
-        return Strip([*strip.crop(0, cells - width(shown)), Segment(shown, self.rich_style + style)])
+        note = self.glyphs.text(text)
+        shown = fit(note, min(room, width(note)))
+        kind = "error" if is_error else "note"
+        style = self.rich_style + self.get_component_rich_style(f"filter-line--{kind}")
+        return Strip([*strip.crop(0, cells - width(shown)), Segment(shown, style)])

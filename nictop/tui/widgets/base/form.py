@@ -4,7 +4,8 @@
 ▸ time          20▏           seconds that count
   message size  9M            longer than 8 MiB
 
-The first typed character replaces the text, backspace deletes the last one. A click on ◂ or ▸ selects another choice.
+The first typed character replaces the text, backspace deletes the last one. A click on ◂ or ▸
+selects another choice.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from nictop.model.facts import clean, fit, width
 from nictop.model.text.terminal import fit_end
 from nictop.tui.keys import FORM_KEYS
 from nictop.tui.textual_private import own_bindings
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.line_widget import Span, SpanLine
 
 VALUE_CELLS = 18
 """Cells of a short value."""
@@ -40,7 +41,8 @@ class Field:
     example: str
     """Shown beside the field: what can be typed, or what the choice is about."""
     parse: Callable[[str], object] | None = None
-    """Makes a value of its text; raises NictopError for an invalid one. None: the text is the value."""
+    """Makes a value of its text; raises NictopError for an invalid one. None: the text is the
+    value."""
     choices: tuple[str, ...] = ()
     """The first one is the default; (): text is typed."""
     preset: str = ""
@@ -50,19 +52,28 @@ class Field:
     empty: str = "default"
     """Shown instead of an empty text: what it means."""
 
+    @property
+    def first_word(self) -> str:
+        """Initial value."""
+        if self.choices:
+            return self.choices[0]
+        return self.preset
+
 
 def presets(fields: Iterable[Field]) -> dict[str, str]:
     """Initial value of each field."""
-    return {field.name: field.choices[0] if field.choices else field.preset for field in fields}
+    return {field.name: field.first_word for field in fields}
 
 
 def next_choice(field: Field, word: str, step: int) -> str:
     """The next choice, or the one before (`step` -1); after the last comes the first."""
-    place = field.choices.index(word) if word in field.choices else 0
+    place = 0
+    if word in field.choices:
+        place = field.choices.index(word)
     return field.choices[(place + step) % len(field.choices)]
 
 
-class Form(ChoiceView):
+class Form(ChoiceList):
     """Posts `Changed` whenever a value has changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
@@ -82,7 +93,8 @@ class Form(ChoiceView):
         """The next character that is typed replaces the text."""
 
     def set_fields(self, fields: Sequence[Field]) -> None:
-        """Other fields from now on; those that stay keep their text, unless it is the initial one."""
+        """Other fields from now on; those that stay keep their text, unless it is the initial
+        one."""
         before = presets(self._by_name.values())
         kept = {name: word for name, word in self.words.items() if word != before[name]}
         self._by_name = {field.name: field for field in fields}
@@ -97,7 +109,9 @@ class Form(ChoiceView):
     def chosen(self) -> Field:
         """The field at the cursor."""
         index = self.index
-        return self._by_name[self._keys[index]] if index is not None else next(iter(self._by_name.values()))
+        if index is None:
+            return next(iter(self._by_name.values()))
+        return self._by_name[self._keys[index]]
 
     @property
     def types(self) -> bool:
@@ -112,20 +126,19 @@ class Form(ChoiceView):
 
     def choice_changed(self, index: int) -> None:
         self._fresh = True
+        if self.is_focused:
+            self.refresh_bindings()  # on a text, characters are no keys
 
     def redraw(self) -> None:
         found = self.shown
-        self.show_drawn(len(found), lambda index: self._line_of_field(found[index]), None, self.index)
+        self.show_drawn(
+            len(found), lambda index: self._line_of_field(found[index]), None, self.index
+        )
 
     def _line_of_field(self, field: Field) -> SpanLine:
         cells = self.scrollable_content_region.width
-        typing = self.is_focused and field is self.chosen and not field.choices
-        word = clean(self.words[field.name])
-        if field.choices:
-            value, style = f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
-        else:
-            caret = self.glyphs.caret if typing else ""
-            value, style = (word + caret, "title") if word else (f"{caret}{field.empty}", "dim")
+        typing = self.types and field is self.chosen
+        value, style = self._value(field, typing=typing)
         beside, tone = self._beside(field)
         room = max(1, cells - self.label_cells - 3)
         wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
@@ -135,10 +148,21 @@ class Form(ChoiceView):
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
 
+    def _value(self, field: Field, *, typing: bool) -> Span:
+        word = clean(self.words[field.name])
+        if field.choices:
+            return f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
+        caret = self.glyphs.caret if typing else ""
+        if not word:
+            return f"{caret}{field.empty}", "dim"
+        return word + caret, "title"
+
     def _value_in(self, cells: int, value: str, *, typing: bool) -> str:
         """In exactly `cells` cells; while it is typed its end is in sight."""
         text = self.glyphs.encode(value)
-        return fit_end(text, cells) if typing else fit(text, cells)
+        if typing:
+            return fit_end(text, cells)
+        return fit(text, cells)
 
     def _label(self, field: Field) -> str:
         return field.label
@@ -146,9 +170,11 @@ class Form(ChoiceView):
     def _beside(self, field: Field) -> tuple[str, str]:
         """Text beside a field, and its style."""
         problem = self.problems.get(field.name, "")
-        return (problem, "bad") if problem else (field.example, "dim")
+        if problem:
+            return problem, "bad"
+        return field.example, "dim"
 
-    # -------------------------------------------------------------------------------------------------- keys
+    # ----------------------------------------------------------------------------------------- keys
 
     def move(self, step: int) -> bool:
         """Choose the next field, or the one before (`step` -1). False: there is none."""
@@ -166,7 +192,8 @@ class Form(ChoiceView):
         """Replace the text of a field."""
         if self.words[name] != word:
             self.words[name] = word
-            self.set_keys([field.name for field in self.shown])  # at once: keys that were typed ahead come next
+            # at once: keys that were typed ahead come next
+            self.set_keys([field.name for field in self.shown])
             self.redraw()
             self.post_message(self.Changed())
 
@@ -180,7 +207,8 @@ class Form(ChoiceView):
             event.prevent_default()
             self._type(event.character)
             return
-        # at once, not when the key has come back to the app: what was typed ahead comes next, and belongs there
+        # at once, not when the key has come back to the app: what was typed ahead comes next, and
+        # belongs there
         for binding in own_bindings(self, event.key):
             event.stop()
             event.prevent_default()
@@ -189,7 +217,8 @@ class Form(ChoiceView):
     def on_paste(self, event: events.Paste) -> None:
         if self.types:
             event.stop()
-            self._type("".join(one for one in event.text.split("\n")[0] if one.isprintable()))
+            line = event.text.split("\n")[0]
+            self._type("".join(filter(str.isprintable, line)))
 
     def _type(self, text: str) -> None:
         name = self.chosen.name
@@ -204,16 +233,19 @@ class Form(ChoiceView):
             self.set_word(field.name, next_choice(field, self.words[field.name], step))
 
     def on_click(self, event: events.Click) -> None:
-        """On ◂ or ▸; the click chooses the field, too (`ChoiceView`)."""
+        """On ◂ or ▸; the click chooses the field, too (`ChoiceList`)."""
         offset = event.get_content_offset_capture(self)
         index = self.line_at(offset.y)
-        field = self.shown[index] if index is not None and index < len(self.shown) else None
-        if field is None or not field.choices:
+        if index is None or index >= len(self.shown):
             return
+        field = self.shown[index]
+        if not field.choices:
+            return
+        word = self.words[field.name]
         first = self.label_cells + 2
-        last = first + width(clean(self.words[field.name])) + 3
-        if offset.x in (first, last):
-            self.set_word(field.name, next_choice(field, self.words[field.name], 1 if offset.x == last else -1))
+        steps = {first: -1, first + width(clean(word)) + 3: 1}
+        if offset.x in steps:
+            self.set_word(field.name, next_choice(field, word, steps[offset.x]))
 
     def action_erase(self) -> None:
         if not self.chosen.choices:

@@ -1,7 +1,9 @@
-"""The last line of a screen: the keys that work now, and what each does; help and quit at its right end, always.
+"""The last line of a screen: the keys that work now, and what each does; help and quit at its right
+end, always.
 
-Textual's `Footer` is a widget per key, all of them made anew, styled and laid out whenever the focus moves; that was
-nearly half of the CPU time of a key press. This one is a single line, drawn again only when its keys have changed.
+Textual's `Footer` is a widget per key, all of them made anew, styled and laid out whenever the
+focus moves; that was nearly half of the CPU time of a key press. This one is a single line, drawn
+again only when its keys have changed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ class KeyHint(NamedTuple):
 
 
 class KeyFooter(Widget, can_focus=False):
-    """Keys of the focused widget, its screen and the application, one hint for each action; a click presses the key."""
+    """Keys of the focused widget, its screen and the application, one hint for each action; a click
+    presses the key."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -61,7 +64,9 @@ class KeyFooter(Widget, can_focus=False):
         "key-footer--hover",
     }
     DEFAULT_CSS = """
-    KeyFooter { dock: bottom; height: 1; color: $footer-foreground; background: $footer-background; }
+    KeyFooter {
+        dock: bottom; height: 1; color: $footer-foreground; background: $footer-background;
+    }
     KeyFooter > .key-footer--key {
         color: $text-primary; background: $footer-key-background; text-style: bold;
     }
@@ -87,23 +92,23 @@ class KeyFooter(Widget, can_focus=False):
         self.hints = active_hints(self.screen)
 
     def placed(self) -> tuple[tuple[int, int], ...]:
-        """(column, index into `hints`) of those that have room: the last ones at the right end, the others from the
-        left as far as all of them fit."""
-        last = [index for index, hint in enumerate(self.hints) if hint.is_last]
+        """(column, index into `hints`) of those that have room: the last ones at the right end, the
+        others from the left as far as all of them fit."""
         room = self._room
-        found: list[tuple[int, int]] = []
-        x = 0
-        for index in [index for index, hint in enumerate(self.hints) if not hint.is_last]:
+        left: list[tuple[int, int]] = []
+        right: list[tuple[int, int]] = []
+        x, right_x, is_full = 0, max(0, room), False
+        for index, hint in enumerate(self.hints):
+            if hint.is_last:
+                right.append((right_x, index))
+                right_x += hint.width
+                continue
             needed = self.shown_at(x, index).width
-            if x + needed > room:
-                break
-            found.append((x, index))
-            x += needed
-        x = max(0, room)
-        for index in last:
-            found.append((x, index))
-            x += self.hints[index].width
-        return tuple(found)
+            is_full = is_full or x + needed > room
+            if not is_full:
+                left.append((x, index))
+                x += needed
+        return (*left, *right)
 
     @property
     def _room(self) -> int:
@@ -119,7 +124,10 @@ class KeyFooter(Widget, can_focus=False):
 
     def render_line(self, y: int) -> Strip:
         base = self.rich_style
-        styles = {name: self.get_component_rich_style(f"key-footer--{name}") for name in ("key", "label", "hover")}
+        styles = {
+            name: self.get_component_rich_style(f"key-footer--{name}")
+            for name in ("key", "label", "hover")
+        }
         segments: list[Segment] = []
         x = 0
         for column, index in self.placed():
@@ -136,8 +144,10 @@ class KeyFooter(Widget, can_focus=False):
 
     def hint_at(self, x: int) -> int | None:
         """Index of the hint that covers a column."""
-        places = ((index, column, self.shown_at(column, index).width) for column, index in self.placed())
-        return next((index for index, column, cells in places if column <= x < column + cells), None)
+        for column, index in self.placed():
+            if column <= x < column + self.shown_at(column, index).width:
+                return index
+        return None
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         self.hovered = self.hint_at(event.x)
@@ -146,7 +156,9 @@ class KeyFooter(Widget, can_focus=False):
         self.hovered = None
 
     def watch_hovered(self, hovered: int | None) -> None:
-        self.tooltip = self.hints[hovered].tooltip or None if hovered is not None else None
+        self.tooltip = None
+        if hovered is not None:
+            self.tooltip = self.hints[hovered].tooltip or None
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         index = self.hint_at(event.x)
@@ -159,7 +171,8 @@ class KeyFooter(Widget, can_focus=False):
 
 
 def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
-    """Of a screen as it is focused now; an action with several keys is shown with the first of them."""
+    """Of a screen as it is focused now; an action with several keys is shown with the first of
+    them."""
     app, shown = screen.app, dict[str, KeyHint]()
     glyphs, refused = getattr(app, "glyphs", UNICODE), getattr(screen, "refused_actions", ())
     places: dict[str, tuple[int, int, int]] = {}
@@ -167,24 +180,35 @@ def active_hints(screen: Screen[object]) -> tuple[KeyHint, ...]:
     for node, binding, enabled, tooltip in screen.active_bindings.values():
         if node not in nodes:
             nodes.append(node)
-        if binding.show and binding.action not in shown and binding.action not in refused:
-            display = glyphs.text(app.get_key_display(binding))
-            hint = KeyHint(binding.key, display, binding.description, tooltip, enabled, binding.id in LAST)
-            shown[binding.action] = hint
-            place = order_of_bindings(type(node)).get((binding.id, binding.action), 0)
-            places[binding.action] = (2 if hint.is_last else int(binding.id in AFTER), nodes.index(node), place)
+        action = binding.action
+        if not binding.show or action in shown or action in refused:
+            continue
+        display = glyphs.text(app.get_key_display(binding))
+        is_last = binding.id in LAST
+        shown[action] = KeyHint(
+            binding.key, display, binding.description, tooltip, enabled, is_last
+        )
+        place = order_of_bindings(type(node)).get((binding.id, action), 0)
+        places[action] = (_part_of_footer(binding), nodes.index(node), place)
     actions = sorted(shown, key=places.__getitem__)
     own = [action for action in actions if places[action][0] == 0]
     return tuple(shown[action] for action in (*own[:MAX_HINTS], *actions[len(own) :]))
 
 
+def _part_of_footer(binding: Binding) -> int:
+    """0: the hints of the screen; 1: behind them; 2: the right end."""
+    if binding.id in LAST:
+        return 2
+    return int(binding.id in AFTER)
+
+
 @cache
 def order_of_bindings(kind: type[DOMNode]) -> dict[tuple[str | None, str], int]:
-    """(id, action) → its place: those of a class come before those of its bases, in the order of the lists, whatever
-    keys they have."""
+    """(id, action) → its place: those of a class come before those of its bases, in the order of
+    the lists, whatever keys they have."""
     found: dict[tuple[str | None, str], int] = {}
-    for one in kind.__mro__:
-        for binding in one.__dict__.get("BINDINGS", ()):
+    for base in kind.__mro__:
+        for binding in base.__dict__.get("BINDINGS", ()):
             if isinstance(binding, Binding):
                 found.setdefault((binding.id, binding.action), len(found))
     return found

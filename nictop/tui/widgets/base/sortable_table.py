@@ -10,11 +10,11 @@ from textual import events
 
 from nictop.model.columns.column import Column, RowOrder, RowT
 from nictop.model.facts import clean, width
-from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, headings
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, columns_cells, headings
 
 
-class SortableTable(ChoiceView, Generic[RowT]):
+class SortableTable(ChoiceList, Generic[RowT]):
     """A subclass draws the rows and orders them (`sort_by`)."""
 
     MARK_CELLS: ClassVar[int] = 1
@@ -35,7 +35,9 @@ class SortableTable(ChoiceView, Generic[RowT]):
     @property
     def chosen(self) -> RowT | None:
         index = self.index
-        return None if index is None else self._rows[index]
+        if index is None:
+            return None
+        return self._rows[index]
 
     def sort_by(self, column: str, *, descending: bool) -> None:
         """Sort by the present values of a column; "": the usual order."""
@@ -44,7 +46,7 @@ class SortableTable(ChoiceView, Generic[RowT]):
     def begins_with_greatest(self, column: Column[RowT]) -> bool:
         return column.align == "right"
 
-    # ------------------------------------------------------------------------------------------------- columns
+    # -------------------------------------------------------------------------------------- columns
 
     def _needed(self, column: Column[RowT]) -> int:
         """Cells of the longest text in a column."""
@@ -58,30 +60,37 @@ class SortableTable(ChoiceView, Generic[RowT]):
 
     def _stretched(self, columns: Sequence[Column[RowT]], cells: int) -> tuple[Column[RowT], ...]:
         """The columns in `cells` cells: spare ones widen the texts that would be cut."""
-        room = cells - sum(column.width + 1 for column in columns) - (HIDDEN_MARK_CELLS if self._hidden_columns else 0)
+        room = cells - columns_cells(columns)
+        if self._hidden_columns:
+            room -= HIDDEN_MARK_CELLS
         result = []
         for column in columns:
-            wanted = column.width
+            more = 0
             if column.key in self.STRETCHED_COLUMNS and room > 0:
-                wanted += max(0, min(room, self._needed(column) - column.width))
-                room -= wanted - column.width
-            result.append(column if wanted == column.width else replace(column, width=wanted))
+                more = max(0, min(room, self._needed(column) - column.width))
+                room -= more
+            result.append(replace(column, width=column.width + more))
         return tuple(result)
 
     def _headings(self, columns: Iterable[Column[RowT]]) -> str:
         """The titles, that of the order with its mark."""
-        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
-        return headings(
-            replace(column, title=column.title + mark) if column.key == self.order.column else column
-            for column in columns
-        )
+        return headings(map(self._with_marked_title, columns))
 
-    # --------------------------------------------------------------------------------------------------- order
+    def _with_marked_title(self, column: Column[RowT]) -> Column[RowT]:
+        if column.key != self.order.column:
+            return column
+        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
+        return replace(column, title=column.title + mark)
+
+    # ---------------------------------------------------------------------------------------- order
 
     def action_sort(self, step: int) -> None:
-        """By the next column in sight, then in the usual order again; numbers begin with the greatest."""
+        """By the next column in sight, then in the usual order again; numbers begin with the
+        greatest."""
         keys = ["", *(column.key for column in self._columns)]
-        place = keys.index(self.order.column) if self.order.column in keys else 0
+        place = 0
+        if self.order.column in keys:
+            place = keys.index(self.order.column)
         self.sort_first(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:

@@ -14,7 +14,12 @@ class TextInput(WithGlyphs, PrivateInput):
     """Textual's `Input` on one row."""
 
     def __init__(
-        self, value: str = "", *, placeholder: str = "", password: bool = False, id: str | None = None
+        self,
+        value: str = "",
+        *,
+        placeholder: str = "",
+        password: bool = False,
+        id: str | None = None,
     ) -> None:
         super().__init__(value, placeholder=placeholder, password=password, compact=True, id=id)
         self.cursor_blink = False

@@ -1,8 +1,9 @@
-"""Base of screens, and of widgets made of others: nothing is drawn before these are there, or while they are removed.
+"""Base of screens, and of widgets made of others: nothing is drawn before these are there, or while
+they are removed.
 
-Textual removes the widgets of a screen that was left before the screen itself ends. What the screen has asked for
-(signals, timers, callbacks, messages of its widgets) still comes meanwhile, and would look for widgets that
-are gone.
+Textual removes the widgets of a screen that was left before the screen itself ends. What the screen
+has asked for (signals, timers, callbacks, messages of its widgets) still comes meanwhile, and would
+look for widgets that are gone.
 """
 
 from __future__ import annotations
@@ -25,25 +26,40 @@ class WhileOpen(WithGlyphs):
     @property
     def is_open(self) -> bool:
         """Its widgets are mounted, and it is not being closed."""
-        return len(self.children) > 0 and not (self._pruning or self._closing or self._closed)
+        if self._pruning or self._closing or self._closed:
+            return False
+        return len(self.children) > 0
 
     def _if_open(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(callback)  # Textual looks at the parameters
         def call(*given: Any, **named: Any) -> Any:
-            return callback(*given, **named) if self.is_open else None
+            if self.is_open:
+                return callback(*given, **named)
+            return None
 
         return call
+
+    def _if_given(self, callback: Callable[..., Any] | None) -> Callable[..., Any] | None:
+        """The callback of a timer, which may have none."""
+        if callback is None:
+            return None
+        return self._if_open(callback)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         return super().call_after_refresh(self._if_open(partial(callback, *args, **kwargs)))
 
-    def set_timer(self, delay: float, callback: Callable[..., Any] | None = None, **named: Any) -> Timer:
-        return super().set_timer(delay, None if callback is None else self._if_open(callback), **named)
+    def set_timer(
+        self, delay: float, callback: Callable[..., Any] | None = None, **named: Any
+    ) -> Timer:
+        return super().set_timer(delay, self._if_given(callback), **named)
 
-    def set_interval(self, interval: float, callback: Callable[..., Any] | None = None, **named: Any) -> Timer:
-        return super().set_interval(interval, None if callback is None else self._if_open(callback), **named)
+    def set_interval(
+        self, interval: float, callback: Callable[..., Any] | None = None, **named: Any
+    ) -> Timer:
+        return super().set_interval(interval, self._if_given(callback), **named)
 
     async def _on_message(self, message: Message) -> None:
-        """Drop messages of nictop's own widgets unless it is open; Textual's own messages also close it."""
+        """Drop messages of nictop's own widgets unless it is open; Textual's own messages also
+        close it."""
         if self.is_open or not type(message).__module__.startswith("nictop."):
             await super()._on_message(message)

@@ -1,7 +1,8 @@
 """Base of screens: a frame is drawn when all that is in it has been drawn for its size.
 
-Textual draws a new layout at once, and tells the widgets their sizes afterwards. The first frame of a view would have
-what was drawn for no cells at all, and the first one after a resize what was drawn for the old width.
+Textual draws a new layout at once, and tells the widgets their sizes afterwards. The first frame of
+a view would have what was drawn for no cells at all, and the first one after a resize what was
+drawn for the old width.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.while_open import WhileOpen
 
 MAX_LAYOUTS = 4
@@ -23,7 +24,7 @@ class WholeFrames(WhileOpen):
     """Must precede Textual's class among the bases."""
 
     _is_laying_out = _is_frame_due = False
-    _sizes: dict[LineView, Size] = {}  # noqa: RUF012  (replaced, never changed)
+    _sizes: dict[LineWidget, Size] = {}  # noqa: RUF012  (replaced, never changed)
     """Of all views in the newest layout, without their scroll bars."""
 
     @property
@@ -32,11 +33,12 @@ class WholeFrames(WhileOpen):
         return cast("Screen[Any]", self)
 
     def draw_for_screen_size(self, size: Size) -> None:
-        """Draw all again that depends on the size of the screen, which is about to change: it may have been hidden, and
-        not drawn meanwhile."""
+        """Draw all again that depends on the size of the screen, which is about to change: it may
+        have been hidden, and not drawn meanwhile."""
 
     def draw_resized(self) -> None:
-        """Draw all that depends on the sizes of views: they are others, or other views are there."""
+        """Draw all that depends on the sizes of views: they are others, or other views are
+        there."""
 
     def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
         if self._is_laying_out:
@@ -61,8 +63,8 @@ class WholeFrames(WhileOpen):
         self._draw_views()
 
     def _screen_resized(self, size: Size) -> None:
-        """Not if it has this size already: it was hidden, and what it shows is drawn anew when it resumes. What is
-        below a dialog comes before it."""
+        """Not if it has this size already: it was hidden, and what it shows is drawn anew when it
+        resumes. What is below a dialog comes before it."""
         if self._size != size:
             if self.app.screen is self._self:
                 for below in self.app._background_screens:
@@ -82,11 +84,12 @@ class WholeFrames(WhileOpen):
 
     def _set_size_classes(self, size: Size) -> None:
         """Textual sets them when the first frame of a size is drawn."""
-        app = self.app
-        breakpoints = [*(app.HORIZONTAL_BREAKPOINTS or ()), *(app.VERTICAL_BREAKPOINTS or ())]
-        classes = {name: False for _, name in breakpoints}
-        for cells, points in ((size.width, app.HORIZONTAL_BREAKPOINTS), (size.height, app.VERTICAL_BREAKPOINTS)):
-            classes.update(dict.fromkeys(self._self._get_breakpoint_classes(cells, points or []), True))
+        horizontal = list(self.app.HORIZONTAL_BREAKPOINTS or ())
+        vertical = list(self.app.VERTICAL_BREAKPOINTS or ())
+        classes = {name: False for _, name in (*horizontal, *vertical)}
+        for cells, points in ((size.width, horizontal), (size.height, vertical)):
+            for name in self._self._get_breakpoint_classes(cells, points):
+                classes[name] = True
         self.update_classes(classes, animate=False)
 
     def _draw_views(self) -> bool:
@@ -94,7 +97,7 @@ class WholeFrames(WhileOpen):
         if not self.is_open:
             return False
         before = self._sizes
-        views = [view for view in self._self._compositor.widgets if isinstance(view, LineView)]
+        views = [view for view in self._self._compositor.widgets if isinstance(view, LineWidget)]
         self._sizes = {view: view.scrollable_content_region.size for view in views}
         changed = [view for view, size in self._sizes.items() if before.get(view) != size]
         for view in changed:
@@ -104,7 +107,8 @@ class WholeFrames(WhileOpen):
         return bool(changed)
 
     def _forget_arrangements(self) -> bool:
-        """Let the next layout divide the rows anew where a widget wants another height; False: none does."""
+        """Let the next layout divide the rows anew where a widget wants another height; False: none
+        does."""
         waiting = [widget for widget in self.walk_children(Widget) if widget._layout_required]
         for widget in waiting:
             widget._layout_required = False

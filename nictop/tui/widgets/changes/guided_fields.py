@@ -1,4 +1,5 @@
-"""Guided set-up as a form: the fields of each action, and the change that their values describe. Pure."""
+"""Guided set-up as a form: the fields of each action, and the change that their values describe.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from nictop.changes.guided.set_up import (
     blink_led,
     give_address,
     make_vfs,
+    require_read,
     require_sources,
     set_mtu,
     spread_interrupts,
@@ -20,11 +22,13 @@ from nictop.changes.guided.set_up import (
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
+from nictop.model.devices.links import function_of, functions_by_address
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
-from nictop.model.text.words import NOT_READ_YET
+from nictop.model.snapshot import is_unread_link
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import Field
 
@@ -61,14 +65,17 @@ class NicRef:
 
     @classmethod
     def of(cls, host: HostFacts, link: Link, others: Iterable[HostFacts] = ()) -> NicRef:
-        function = next((one for one in host.snapshot.pci if one.address == link.pci_address), None)
-        return cls(host, link, function, tuple(others))
+        functions = functions_by_address(host.snapshot.pci)
+        return cls(host, link, function_of(link, functions), tuple(others))
 
 
 def other_facts(sessions: Iterable[HostSession], host: str) -> tuple[HostFacts, ...]:
     """Facts of the watched hosts that were read, without `host`."""
-    read = (one for one in sessions if one.name != host and one.snapshot.inventory is not None)
-    return tuple(HostFacts(one.snapshot, one.window.parts) for one in read)
+    facts: list[HostFacts] = []
+    for session in sessions:
+        if session.name != host and session.snapshot.inventory is not None:
+            facts.append(HostFacts(session.snapshot, session.window.parts))
+    return tuple(facts)
 
 
 class Missing(NictopError):
@@ -87,31 +94,39 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
         Field("mtu", "MTU", _mtu_range_text(place), empty=REQUIRED),
         Field("queues", "Queues", _queue_range_text(place), empty=REQUIRED),
-        Field("vfs", "VFs", _vf_range_text(place.function), empty=REQUIRED),
+        Field("vfs", "VFs", _vf_range_text(place), empty=REQUIRED),
         Field("cpus", "CPUs", f"online: {online or NOT_READ_YET}", preset=online, empty=REQUIRED),
-        Field("seconds", "Seconds", f"1 to {MAX_IDENTIFY_SECONDS}", preset=LED_SECONDS, empty=REQUIRED),
+        Field(
+            "seconds", "Seconds", f"1 to {MAX_IDENTIFY_SECONDS}", preset=LED_SECONDS, empty=REQUIRED
+        ),
     )
-    has_profiles = place.host.inventory.networkmanager is not None
-    return tuple(field for field in fields if field.name != "profile" or has_profiles)
+    if place.host.inventory.networkmanager is not None:
+        return fields
+    return tuple(field for field in fields if field.name != "profile")
 
 
 def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
     """Names of the fields of the chosen job that apply to the present values of the others."""
-    names = ("job", *JOB_FIELDS[words["job"]])
+    hidden: tuple[str, ...] = ()
     if words["method"] == DHCP:
-        names = tuple(name for name in names if name not in ("address", "gateway"))
+        hidden = ("address", "gateway")
     elif words["default_route"] == NO:
-        names = tuple(name for name in names if name != "gateway")
-    return names
+        hidden = ("gateway",)
+    names = ("job", *JOB_FIELDS[words["job"]])
+    return tuple(name for name in names if name not in hidden)
 
 
 def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
-    """The change described by the values. Raises NictopError for invalid ones, `Missing` for an empty one."""
+    """The change described by the values. Raises NictopError for invalid ones, `Missing` for an
+    empty one."""
+    require_read(place.host, place.link)
     job = words["job"]
     if job == ADDRESS:
         return give_address(place.host, place.link, _address_request(words))
     if job == MTU:
-        return set_mtu(place.host, place.link, _number(words["mtu"], "the MTU in bytes"), place.others)
+        return set_mtu(
+            place.host, place.link, _number(words["mtu"], "the MTU in bytes"), place.others
+        )
     if job == QUEUES:
         return use_queues(place.host, place.link, _number(words["queues"], "the number of queues"))
     if job == VFS:
@@ -120,35 +135,44 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
         return make_vfs(place.host, place.function, _number(words["vfs"], "the number of VFs"))
     if job == LED:
         return blink_led(place.host, place.link, _number(words["seconds"], "the number of seconds"))
-    text = words["cpus"].strip()
-    cpus = parse_cpu_list(text)
-    if not text:
+    return spread_interrupts(place.host, place.link, _cpu_list(words["cpus"]))
+
+
+def _cpu_list(text: str) -> tuple[int, ...]:
+    word = text.strip()
+    if not word:
         raise Missing("Enter the CPUs, e.g. 0-3,8.")
+    cpus = parse_cpu_list(word)
     if not cpus:
-        raise NictopError(f'"{text}" is not a CPU list', "e.g. 0-3,8")
-    return spread_interrupts(place.host, place.link, cpus)
+        raise NictopError(f'"{word}" is not a CPU list', "e.g. 0-3,8")
+    return cpus
 
 
 def _address_request(words: Mapping[str, str]) -> AddressRequest:
     routed, new = words["default_route"] == YES, words.get("profile") == NEW
     if words["method"] == DHCP:
         return AddressRequest(None, default_route=routed, new_profile=new)
-    address = words["address"].strip()
+    address, gateway = words["address"].strip(), ""
     if not address:
         raise Missing("Enter the address with its prefix length, e.g. 192.0.2.10/24.")
-    return AddressRequest(address, words["gateway"].strip() if routed else "", routed, new)
+    if routed:
+        gateway = words["gateway"].strip()
+    return AddressRequest(address, gateway, routed, new)
 
 
 def _number(text: str, what: str) -> int:
     word = text.strip()
     if not word:
         raise Missing(f"Enter {what}.")
-    if not (word.isascii() and word.isdecimal()) or len(word) > 6:
+    is_number = word.isascii() and word.isdecimal()
+    if not is_number or len(word) > 6:
         raise NictopError(f'"{word}" is not an integer')
     return int(word)
 
 
 def _mtu_range_text(place: NicRef) -> str:
+    if is_unread_link(place.link):
+        return f"current {place.link.mtu or 'not known'}, its limits are not known"
     return f"{mtu_range(place.host, place.link).text()}, current {place.link.mtu or 'not known'}"
 
 
@@ -159,16 +183,22 @@ def _queue_range_text(place: NicRef) -> str:
     except NotKnown:
         return "not known"
     channels = link.ethtool.channels
-    most = _most_queues(channels) if channels is not None else 0
-    return f"1 to {most}, current {receive_queues(link)}" if most else "not supported by the driver"
+    most = 0
+    if channels is not None:
+        most = _most_queues(channels)
+    if not most:
+        return "not supported by the driver"
+    return f"1 to {most}, current {receive_queues(link)}"
 
 
 def _most_queues(channels: Channels) -> int:
     return channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
 
 
-def _vf_range_text(function: PciFunction | None) -> str:
-    sriov = function.sriov if function is not None else None
-    if sriov is None or not sriov.total_vfs:
+def _vf_range_text(place: NicRef) -> str:
+    if is_unread_link(place.link):
+        return "not known"
+    function = place.function
+    if function is None or function.sriov is None or not function.sriov.total_vfs:
         return "supported by physical functions only"
-    return f"1 to {sriov.total_vfs}, current {sriov.num_vfs or 0}"
+    return f"1 to {function.sriov.total_vfs}, current {function.sriov.num_vfs or 0}"

@@ -1,5 +1,5 @@
-"""Set-ups beside each other, the points of a sweep or the two sides of a comparison: a bar of goodput for each, and
-below it bars of what each host paid for it.
+"""Set-ups beside each other, the points of a sweep or the two sides of a comparison: a bar of
+goodput for each, and below it bars of what each host paid for it.
 
  length │ goodput: █ to the lowest run ▒ to the median ░ to the highest ┊ ceiling
     512 │██████████▒▒░░                              ┊  1.23 Gb/s  13 %
@@ -12,7 +12,7 @@ below it bars of what each host paid for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import clean
@@ -25,9 +25,10 @@ from nictop.report.runs.sentences import CostUnit, cost_value_text
 from nictop.traffic.analysis.comparison import Spread
 from nictop.traffic.results.caveats import caveat_of_runs
 from nictop.traffic.results.measures import Measure
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.traffic.results.result import Result
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
-from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling
 from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.legend import shown as drawn
 from nictop.tui.widgets.traffic.viewport import MAX_SCALE_BITS_PER_SECOND, MIN_CEILING_SHARE, Scale
@@ -60,57 +61,104 @@ class BarLayout:
         return " " * (self.name + 2), ""
 
 
+@dataclass(frozen=True)
+class CostBars:
+    """Which hosts have a bar of what they paid, and the cost where a bar ends."""
+
+    payers: Collection[tuple[str, str]]
+    """(role, host)"""
+    top: float
+
+    @classmethod
+    def of(cls, points: Sequence[SetUpPoint], rows: int) -> CostBars:
+        """Those that paid most, as far as there are rows below each point."""
+        costs = _highest_costs(points)
+        number = max(0, (rows - 2) // len(points) - 1)
+        payers = sorted(costs, key=lambda payer: -costs[payer])[:number]
+        return cls(payers, nice_ceiling(max(costs.values(), default=0.0)))
+
+
 def draw_points(
-    points: Sequence[SetUpPoint], width: int, rows: int, *, names: Sequence[str] = (), glyphs: Glyphs = UNICODE
+    points: Sequence[SetUpPoint],
+    width: int,
+    rows: int,
+    *,
+    names: Sequence[str] = (),
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """A line for each point and, as far as there are rows, for its hosts, those that paid most. `names`: of the points,
-    else what was varied tells them apart. None is wider than `width`."""
+    """A line for each point and, as far as there are rows, for its hosts, those that paid most.
+    `names`: of the points, else what was varied tells them apart. None is wider than `width`."""
     if width < 1 or not points:
         return []
-    called = [clean(name) for name in names] or [point_cells(point)[0] for point in points]
-    most = max((known.highest for known in (point.main for point in points) if known is not None), default=0.0)
-    measure = points[0].measures[0]
-    ceilings = [_ceiling(point) if measure.name == "goodput" else None for point in points]
-    highest = max((one for one in ceilings if one is not None), default=0.0)
-    shown = highest > 0 and (most <= 0 or most >= MIN_CEILING_SHARE * highest)
-    top = nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most, highest if shown else 0.0)))
-    if measure.less_is_better:
-        top = latency_axis((), min(most, MAX_LATENCY_SECONDS)).top
-    costs = _highest_costs(points)
-    frame = _frame(called, points, width, top, glyphs=glyphs)
-    payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
-    has_ceiling = any(shown and one for one in ceilings)
-    lines: list[SpanLine] = [_head(frame, _caveats(points), has_ceiling=has_ceiling, has_costs=bool(payers))]
-    for name, point, ceiling in zip(called, points, ceilings, strict=False):
-        lines.append(_goodput_line(name, point, frame, ceiling if shown else None))
-        for role, host, known in point.costs:
-            if (role, host) not in payers:
-                continue
-            words = f"{role} {clean(host)}" if width >= MIN_HOST_CELLS else role
-            lines.append(_cost_line(words, known, frame, nice_ceiling(max(costs.values(), default=0.0))))
+    shown_names = [clean(name) for name in names]
+    if not names:
+        shown_names = [point_cells(point)[0] for point in points]
+    ceilings = _ceilings(points)
+    frame = _frame(shown_names, points, width, _top(points, ceilings), glyphs=glyphs)
+    costs = CostBars.of(points, rows)
+    head = _head(frame, _caveats(points), has_ceiling=any(ceilings), has_costs=bool(costs.payers))
+    lines: list[SpanLine] = [head]
+    for name, point, ceiling in zip(shown_names, points, ceilings, strict=False):
+        lines.append(_goodput_line(name, point, frame, ceiling))
+        lines += _cost_lines(point, costs, frame, width)
     lines.append(_axis(frame, width))
     return [cut(line, width) for line in lines]
 
 
+def _ceilings(points: Sequence[SetUpPoint]) -> list[float | None]:
+    """Ceiling of each point, where it is shown: not if all runs are far below it, and not for
+    another measure."""
+    if points[0].measures[0].name != "goodput":
+        return [None] * len(points)
+    ceilings = [_ceiling(point) for point in points]
+    most = _highest_value(points)
+    if 0 < most < MIN_CEILING_SHARE * highest(ceilings):
+        return [None] * len(points)
+    return ceilings
+
+
+def _highest_value(points: Sequence[SetUpPoint]) -> float:
+    return highest(point.main.highest for point in points if point.main is not None)
+
+
+def _top(points: Sequence[SetUpPoint], ceilings: Sequence[float | None]) -> float:
+    """Value where the bars end."""
+    most = _highest_value(points)
+    if points[0].measures[0].less_is_better:
+        return latency_axis((), min(most, MAX_LATENCY_SECONDS)).top
+    most = max(1.0, most, highest(ceilings))
+    return nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, most))
+
+
 def _highest_costs(points: Sequence[SetUpPoint]) -> dict[tuple[str, str], float]:
     """(role, host) → its highest CPU cost, cores per Gb/s."""
-    found: dict[tuple[str, str], float] = {}
+    costs: dict[tuple[str, str], float] = {}
     for point in points:
-        for role, host, known in point.costs:
-            found[role, host] = max(found.get((role, host), 0.0), known.highest if known is not None else 0.0)
-    return found
+        for role, host, cost in point.costs:
+            value = 0.0
+            if cost is not None:
+                value = cost.highest
+            costs[role, host] = max(costs.get((role, host), 0.0), value)
+    return costs
 
 
 def _ceiling(point: SetUpPoint) -> float | None:
     """Ceiling of the first run, bits per second: all runs of a point use the same path."""
-    known = [run.result.ceiling.goodput for run in point.runs if run.result.ceiling is not None]
-    return next((one for one in known if one is not None and 0 < one < math.inf), None)
+    for run in point.runs:
+        ceiling = run.result.ceiling
+        if ceiling is None or ceiling.goodput is None:
+            continue
+        if 0 < ceiling.goodput < math.inf:
+            return ceiling.goodput
+    return None
 
 
-def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, glyphs: Glyphs) -> BarLayout:
-    name = min(max(cells(glyphs.text(one)) for one in names), max(3, width // 4))
-    hosts = max((cells(f"{role} {clean(host)}") for point in points for role, host, _ in point.costs), default=0)
-    words = 0 if width < MIN_VALUE_CELLS else 20 if width < MIN_HOST_CELLS else max(27, min(14 + hosts, width // 3))
+def _frame(
+    names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, glyphs: Glyphs
+) -> BarLayout:
+    """Names, bars, and behind these their texts, if there is room."""
+    name = min(max(cells(glyphs.text(text)) for text in names), max(3, width // 4))
+    words = _word_cells(points, width)
     bar = width - name - words - 3
     if bar < MIN_BAR_CELLS:
         words, bar = 0, max(1, width - name - 3)
@@ -119,34 +167,59 @@ def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: 
 
 def _caveats(points: Sequence[SetUpPoint]) -> str:
     """What the figures with a mark lack; "": there are none."""
-    return caveat_of_runs(run.result for point in points for run in point.runs)
+    results: list[Result] = []
+    for point in points:
+        results += [run.result for run in point.runs]
+    return caveat_of_runs(results)
+
+
+def _word_cells(points: Sequence[SetUpPoint], width: int) -> int:
+    """Cells for the numbers, and for the host that paid."""
+    if width < MIN_VALUE_CELLS:
+        return 0
+    if width < MIN_HOST_CELLS:
+        return 20
+    longest = 0
+    for point in points:
+        for role, host, _ in point.costs:
+            longest = max(longest, cells(f"{role} {clean(host)}"))
+    return max(27, min(14 + longest, width // 3))
 
 
 def _head(frame: BarLayout, caveat: str, *, has_ceiling: bool, has_costs: bool) -> SpanLine:
+    """What the marks mean."""
     low, middle, high = frame.glyphs.spread
     spans: list[Span] = [frame.margin, (frame.measure.title, "dim")]
-    spans += [(f" {frame.glyphs.warning} {caveat}", "warn")] if caveat else []
+    if caveat:
+        spans.append((f" {frame.glyphs.warning} {caveat}", "warn"))
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
         spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
-    spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if has_ceiling else []
-    spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (f" CPU per {frame.cost_unit}", "dim")] if has_costs else []
+    if has_ceiling:
+        spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")]
+    if has_costs:
+        cost_title = f" CPU per {frame.cost_unit}"
+        spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (cost_title, "dim")]
     return tuple(spans)
 
 
-def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None) -> SpanLine:
+def _goodput_line(
+    name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None
+) -> SpanLine:
     label: Span = (f" {drawn(name, frame.name, frame.glyphs, 'right')} ", "title")
-    known = point.main
-    if known is None:
+    measured = point.main
+    if measured is None:
         words = f"no result: {point.failed} of {len(point.runs)} runs failed"
         return label, (drawn(words, frame.bar + frame.words, frame.glyphs), "bad")
-    marks = bar_cells(known, frame.top, frame.bar, glyphs=frame.glyphs)
+    marks = bar_cells(measured, frame.top, frame.bar, glyphs=frame.glyphs)
     spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]
     if frame.words:
         mark = frame.glyphs.warning if point.caveat else ""
-        words = f" {mark}{frame.measure.text(known.median):>{9 - len(mark)}}"
-        words += f" {units.percentage(point.of_ceiling):>6}" if point.of_ceiling is not None else ""
+        words = f" {mark}{frame.measure.text(measured.median):>{9 - len(mark)}}"
+        if point.of_ceiling is not None:
+            words += f" {units.percentage(point.of_ceiling):>6}"
         spans.append((words, "title"))
-        spans += [(f" {point.failed} failed", "warn")] if point.failed else []
+        if point.failed:
+            spans.append((f" {point.failed} failed", "warn"))
     return tuple(spans)
 
 
@@ -159,47 +232,56 @@ def _with_ceiling(marks: str, ceiling: float | None, frame: BarLayout) -> list[S
     return [(marks[:place], GOODPUT_STYLE), mark, (marks[place + 1 :], GOODPUT_STYLE)]
 
 
-def bar_cells(known: Spread, top: float, width: int, *, glyphs: Glyphs = UNICODE) -> str:
-    """A bar in `width` cells, each part up to the nearest cell. A single value ends in eighths of a cell, and what is
-    not nothing has at least the smallest mark."""
-    low, middle, high = glyphs.spread
+def bar_cells(values: Spread, top: float, width: int, *, glyphs: Glyphs = UNICODE) -> str:
+    """A bar in `width` cells, each part up to the nearest cell. A single value ends in eighths
+    of a cell, and what is not nothing has at least the smallest mark."""
     scale = width / top if top > 0 else 0.0
-    if known.highest <= 0 or not scale:
+    if values.highest <= 0 or not scale:
         return " " * width
-    if known.lowest == known.highest and not glyphs.is_ascii:
-        eighths = max(1, min(8 * width, round(8 * known.median * scale)))
+    low, middle, high = glyphs.spread
+    if values.lowest == values.highest and not glyphs.is_ascii:
+        eighths = max(1, min(8 * width, round(8 * values.median * scale)))
         full, rest = divmod(eighths, 8)
-        return f"{low * full}{EIGHTHS[rest - 1] if rest else ''}".ljust(width)
-    ends = [round(value * scale) for value in (known.lowest, known.median, known.highest)]
-    ends[2] = max(1, ends[2])
-    first, second, third = (min(width, end) for end in ends)
+        last = EIGHTHS[rest - 1] if rest else ""
+        return f"{low * full}{last}".ljust(width)
+    first = min(width, round(values.lowest * scale))
+    second = min(width, round(values.median * scale))
+    third = min(width, max(1, round(values.highest * scale)))
     return (low * first + middle * (second - first) + high * (third - second)).ljust(width)
 
 
-def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -> SpanLine:
+def _cost_lines(
+    point: SetUpPoint, costs: CostBars, frame: BarLayout, width: int
+) -> Iterator[SpanLine]:
+    """What the hosts of a point paid."""
+    for role, host, cost in point.costs:
+        if (role, host) in costs.payers:
+            words = f"{role} {clean(host)}" if width >= MIN_HOST_CELLS else role
+            yield _cost_line(words, cost, frame, costs.top)
+
+
+def _cost_line(words: str, cost: Spread | None, frame: BarLayout, top: float) -> SpanLine:
     """`top`: cost where the bar ends."""
-    if known is None:
-        return (
-            frame.margin,
-            (" " * frame.bar, ""),
-            (drawn(f" {units.UNKNOWN} {words}", frame.words, frame.glyphs), "dim"),
-        )
-    marks = max(1, min(frame.bar, round(known.median / top * frame.bar))) if known.median > 0 else 0
+    if cost is None:
+        text = drawn(f" {units.UNKNOWN} {words}", frame.words, frame.glyphs)
+        return frame.margin, (" " * frame.bar, ""), (text, "dim")
+    marks = 0
+    if cost.median > 0:
+        marks = max(1, min(frame.bar, round(cost.median / top * frame.bar)))
     bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
-    text = cost_value_text(known.median, frame.cost_unit)
-    text += " cores" if frame.cost_unit == "Gb/s" else ""
-    return frame.margin, bar, (drawn(f" {text:>10} {words}", frame.words, frame.glyphs), "dim")
+    value = cost_value_text(cost.median, frame.cost_unit)
+    if frame.cost_unit == "Gb/s":
+        value += " cores"
+    return frame.margin, bar, (drawn(f" {value:>10} {words}", frame.words, frame.glyphs), "dim")
 
 
 def _axis(frame: BarLayout, width: int) -> SpanLine:
     """Round values below the bars, the last one with its unit."""
-    base = "b/s" if frame.measure.name == "goodput" else "/s"
-    scale, left = Scale(frame.top, None, base), frame.name + 2
+    left = frame.name + 2
     canvas = Canvas(width, 1)
     free = 0
     for value in value_ticks(frame.top, max(3, frame.bar // 5)):
-        words = scale.label(value) + (f" {scale.unit}" if value == frame.top else "")
-        words = frame.measure.text(value) if frame.measure.less_is_better else words
+        words = _tick_text(value, frame)
         x = min(left + round(value / frame.top * frame.bar), width - len(words))
         if x >= free:
             canvas.write(x, 0, words, "dim")
@@ -207,7 +289,18 @@ def _axis(frame: BarLayout, width: int) -> SpanLine:
     return canvas.row(0)
 
 
-class PointChart(LineView):
+def _tick_text(value: float, frame: BarLayout) -> str:
+    if frame.measure.less_is_better:
+        return frame.measure.text(value)
+    base = "b/s" if frame.measure.name == "goodput" else "/s"
+    scale = Scale(frame.top, None, base)
+    text = scale.label(value)
+    if value == frame.top:
+        text += f" {scale.unit}"
+    return text
+
+
+class PointChart(LineWidget):
     """`draw_points` of the set-ups of an experiment; more of them than there are rows scroll."""
 
     can_focus = False
@@ -228,4 +321,6 @@ class PointChart(LineView):
 
     def _draw(self) -> None:
         width, rows = self.scrollable_content_region.width, self.size.height
-        self.show_lines(draw_points(self._points, width, rows, names=self._names, glyphs=self.glyphs))
+        self.show_lines(
+            draw_points(self._points, width, rows, names=self._names, glyphs=self.glyphs)
+        )

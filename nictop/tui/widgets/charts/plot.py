@@ -1,7 +1,8 @@
 """What a chart over time is made of: columns of means, areas of block characters, axis ticks.
 
-Pure functions from numbers to characters. A `Canvas` takes them cell by cell and gives lines of spans; what is put
-later lies above what was there. Zero is a mark on the base line, and a moment of which nothing is known stays empty.
+Pure functions from numbers to characters. A `Canvas` takes them cell by cell and gives lines of
+spans; what is put later lies above what was there. Zero is a mark on the base line, and a moment of
+which nothing is known stays empty.
 """
 
 from __future__ import annotations
@@ -14,16 +15,38 @@ from typing import NamedTuple
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.units import SI_PREFIXES
-from nictop.tui.widgets.base.line_view import Span, SpanLine
-from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
+from nictop.tui.widgets.base.line_widget import Span, SpanLine
+from nictop.tui.widgets.charts.sparkline import area, highest, nice_ceiling
 
 MIN_TICK_COLUMNS = 9
 """Between two times on the axis."""
-TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
+TIME_STEPS = (
+    0.1,
+    0.2,
+    0.5,
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    14400,
+    21600,
+    43200,
+)
 """Seconds between two ticks that people can count in."""
 
 VALUE_STEPS = {10: (2.5, 5), 15: (5,), 20: (5, 10), 30: (10,), 50: (10, 25), 75: (25,)}
-"""Ten times the first digits of the end of an axis → steps between two ticks, in the same measure, the finest first."""
+"""Ten times the first digits of the end of an axis → steps between two ticks, in the same measure,
+the finest first."""
 
 Vertex = tuple[float, float] | None
 """(time, value) of a line; None: the line is interrupted."""
@@ -59,7 +82,9 @@ class Canvas:
 
     def at(self, x: int, y: int) -> str:
         """The mark of a cell; "" outside."""
-        return self._marks[y][x] if 0 <= x < self.width and 0 <= y < self.height else ""
+        if not (0 <= x < self.width and 0 <= y < self.height):
+            return ""
+        return self._marks[y][x]
 
     def row(self, y: int) -> SpanLine:
         """One row, with neighbouring cells of the same style joined."""
@@ -70,12 +95,14 @@ class Canvas:
             if x == self.width or styles[x] != styles[start]:
                 spans.append(("".join(marks[start:x]), styles[start]))
                 start = x
-        return tuple(spans) if self.width else ()
+        return tuple(spans)
 
 
-def means(points: Iterable[tuple[float, float, float]], begin: float, step: float, width: int) -> list[float | None]:
-    """`points`: (end, seconds, value). The mean of each of `width` columns of `step` seconds from `begin` on, over what
-    is known of it; None: nothing is."""
+def means(
+    points: Iterable[tuple[float, float, float]], begin: float, step: float, width: int
+) -> list[float | None]:
+    """`points`: (end, seconds, value). The mean of each of `width` columns of `step` seconds from
+    `begin` on, over what is known of it; None: nothing is."""
     sums, weights = [0.0] * width, [0.0] * width
     end = begin + step * width
     for time, seconds, value in points:
@@ -89,10 +116,15 @@ def means(points: Iterable[tuple[float, float, float]], begin: float, step: floa
             if share > 0:
                 sums[column] += share * value
                 weights[column] += share
-    return [total / weight if weight > 0.01 * step else None for total, weight in zip(sums, weights, strict=True)]
+    return [
+        total / weight if weight > 0.01 * step else None
+        for total, weight in zip(sums, weights, strict=True)
+    ]
 
 
-def peaks(points: Iterable[tuple[float, float, float]], begin: float, step: float, width: int) -> list[float | None]:
+def peaks(
+    points: Iterable[tuple[float, float, float]], begin: float, step: float, width: int
+) -> list[float | None]:
     """The highest value of each column of `means`."""
     found: list[float | None] = [None] * width
     end = begin + step * width
@@ -100,21 +132,23 @@ def peaks(points: Iterable[tuple[float, float, float]], begin: float, step: floa
         first, last = max(begin, time - seconds), min(end, time)
         if not last > first or not math.isfinite(value):
             continue
-        low, high = int((first - begin) / step), min(width - 1, math.ceil((last - begin) / step) - 1)
-        for column in range(max(0, low), high + 1):
+        low = max(0, int((first - begin) / step))
+        high = min(width - 1, math.ceil((last - begin) / step) - 1)
+        for column in range(low, high + 1):
             found[column] = max(value, found[column] or 0.0)
     return found
 
 
 ReadingRange = tuple[int, int]
-"""First reading of a column and the one after its last, as places from the end of a series: -1 is the newest, 0 is
-behind it."""
+"""First reading of a column and the one after its last, as places from the end of a series: -1 is
+the newest, 0 is behind it."""
 
 
 def reading_ranges(times: Sequence[float], seconds: float, columns: int) -> list[ReadingRange]:
-    """Which readings are in each of `columns` columns of the last `seconds`, the newest in the last column. `times`: of
-    all readings, ascending. The columns begin at multiples of their width, so that they keep their readings while time
-    passes. A column shorter than the time between two readings has the one that covers it."""
+    """Which readings are in each of `columns` columns of the last `seconds`, the newest in the last
+    column. `times`: of all readings, ascending. The columns begin at multiples of their width, so
+    that they keep their readings while time passes. A column shorter than the time between two
+    readings has the one that covers it."""
     if not times or columns < 1:
         return [(0, 0)] * columns
     step, count = seconds / columns, len(times)
@@ -127,9 +161,11 @@ def reading_ranges(times: Sequence[float], seconds: float, columns: int) -> list
     return ranges
 
 
-def column_means(values: Sequence[float | None], ranges: Sequence[ReadingRange]) -> list[float | None]:
-    """The mean of the known values of each column; None: there are none. `values`: newest last, as `series` of a
-    history, which may begin later than its times."""
+def column_means(
+    values: Sequence[float | None], ranges: Sequence[ReadingRange]
+) -> list[float | None]:
+    """The mean of the known values of each column; None: there are none. `values`: newest last, as
+    `series` of a history, which may begin later than its times."""
     count = len(values)
     found: list[float | None] = []
     for low, high in ranges:
@@ -146,8 +182,8 @@ def column_means(values: Sequence[float | None], ranges: Sequence[ReadingRange])
 
 
 class ColumnCache:
-    """Means of many series over the same columns, drawn after every reading: only the newest column is computed again,
-    and those that are new, for a series that was drawn the last time too."""
+    """Means of many series over the same columns, drawn after every reading: only the newest column
+    is computed again, and those that are new, for a series that was drawn the last time too."""
 
     def __init__(self) -> None:
         self._shape: tuple[float, int] | None = None
@@ -159,24 +195,32 @@ class ColumnCache:
         """Series → number of the drawing, and the means in it."""
 
     def begin(self, times: Sequence[float], seconds: float, columns: int) -> None:
-        """Begin a drawing; the parameters are those of `reading_ranges`. Columns with another number of readings than
-        before belong to another history."""
+        """Begin a drawing; the parameters are those of `reading_ranges`. Columns with another
+        number of readings than before belong to another history."""
         ranges = reading_ranges(times, seconds, columns)
         sizes = [high - low for low, high in ranges]
-        first = math.floor(times[-1] * columns / seconds) if times else 0
-        self._shift = first - self._first
-        self._known = max(0, columns - 1 - self._shift) if self._shift >= 0 else 0
-        known = self._sizes[self._shift : self._shift + self._known]
-        if self._shape != (seconds, columns) or known != sizes[: self._known]:
-            self._known = 0
-        self._shape, self._ranges, self._sizes, self._first = (seconds, columns), ranges, sizes, first
+        first = 0
+        if times:
+            first = math.floor(times[-1] * columns / seconds)
+        shape = (seconds, columns)
+        self._shift, self._known = first - self._first, 0
+        if shape == self._shape and self._shift >= 0:
+            known = max(0, columns - 1 - self._shift)
+            if self._sizes[self._shift : self._shift + known] == sizes[:known]:
+                self._known = known
+        self._shape, self._ranges, self._sizes, self._first = shape, ranges, sizes, first
         self._drawing += 1
 
     def means(self, key: tuple[str, int], values: Sequence[float | None]) -> list[float | None]:
         """`column_means` of the series `key`."""
         drawing, before = self._means.get(key, (0, []))
-        known = self._known if drawing == self._drawing - 1 else 0
-        means = [*before[self._shift : self._shift + known], *column_means(values, self._ranges[known:])]
+        known = 0
+        if drawing == self._drawing - 1:
+            known = self._known
+        means = [
+            *before[self._shift : self._shift + known],
+            *column_means(values, self._ranges[known:]),
+        ]
         self._means[key] = (self._drawing, means)
         return means
 
@@ -186,21 +230,28 @@ TICK_CELLS = 6
 
 
 def time_chart(
-    values: Sequence[float | None], rows: int, seconds: float, style: str, *, peak: float, glyphs: Glyphs = UNICODE
+    values: Sequence[float | None],
+    rows: int,
+    seconds: float,
+    style: str,
+    *,
+    peak: float,
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of `TICK_CELLS` more than there
-    are `values`, which are those of the last `seconds`, newest last. `peak`: the highest value shown anywhere,
-    which the axis contains; a column may be the mean of several."""
-    most = max((value for value in values if value is not None), default=0.0)
-    most = max(most, peak)
+    """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of
+    `TICK_CELLS` more than there are `values`, which are those of the last `seconds`, newest last.
+    `peak`: the highest value shown anywhere, which the axis contains; a column may be the mean of
+    several."""
+    most = max(highest(values), peak)
     top = nice_ceiling(most)
     ticks = {rows - 1: 0.0}
     if most > 0:
         ticks |= {round((rows - 1) * (1 - value / top)): value for value in value_ticks(top, rows)}
     lines: list[SpanLine] = []
     for number, cells in enumerate(area(values, len(values), rows, top, glyphs=glyphs)):
-        label = tick_text(ticks[number]) if number in ticks else ""
-        mark = glyphs.left_tick if number in ticks else glyphs.axis
+        label, mark = "", glyphs.axis
+        if number in ticks:
+            label, mark = tick_text(ticks[number]), glyphs.left_tick
         lines.append(((f"{label:>{TICK_CELLS - 1}}{mark}", "dim"), (cells, style)))
     return [*lines, ((" " * TICK_CELLS + time_axis(len(values), seconds), "dim"),)]
 
@@ -234,14 +285,17 @@ def draw_area(
     *,
     glyphs: Glyphs = UNICODE,
 ) -> None:
-    """Columns that reach up to `top`, in eighths of a cell (ASCII: in quarters); `styles`: of each column."""
+    """Columns that reach up to `top`, in eighths of a cell (ASCII: in quarters); `styles`: of each
+    column."""
     marks = glyphs.levels
     steps = len(marks) - 1
     full, bottom = steps * box.rows, box.top + box.rows - 1
     for column, (value, style) in enumerate(zip(values, styles, strict=False), box.left):
         if value is None:
             continue
-        level = max(1, round(min(1.0, value / top) * full)) if value > 0 and top > 0 else 0
+        level = 0
+        if value > 0 and top > 0:
+            level = max(1, round(min(1.0, value / top) * full))
         if not level:
             canvas.put(column, bottom, glyphs.zero, style)
         for row in range(-(-level // steps)):
@@ -249,8 +303,9 @@ def draw_area(
 
 
 def along(vertices: Sequence[Vertex], begin: float, step: float, count: int) -> list[float | None]:
-    """A line at the middles of `count` columns of `step` seconds from `begin` on, straight between its vertices (by
-    time); None before its beginning, behind its end, and where it is interrupted."""
+    """A line at the middles of `count` columns of `step` seconds from `begin` on, straight between
+    its vertices (by time); None before its beginning, behind its end, and where it is
+    interrupted."""
     found: list[float | None] = []
     index = 0
     for column in range(count):
@@ -266,20 +321,22 @@ def _is_before(vertex: Vertex, time: float) -> bool:
 
 
 def _between(vertices: Sequence[Vertex], index: int, time: float) -> float | None:
-    one = vertices[index] if index < len(vertices) else None
-    other = vertices[index + 1] if index + 1 < len(vertices) else None
-    if one is None or one[0] > time:
+    """The value at a time between the vertex with this index and the next one."""
+    before = vertices[index] if index < len(vertices) else None
+    after = vertices[index + 1] if index + 1 < len(vertices) else None
+    if before is None or before[0] > time:
         return None
-    if other is None:
-        return one[1] if one[0] == time else None
-    if other[0] <= one[0]:
-        return other[1]
-    return one[1] + (other[1] - one[1]) * (time - one[0]) / (other[0] - one[0])
+    if after is None:
+        return before[1] if before[0] == time else None
+    if after[0] <= before[0]:
+        return after[1]
+    rise = (after[1] - before[1]) * (time - before[0]) / (after[0] - before[0])
+    return before[1] + rise
 
 
 def value_ticks(top: float, rows: int) -> list[float]:
-    """Values from 0 to `top` (as `nice_ceiling` gives it) that get a label, as many as fit on `rows` rows with one free
-    between two of them."""
+    """Values from 0 to `top` (as `nice_ceiling` gives it) that get a label, as many as fit on
+    `rows` rows with one free between two of them."""
     if not 0 < top < math.inf or rows < 3:
         return [top] if rows else []
     power = 10.0 ** math.floor(math.log10(top) + 1e-9)
@@ -297,7 +354,7 @@ def time_ticks(begin: float, end: float, width: int) -> list[float]:
     if not span > 0 or width < 1 or not math.isfinite(span):
         return []
     least = span * MIN_TICK_COLUMNS / width
-    step = next((one for one in TIME_STEPS if one >= least), None)
+    step = next((seconds for seconds in TIME_STEPS if seconds >= least), None)
     if step is None:
         step = 86400.0 * math.ceil(least / 86400)
     first = math.ceil(begin / step - 1e-9)

@@ -1,22 +1,31 @@
 """Small graphs made of characters: pure functions from numbers to rows of text.
 
-Values are drawn newest last, right-aligned. Zero is a dot on the base line; ``None`` (a gap in the history) leaves its
-column empty, so that an unknown moment never looks like an idle one. Block characters divide a cell into eighths, the
-ASCII set into four.
+Values are drawn newest last, right-aligned. Zero is a dot on the base line; ``None`` (a gap in the
+history) leaves its column empty, so that an unknown moment never looks like an idle one. Block
+characters divide a cell into eighths, the ASCII set into four.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
 
 
+def highest(values: Iterable[float | None]) -> float:
+    """The highest of the known values; 0 without any."""
+    known = [value for value in values if value is not None]
+    return max(known, default=0.0)
+
+
 def nice_ceiling(value: float) -> float:
-    """The next of 1, 1.5, 2, 3, 5, 7.5, 10 × 10ⁿ at or above `value`: an axis that does not jitter. 1 for nothing."""
-    if value < sys.float_info.min or not math.isfinite(value):  # below it, ten to the power of it is 0
+    """The next of 1, 1.5, 2, 3, 5, 7.5, 10 × 10ⁿ at or above `value`: an axis that does not jitter.
+    1 for nothing."""
+    if value < sys.float_info.min:  # below it, ten to the power of it is 0
+        return 1.0
+    if not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0):
@@ -25,13 +34,19 @@ def nice_ceiling(value: float) -> float:
     return 10.0 * power
 
 
-def spark(values: Sequence[float | None], width: int, top: float, *, glyphs: Glyphs = UNICODE) -> str:
-    """One row of `width` cells; `top` fills a cell, anything above zero shows at least the lowest mark."""
+def spark(
+    values: Sequence[float | None], width: int, top: float, *, glyphs: Glyphs = UNICODE
+) -> str:
+    """One row of `width` cells; `top` fills a cell, anything above zero shows at least the lowest
+    mark."""
     return area(values, width, 1, top, glyphs=glyphs)[0]
 
 
-def area(values: Sequence[float | None], width: int, height: int, top: float, *, glyphs: Glyphs = UNICODE) -> list[str]:
-    """`height` rows of `width` cells, top row first: the newest `width` values as columns that reach up to `top`."""
+def area(
+    values: Sequence[float | None], width: int, height: int, top: float, *, glyphs: Glyphs = UNICODE
+) -> list[str]:
+    """`height` rows of `width` cells, top row first: the newest `width` values as columns that
+    reach up to `top`."""
     marks = glyphs.levels
     steps = len(marks) - 1
     full = steps * height
@@ -41,28 +56,31 @@ def area(values: Sequence[float | None], width: int, height: int, top: float, *,
     margin = " " * (width - len(levels))
     rows = []
     for base in range(full - steps, -1, -steps):
-        at_zero = marks[0] if base else glyphs.zero
-        cells = (
-            marks[0] if level is None else at_zero if level == 0 else marks[max(0, min(steps, level - base))]
-            for level in levels
-        )
+        by_level = marks[0] * base + marks + marks[-1] * (full - base - steps)
+        if base == 0:
+            by_level = glyphs.zero + by_level[1:]
+        cells = (marks[0] if level is None else by_level[level] for level in levels)
         rows.append(margin + "".join(cells))
     return rows
 
 
 def _level(exact: float, full: int) -> int:
-    return max(1, min(full, round(exact))) if exact > 0 else 0
+    if exact <= 0:
+        return 0
+    return max(1, min(full, round(exact)))
 
 
 def stacked(shares: Sequence[float], width: int) -> list[int]:
-    """Divide `width` cells among `shares` (0…1 each, at most 1 together): cells per share, largest remainders first.
+    """Divide `width` cells among `shares` (0…1 each, at most 1 together): cells per share, largest
+    remainders first.
 
     The sum is the rounded total, so that a bar is never longer than what it stands for.
     """
     exact = [max(0.0, share) * width for share in shares]
     cells = [int(value) for value in exact]
     total = min(width, round(sum(exact)))
-    by_remainder = sorted(range(len(exact)), key=lambda index: exact[index] - cells[index], reverse=True)
+    remainders = [value - whole for value, whole in zip(exact, cells, strict=True)]
+    by_remainder = sorted(range(len(exact)), key=remainders.__getitem__, reverse=True)
     for index in by_remainder[: max(0, total - sum(cells))]:
         cells[index] += 1
     return cells

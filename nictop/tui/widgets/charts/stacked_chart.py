@@ -1,6 +1,8 @@
-"""Where the CPU time of one host went over time: a small chart whose every cell is the kind of work that fills it.
+"""Where the CPU time of one host went over time: a small chart whose every cell is the kind of work
+that fills it.
 
-Pure functions. Each kind has the texture (ASCII: the letter) that the strip of processors gives it, besides its colour.
+Pure functions. Each kind has the texture (ASCII: the letter) that the strip of processors gives it,
+besides its colour.
 """
 
 from __future__ import annotations
@@ -9,12 +11,16 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from nictop.model.text.glyphs import Glyphs
-from nictop.traffic.analysis.cpu_load import Busy
-from nictop.tui.widgets.base.line_view import Span
+from nictop.traffic.results.host_load import Busy
+from nictop.tui.widgets.base.line_widget import Span
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.strip import KINDS
-from nictop.tui.widgets.traffic.viewport import CPU_WINDOW_SECONDS, MAX_WINDOW_GAP_SECONDS, VisibleRange
+from nictop.tui.widgets.traffic.viewport import (
+    CPU_WINDOW_SECONDS,
+    MAX_WINDOW_GAP_SECONDS,
+    VisibleRange,
+)
 
 Shares = tuple[float, ...]
 """Of all cores, in the order of `KINDS`: shares of 1."""
@@ -38,11 +44,14 @@ def shares(busy: Busy) -> Shares:
 
 
 def columns(series: Sequence[Busy], sight: VisibleRange, width: int) -> list[Shares | None]:
-    """The mean of each column, or the window in which it lies where windows are longer; None: nothing is known."""
+    """The mean of each column, or the window in which it lies where windows are longer; None:
+    nothing is known."""
     step = sight.span / width
     if step < CPU_WINDOW_SECONDS:
         times = [busy.time for busy in series]
-        return [_covering(series, times, sight.begin + (number + 0.5) * step) for number in range(width)]
+        return [
+            _covering(series, times, sight.begin + (number + 0.5) * step) for number in range(width)
+        ]
     found: list[Shares | None] = []
     times = [busy.time - CPU_WINDOW_SECONDS / 2 for busy in series]
     low = bisect_left(times, sight.begin)
@@ -54,32 +63,44 @@ def columns(series: Sequence[Busy], sight: VisibleRange, width: int) -> list[Sha
 
 
 def _mean(windows: Sequence[Busy]) -> Shares | None:
-    if len(windows) < 2:
-        return shares(windows[0]) if windows else None
+    if not windows:
+        return None
+    if len(windows) == 1:
+        return shares(windows[0])
     every = [shares(busy) for busy in windows]
     return tuple(sum(kind) / len(every) for kind in zip(*every, strict=True))
 
 
 def _covering(series: Sequence[Busy], times: Sequence[float], time: float) -> Shares | None:
+    """Of the window in which a time lies."""
     index = bisect_left(times, time)
     if index == len(times):
         return None
-    before = times[index - 1] if index else times[index] - CPU_WINDOW_SECONDS
-    begin = before if times[index] - before <= MAX_WINDOW_GAP_SECONDS else times[index] - CPU_WINDOW_SECONDS
-    return shares(series[index]) if time > begin else None
+    end = times[index]
+    begin = end - CPU_WINDOW_SECONDS
+    if index > 0 and end - times[index - 1] <= MAX_WINDOW_GAP_SECONDS:
+        begin = times[index - 1]
+    if time <= begin:
+        return None
+    return shares(series[index])
 
 
-def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, glyphs: Glyphs) -> None:
+def draw_split(
+    canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, glyphs: Glyphs
+) -> None:
     """The chart with its scale in the cells of `box`."""
     width = box.columns - SCALE_CELLS
     if width < 1 or box.rows < 1:
         return
     stacks = columns(series, sight, width)
-    most = max((sum(one) for one in stacks if one is not None), default=0.0)
-    most = max(most, sum(shares(series[-1])) if series else 0.0)  # the value beside the chart
-    top = min(1.0, nice_ceiling(max(most, MIN_TOP_SHARE)))
+    heights = [sum(stack) for stack in stacks if stack is not None]
+    if series:  # the value beside the chart
+        heights.append(sum(shares(series[-1])))
+    top = min(1.0, nice_ceiling(max([*heights, MIN_TOP_SHARE])))
     for row in range(box.rows):
-        label, line = (f"{100 * top:g} %", glyphs.left_tick) if row == 0 else ("", glyphs.axis)
+        label, line = "", glyphs.axis
+        if row == 0:
+            label, line = f"{100 * top:g} %", glyphs.left_tick
         canvas.write(box.left, box.top + row, f"{label:>{SCALE_CELLS - 1}}{line}", "dim")
     for number, stack in enumerate(stacks):
         for row, (text, style) in enumerate(stack_cells(stack, box.rows, top, glyphs=glyphs)):
@@ -87,11 +108,11 @@ def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleR
 
 
 def stack_cells(stack: Shares | None, rows: int, top: float, *, glyphs: Glyphs) -> list[Span]:
-    """One column of `rows` cells from below. A cell belongs to the kind that reaches its middle; work is never
-    invisible, and a column of which nothing is known is empty."""
-    total = sum(stack) if stack is not None else 0.0
+    """One column of `rows` cells from below. A cell belongs to the kind that reaches its middle;
+    work is never invisible, and a column of which nothing is known is empty."""
     if stack is None:
         return []
+    total = sum(stack)
     if total <= 0:
         return [(glyphs.zero, "dim")]
     marks = dict(zip(KINDS, glyphs.work, strict=True))

@@ -1,9 +1,11 @@
-"""All CPUs: a table with the last minute of each, or a heat map of it (more than `MAX_TABLE_CPUS` CPUs)."""
+"""All CPUs: a table with the last minute of each, or a heat map of it (more than `MAX_TABLE_CPUS`
+CPUs)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from nictop.model.columns.column import Column, fit_columns, no_value
 from nictop.model.columns.cpus import COLUMNS, CpuRow, cpu_rows
@@ -13,8 +15,8 @@ from nictop.model.queues.trends import Trends
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import Span, SpanLine, cut_spans
-from nictop.tui.widgets.base.table_line import cell_spans, headings
+from nictop.tui.widgets.base.line_widget import Span, SpanLine, cut_spans
+from nictop.tui.widgets.base.table_line import cell_spans, columns_cells, headings
 from nictop.tui.widgets.cpu.strip import SATURATED
 
 MAX_TABLE_CPUS = 32
@@ -55,21 +57,23 @@ def draw_cpu_table(
     selected: int | None,
     glyphs: Glyphs = UNICODE,
 ) -> CpuBlock:
-    """The CPUs in at most `height` rows, the selected one among them: where the time of each goes (per cent), and the
-    last minute."""
+    """The CPUs in at most `height` rows, the selected one among them: where the time of each goes
+    (per cent), and the last minute."""
     if rates is None or not rates.cpus:
         return CpuBlock([((" no rates yet", "dim"),)], None, {})
-    wide = width >= WIDE_CELLS
-    reserved = (WIDE_STRIP_CELLS if wide else MIN_STRIP_CELLS) + 2
-    columns = fit_columns(COLUMNS, max(min(width, 41) - 1, width - reserved - 1))
-    used = 1 + sum(column.width + 1 for column in columns)
-    strip = min(MAX_STRIP_CELLS, width - used - 2)
-    strip = strip if strip >= MIN_STRIP_CELLS else 0
+    least_strip = WIDE_STRIP_CELLS if width >= WIDE_CELLS else MIN_STRIP_CELLS
+    columns = fit_columns(COLUMNS, max(min(width, 41) - 1, width - least_strip - 3))
+    strip = _strip_cells(columns, width)
     rows = cpu_rows(rates, interrupts)
-    cells = trends.cells([row.cpu for row in rows], strip)
-    axis = f"  {'-60 s':<{max(0, strip - 3)}}now" if strip else ""
-    lines: list[SpanLine] = [((" " + headings(columns) + axis, "dim"),)]
-    index = next((number for number, row in enumerate(rows) if row.cpu == selected), 0)
+    cpus = [row.cpu for row in rows]
+    cells = trends.cells(cpus, strip)
+    titles = " " + headings(columns)
+    if strip:
+        titles += f"  {'-60 s':<{max(0, strip - 3)}}now"
+    lines: list[SpanLine] = [((titles, "dim"),)]
+    index = 0
+    if selected in cpus:
+        index = cpus.index(selected)
     visible = max(MIN_TABLE_ROWS, min(len(rows), height - 1))
     first = max(0, min(index - visible // 2, len(rows) - visible))
     targets: dict[int, list[tuple[int, str]]] = {}
@@ -80,6 +84,14 @@ def draw_cpu_table(
             spans += [("  ", ""), *_strip_spans(cells[row.cpu], glyphs)]
         lines.append(tuple(spans))
     return CpuBlock(lines, 1 + index - first, targets)
+
+
+def _strip_cells(columns: Sequence[Column[CpuRow]], width: int) -> int:
+    """Of the last minute behind the columns; 0: there is no room for it."""
+    strip = min(MAX_STRIP_CELLS, width - columns_cells(columns) - 3)
+    if strip < MIN_STRIP_CELLS:
+        return 0
+    return strip
 
 
 def _strip_spans(values: Sequence[float | None], glyphs: Glyphs) -> list[Span]:
@@ -108,6 +120,45 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
     return found
 
 
+@dataclass(frozen=True)
+class MapShape:
+    """How the CPUs are divided over the heat map."""
+
+    entries: list[str | list[int]]
+    """Lines: names of nodes, and the CPUs of a line."""
+    per_half: int
+    """CPUs in the upper half of a cell, and in the lower one."""
+    columns: int
+    label: int
+    """Cells before the last minute: the mark, the CPUs, a blank."""
+    cells: int
+    """Of the last minute."""
+
+    @property
+    def rows(self) -> int:
+        return -(-len(self.entries) // self.columns)
+
+    @property
+    def block(self) -> int:
+        """Cells of a column."""
+        return self.label + self.cells + 1
+
+
+def _map_shape(nodes: Sequence[tuple[str, list[int]]], width: int, rows: int) -> MapShape:
+    """So many CPUs in a cell that all of them fit into `rows` rows."""
+    cpus = list(chain.from_iterable(members for _, members in nodes))
+    label = 2 * len(str(max(cpus))) + 3
+    most_columns = max(1, width // (label + MIN_MAP_CELLS + 1))
+    per_half = 1
+    entries = _map_entries(nodes, 2)
+    while -(-len(entries) // rows) > most_columns and per_half < len(cpus):
+        per_half *= 2
+        entries = _map_entries(nodes, 2 * per_half)
+    columns = -(-len(entries) // rows)
+    cells = min(MAX_STRIP_CELLS, width // columns - label - 1)
+    return MapShape(entries, per_half, columns, label, cells)
+
+
 def draw_cpu_map(
     snapshot: Snapshot,
     interrupts: Mapping[int, float] | None,
@@ -119,63 +170,67 @@ def draw_cpu_map(
     has_colors: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> CpuBlock:
-    """The selected CPU in numbers, then all of them over the last minute in at most `height` rows: several columns of
-    lines, in each cell two CPUs (or groups of them, of which it is the busiest) one above the other; without colours
-    the busier of both. A line names each NUMA node."""
+    """The selected CPU in numbers, then all of them over the last minute in at most `height` rows:
+    several columns of lines, in each cell two CPUs (or groups of them, of which it is the busiest)
+    one above the other; without colours the busier of both. A line names each NUMA node."""
     assert snapshot.rates is not None, "without rates there are no CPUs to show"
     rows = {row.cpu: row for row in cpu_rows(snapshot.rates, interrupts)}
-    chosen = rows.get(selected if selected is not None else -1) or next(iter(rows.values()))
+    chosen = next(iter(rows.values()))
+    if selected in rows:
+        chosen = rows[selected]
     columns = fit_columns(COLUMNS, width - 1)
-    hottest = max(rows.values(), key=lambda row: row.shares.busy)
     lines: list[SpanLine] = [
         ((" " + headings(columns), "dim"),),
         ((glyphs.cursor, "title"), *cell_spans(columns, chosen, glyphs)),
     ]
-    room = max(2, height - len(lines) - 1)
-    label = 2 * len(str(max(rows))) + 3
-    most_columns = max(1, width // (label + MIN_MAP_CELLS + 1))
-    nodes = _nodes(snapshot, sorted(rows))
-    per_half = 1
-    while True:
-        entries = _map_entries(nodes, 2 * per_half)
-        if -(-len(entries) // room) <= most_columns or per_half >= len(rows):
-            break
-        per_half *= 2
-    map_columns = -(-len(entries) // room)
-    tall = -(-len(entries) // map_columns)
-    cells = min(MAX_STRIP_CELLS, width // map_columns - label - 1)
-    shares = trends.cells(sorted(rows), cells)
-    targets: dict[int, list[tuple[int, str]]] = {}
-    block = label + cells + 1
-    is_hot = hottest.shares.busy >= SATURATED
-    busy = f"{100 * hottest.shares.busy:.0f} %", "bad" if is_hot else ""
-    text = f"; last 60 s of {len(rows)} CPUs, {min(2 * per_half, len(rows))} in each line"
-    lines.append(tuple(cut_spans([(f" busiest now: CPU {hottest.cpu} ", "dim"), busy, (text, "dim")], width)))
+    shape = _map_shape(_nodes(snapshot, sorted(rows)), width, max(2, height - len(lines) - 1))
+    shares = trends.cells(sorted(rows), shape.cells)
+    per_line = min(2 * shape.per_half, len(rows))
+    lines.append(_busiest_line(rows, per_line, width))
     top = len(lines)
-    for number in range(tall):
+    targets: dict[int, list[tuple[int, str]]] = {}
+    for number in range(shape.rows):
         spans: list[Span] = []
-        for place in range(map_columns):
-            index = place * tall + number
-            if index >= len(entries):
-                continue
-            entry = entries[index]
+        for place, entry in enumerate(shape.entries[number :: shape.rows]):
             if isinstance(entry, str):
-                spans.append((fit(f" {entry}", block), "title"))
+                spans.append((fit(f" {entry}", shape.block), "title"))
                 continue
-            mark = glyphs.cursor if chosen.cpu in entry else " "
-            text = str(entry[0]) if len(entry) == 1 else f"{entry[0]}-{entry[-1]}"
-            spans.append((f"{mark}{text:>{label - 2}} ", "title" if chosen.cpu in entry else "dim"))
-            halves = (entry[:per_half], entry[per_half:])
-            spans += _map_cells(halves, shares, cells, has_colors=has_colors, glyphs=glyphs)
+            spans.append(_map_label(entry, chosen.cpu, shape.label, glyphs))
+            halves = (entry[: shape.per_half], entry[shape.per_half :])
+            spans += _map_cells(halves, shares, shape.cells, has_colors=has_colors, glyphs=glyphs)
             spans.append((" ", ""))
-            targets.setdefault(top + number, []).append((place * block, str(entry[0])))
+            targets.setdefault(top + number, []).append((place * shape.block, str(entry[0])))
         lines.append(tuple(spans))
     return CpuBlock(lines, None, targets)
 
 
+def _busiest_line(rows: Mapping[int, CpuRow], per_line: int, width: int) -> SpanLine:
+    """Which CPU is the busiest now, and what is drawn below."""
+    hottest = max(rows.values(), key=lambda row: row.shares.busy)
+    style = "bad" if hottest.shares.busy >= SATURATED else ""
+    spans: list[Span] = [
+        (f" busiest now: CPU {hottest.cpu} ", "dim"),
+        (f"{100 * hottest.shares.busy:.0f} %", style),
+        (f"; last 60 s of {len(rows)} CPUs, {per_line} in each line", "dim"),
+    ]
+    return tuple(cut_spans(spans, width))
+
+
+def _map_label(cpus: Sequence[int], chosen: int, cells: int, glyphs: Glyphs) -> Span:
+    """The CPUs of a line, with a mark before those of which one is selected."""
+    text = str(cpus[0])
+    if len(cpus) > 1:
+        text += f"-{cpus[-1]}"
+    if chosen in cpus:
+        return f"{glyphs.cursor}{text:>{cells - 2}} ", "title"
+    return f" {text:>{cells - 2}} ", "dim"
+
+
 def _nodes(snapshot: Snapshot, cpus: Sequence[int]) -> list[tuple[str, list[int]]]:
     """(name, CPUs) of each NUMA node; a single one without a name."""
-    known = snapshot.inventory.platform.node_cpus if snapshot.inventory is not None else {}
+    known: Mapping[int, str] = {}
+    if snapshot.inventory is not None:
+        known = snapshot.inventory.platform.node_cpus
     found = []
     left = set(cpus)
     for node, text in sorted(known.items()):
@@ -185,7 +240,9 @@ def _nodes(snapshot: Snapshot, cpus: Sequence[int]) -> list[tuple[str, list[int]
             found.append((f"node {node}", members))
     if len(found) < 2:
         return [("", list(cpus))]
-    return [*found, ("no node", sorted(left))] if left else found
+    if left:
+        found.append(("no node", sorted(left)))
+    return found
 
 
 def _map_entries(nodes: Sequence[tuple[str, list[int]]], size: int) -> list[str | list[int]]:
@@ -206,7 +263,8 @@ def _map_cells(
     has_colors: bool,
     glyphs: Glyphs,
 ) -> list[Span]:
-    upper, lower = (_highest([shares[cpu] for cpu in half], cells) for half in halves)
+    upper = _highest([shares[cpu] for cpu in halves[0]], cells)
+    lower = _highest([shares[cpu] for cpu in halves[1]], cells)
     if glyphs.is_ascii or not has_colors:
         return _strip_spans(_highest([upper, lower], cells), glyphs)
     spans = []
@@ -224,7 +282,7 @@ def _highest(series: Sequence[Sequence[float | None]], cells: int) -> Sequence[f
     found: list[float | None] = []
     for number in range(cells):
         known = [value for values in series if (value := values[number]) is not None]
-        found.append(max(known) if known else None)
+        found.append(max(known, default=None))
     return found
 
 

@@ -1,4 +1,5 @@
-"""Base of the views of one NIC: its name between two arrows, lines with a cursor, and pages to scroll.
+"""Base of the views of one NIC: its name between two arrows, lines with a cursor, and pages to
+scroll.
 
 The arrows do what the keys left and right do.
 """
@@ -7,47 +8,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic
 
 from textual import events
 
 from nictop.model.facts import absence_reason, clean, driver_name, fit, value_or_reason, width
 from nictop.model.queues.heatmap import Heatmap
+from nictop.model.queues.map import QueueMap
 from nictop.model.queues.trends import Key, Trends
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import IFF_LOOPBACK, NOT_READ_YET
+from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Channels, Link, Rings, Unreadable
-from nictop.tui.widgets.base.line_view import SpanLine, WaitingLines, cut_spans, no_lines
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.probe.records.unreadable import NOT_READ_YET
+from nictop.tui.keys import KeyLabels
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.line_widget import (
+    SpanLine,
+    WaitingLines,
+    cut_spans,
+    no_lines,
+    span_cells,
+)
 from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
 """IFNAMSIZ without the final zero."""
 NO_INTERFACES = "No network interfaces; one that is added is shown at once"
-NO_LINK = "Press ← → to choose an interface"
 
 
-def no_link_text(snapshot: Snapshot) -> str:
+def choose_link_text(labels: KeyLabels) -> str:
+    return f"Press {labels('left')} {labels('right')} to choose an interface"
+
+
+def no_link_text(snapshot: Snapshot, labels: KeyLabels) -> str:
     """Why a view of one NIC has none, or what to do."""
     if snapshot.links:
-        return NO_LINK
-    return NO_INTERFACES if snapshot.inventory is not None else "Interfaces: not read yet"
+        return choose_link_text(labels)
+    if snapshot.inventory is None:
+        return f"Interfaces: {NOT_READ_YET}"
+    return NO_INTERFACES
 
 
 def interface_lines(
     snapshot: Snapshot, cells: int, glyphs: Glyphs = UNICODE, *, without: int | None = None
 ) -> list[SpanLine]:
-    """Those that can be chosen, each with its rates, driver and queues. `without`: ifindex of the chosen one."""
-    rates = snapshot.rates.links if snapshot.rates is not None else {}
-    links = [link for link in snapshot.links.values() if not link.flags & IFF_LOOPBACK and link.ifindex != without]
+    """Those that can be chosen, each with its rates, driver and queues. `without`: ifindex of the
+    chosen one."""
+    links = [
+        link
+        for link in snapshot.links.values()
+        if not link.flags & IFF_LOOPBACK and link.ifindex != without
+    ]
     names = max((width(glyphs.text(link.name)) for link in links), default=0)
     lines: list[SpanLine] = []
     for link in links:
-        now = rates.get(link.ifindex)
-        rx, tx = (None, None) if now is None else (now.rx_bits, now.tx_bits)
-        facts = [f"RX {units.bits_per_second(rx)} TX {units.bits_per_second(tx)}", driver_text(link, snapshot)]
+        facts = [_rates_text(link, snapshot), driver_text(link, snapshot)]
         if snapshot.inventory is not None:
             facts.append(settings_texts(link)[0])
         name = fit(glyphs.text(link.name), min(MAX_NAME_CELLS, names))
@@ -56,9 +74,25 @@ def interface_lines(
     return lines
 
 
-def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE) -> SpanLine:
+def _rates_text(link: Link, snapshot: Snapshot) -> str:
+    """``RX 9.41 Gb/s TX 3.10 Mb/s``"""
+    rates = None
+    if snapshot.rates is not None:
+        rates = snapshot.rates.links.get(link.ifindex)
+    rx = tx = None
+    if rates is not None:
+        rx, tx = rates.rx_bits, rates.tx_bits
+    return f"RX {units.bits_per_second(rx)} TX {units.bits_per_second(tx)}"
+
+
+def nic_line(
+    link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs = UNICODE
+) -> SpanLine:
     """`` ens256 ◂▸ virtio_net · …``; what does not fit ends with an ellipsis."""
-    name = fit(clean(link.name), min(MAX_NAME_CELLS, width(clean(link.name)))) if link is not None else "–"
+    name = units.UNKNOWN
+    if link is not None:
+        name = clean(link.name)
+        name = fit(name, min(MAX_NAME_CELLS, width(name)))
     arrows = glyphs.choice_left + glyphs.cursor
     text = " · ".join(facts)
     room = max(0, cells - width(name) - 5)
@@ -67,9 +101,16 @@ def nic_line(link: Link | None, facts: Sequence[str], cells: int, glyphs: Glyphs
 
 def driver_text(link: Link, snapshot: Snapshot) -> str:
     """Driver of a link; that it has none is said only when that was read."""
-    function = next((one for one in snapshot.pci if one.address == link.pci_address), None)
+    if is_unread_link(link):
+        return f"driver {NOT_READ_YET}"
+    functions = (function for function in snapshot.pci if function.address == link.pci_address)
+    driver = driver_name(link, next(functions, None))
+    if driver:
+        return driver
     why = unread_source(snapshot, "ethtool")
-    return driver_name(link, function) or ("no driver" if why is None else f"driver {absence_reason(why, None)}")
+    if why is not None:
+        return f"driver {absence_reason(why, None)}"
+    return "no driver"
 
 
 def unread_source(snapshot: Snapshot, source: str) -> Unreadable | None:
@@ -82,12 +123,16 @@ def unread_source(snapshot: Snapshot, source: str) -> Unreadable | None:
 def settings_texts(link: Link) -> list[str]:
     """Channels and rings of a link, or why they are not known."""
     ethtool, driver = link.ethtool, driver_name(link)
-    channels = channel_usage_text(ethtool.channels) if ethtool.channels is not None else None
-    rings = ring_usage_text(ethtool.rings) if ethtool.rings is not None else None
-    return [
-        channels or "channels " + value_or_reason(channels, ethtool.unreadable, "channels", driver),
-        "ring " + value_or_reason(rings, ethtool.unreadable, "rings", driver),
-    ]
+    channels = rings = None
+    if ethtool.channels is not None:
+        channels = channel_usage_text(ethtool.channels)
+    if ethtool.rings is not None:
+        rings = ring_usage_text(ethtool.rings)
+    ring_text = "ring " + value_or_reason(rings, ethtool.unreadable, "rings", driver)
+    if channels:
+        return [channels, ring_text]
+    why = value_or_reason(channels, ethtool.unreadable, "channels", driver)
+    return [f"channels {why}", ring_text]
 
 
 def channel_usage_text(channels: Channels) -> str:
@@ -97,25 +142,26 @@ def channel_usage_text(channels: Channels) -> str:
         ("rx", channels.rx, channels.max_rx),
         ("tx", channels.tx, channels.max_tx),
     )
-    parts = [f"{now if now is not None else '–'} of {most} {name}" for name, now, most in kinds if most]
-    return " · ".join(parts)
+    return " · ".join(f"{_number(now)} of {most} {name}" for name, now, most in kinds if most)
 
 
 def ring_usage_text(rings: Rings) -> str:
     """``rx 1024/1024 tx 1024/1024``: in use, and the maximum."""
     kinds = (("rx", rings.rx, rings.max_rx), ("tx", rings.tx, rings.max_tx))
-    parts = [f"{name} {now if now is not None else '–'}/{most}" for name, now, most in kinds if most]
-    return " ".join(parts)
+    return " ".join(f"{name} {_number(now)}/{most}" for name, now, most in kinds if most)
+
+
+def _number(known: int | None) -> str:
+    return units.UNKNOWN if known is None else str(known)
 
 
 def beside(left: Sequence[SpanLine], right: Sequence[SpanLine], left_cells: int) -> list[SpanLine]:
     """Two blocks of lines side by side, those of the left one cut to `left_cells` with a blank."""
     lines: list[SpanLine] = []
-    for index in range(max(len(left), len(right))):
-        spans = cut_spans(left[index], left_cells - 1) if index < len(left) else []
-        used = sum(width(text) for text, _ in spans)
-        spans.append((" " * max(0, left_cells - used), ""))
-        lines.append((*spans, *(right[index] if index < len(right) else ())))
+    for left_line, right_line in zip_longest(left, right, fillvalue=()):
+        spans = cut_spans(left_line, left_cells - 1)
+        blank_cells = max(0, left_cells - span_cells(spans))
+        lines.append((*spans, (" " * blank_cells, ""), *right_line))
     return lines
 
 
@@ -132,13 +178,14 @@ def minute_chart(
     style: str,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The last minute as an area of `rows` lines with the time axis below it, one cell for each of `values`. `scale`:
-    value at the top, and its text."""
+    """The last minute as an area of `rows` lines with the time axis below it, one cell for each of
+    `values`. `scale`: value at the top, and its text."""
     top, top_text = scale
     drawn = area(values, len(values), rows - 1, top, glyphs=glyphs)
+    ticks = {len(drawn) - 1: "0", 0: top_text}
     lines: list[SpanLine] = []
     for number, text in enumerate(drawn):
-        tick = top_text if number == 0 else "0" if number == len(drawn) - 1 else ""
+        tick = ticks.get(number, "")
         axis = glyphs.left_tick if tick else glyphs.axis
         lines.append(((f" {tick:>{CHART_SCALE_CELLS - 2}}{axis}", "dim"), (text, style)))
     axis = f"{'-60 s':<{max(0, len(values) - 3)}}now"
@@ -155,8 +202,9 @@ class NicPage:
     heat: Heatmap | None
 
 
-class NicView(ChoiceView, Generic[Key]):
-    """Lines of which some can be chosen, each a queue or a CPU; the first line names the NIC. A subclass draws them."""
+class NicView(ChoiceList, Generic[Key]):
+    """Lines of which some can be chosen, each a queue or a CPU; the first line names the NIC. A
+    subclass draws them."""
 
     marks_more = True
 
@@ -167,6 +215,8 @@ class NicView(ChoiceView, Generic[Key]):
         self._link: Link | None = None
         self._snapshot: Snapshot | None = None
         """None: nothing is drawn."""
+        self._queue_map: QueueMap | None = None
+        """Of the link, at the time of the snapshot."""
         self._heat: Heatmap | None = None
         self._trends: Trends[Key] = Trends()
         self._has_settled = False
@@ -184,18 +234,27 @@ class NicView(ChoiceView, Generic[Key]):
     def redraw(self) -> None:
         if self._snapshot is None:
             return
-        index = self.index
         page = self.draw_page(
             snapshot=self._snapshot,
+            queue_map=self._queue_map,
             width=self._cells,
             height=self.size.height,
             trends=self._trends,
-            selected=int(self._keys[index]) if index is not None else None,
+            selected=self._selected_number,
             before=self._heat,
+            labels=self.key_label,
             glyphs=self.glyphs,
         )
         self._heat, self._targets = page.heat, page.targets
         self.show_lines(page.lines, cursor=page.cursor)
+
+    @property
+    def _selected_number(self) -> int | None:
+        """Number of the queue or CPU under the cursor; None: there is none."""
+        index = self.index
+        if index is None:
+            return None
+        return int(self._keys[index])
 
     def action_page(self, pages: int) -> None:
         self.scroll_to(y=self.scroll_offset.y + pages * max(1, self.size.height - 1), animate=False)
@@ -207,17 +266,25 @@ class NicView(ChoiceView, Generic[Key]):
 
     def first_choice(self) -> int:
         """The line that it is already: others becoming busier does not move the cursor."""
-        return self.index if self.index is not None else 0
+        return self.index or 0
 
     async def on_click(self, event: events.Click) -> None:  # type: ignore[override]
         event.prevent_default()  # the handler of the base class, for which every line is a choice
         offset = event.get_content_offset_capture(self)
         line = self.line_at(offset.y)
-        if line == 0 and not self._header_height:
-            first = width(clean(self._link.name)) + 2 if self._link is not None else 3
-            if offset.x in (first, first + 1):
-                await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
+        if line is None:
             return
-        keys = [key for left, key in self._targets.get(-1 if line is None else line, ()) if offset.x >= left]
+        if line == 0 and not self._header_height:
+            await self._click_arrow(offset.x)
+            return
+        keys = [key for left, key in self._targets.get(line, ()) if offset.x >= left]
         if keys:
             self.choose_index(self._keys.index(keys[-1]))
+
+    async def _click_arrow(self, x: int) -> None:
+        """One of the two behind the name of the NIC."""
+        name = units.UNKNOWN if self._link is None else clean(self._link.name)
+        left_arrow = width(name) + 2
+        steps = {left_arrow: -1, left_arrow + 1: 1}
+        if x in steps:
+            await self.run_action(f"screen.step_nic({steps[x]})")

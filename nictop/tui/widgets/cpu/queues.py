@@ -1,4 +1,5 @@
-"""Every queue of the chosen NIC on one line, details of the selected one, and which CPU took its interrupts.
+"""Every queue of the chosen NIC on one line, details of the selected one, and which CPU took its
+interrupts.
 
  ens256 ◂▸ virtio_net · 4 of 4 combined · ring rx 1024/1024 tx 1024/1024
  Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
@@ -13,7 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,21 +25,22 @@ from nictop.model.facts import width as cells_of
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import QUEUE_FIELDS, NumberFilter, number_filter
 from nictop.model.queues.heatmap import Heatmap
-from nictop.model.queues.map import InterruptLoad, QueueRow, balance, queue_map
+from nictop.model.queues.map import QueueMap, QueueRow, balance
 from nictop.model.queues.plan import queue_plan
 from nictop.model.queues.trends import QueueKey, Trends, TrendSide, queue_rates
 from nictop.model.rates.links import Rates
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.words import NOT_READ_YET
-from nictop.probe.records import Link
+from nictop.probe.records import Link, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.queue_advice import QueueAdvice
 from nictop.rules.wording import command_lines, more_commands
-from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
+from nictop.tui.keys import KeyLabels, default_label, pair_label
+from nictop.tui.widgets.base.filter_line import no_matches
+from nictop.tui.widgets.base.line_widget import Span, SpanLine, section_line, span_cells
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
-from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix
+from nictop.tui.widgets.cpu.matrix import MatrixRow, cpu_sums, draw_matrix, known_cpus
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
     NicPage,
@@ -63,6 +66,8 @@ from nictop.tui.widgets.cpu.queue_table import (
     side_load,
 )
 
+FIRST_TABLE_LINE = 2
+"""Line of the first queue, below the NIC and the head of the table."""
 MIN_NAME_CELLS = 10
 """Of a queue in the matrix."""
 MAX_SINGLE_COLUMN_QUEUES = 16
@@ -76,6 +81,26 @@ MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
 ADVICE_LABEL = "what now: "
 
 
+@dataclass(frozen=True)
+class TableRange:
+    """The lines of the table that are in sight."""
+
+    first: int
+    visible: int
+    lines: int
+    """Of the whole table."""
+    columns: int
+    """1; 2: the second half of the queues stands beside the first."""
+
+    @property
+    def is_cut(self) -> bool:
+        return self.visible < self.lines
+
+    def indexes(self, line: int, rows: int) -> list[int]:
+        """Of the queues in one line; `rows`: number of all queues."""
+        return list(range(line, rows, self.lines))[: self.columns]
+
+
 def draw_queues(
     link: Link,
     snapshot: Snapshot,
@@ -83,79 +108,158 @@ def draw_queues(
     height: int,
     trends: Trends[QueueKey],
     *,
+    queue_map: QueueMap,
     selected: int | None = None,
     unfold: bool = False,
     wanted: NumberFilter[QueueRow] = ALL_QUEUES,
     before: Heatmap | None = None,
     advice: QueueAdvice | None = None,
+    labels: KeyLabels = default_label,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
-    """Table, what to do, and details of the selected queue, the table with only so many rows as fit into `height`; what
-    is below it may go beyond."""
-    plan = queue_map(link, snapshot)
-    lines = [nic_line(link, [driver_text(link, snapshot), *settings_texts(link)], width, glyphs)]
-    rows = shown_rows(plan, trends, unfold=unfold, wanted=wanted)
-    why = unread_source(snapshot, "queues")
-    if why is not None and (not plan.rows or why.detail == NOT_READ_YET):  # their settings would be shown as off
-        return NicPage([*lines, one_line(f"queues {absence_reason(why, None)}", width, "dim")], None, {}, None)
+    """Table, what to do, and details of the selected queue, the table with only so many rows as fit
+    into `height`; what is below it may go beyond. `queue_map`: of the link."""
+    facts = [driver_text(link, snapshot), *settings_texts(link)]
+    lines = [nic_line(link, facts, width, glyphs)]
+    why = _why_unread(link, snapshot, queue_map)
+    if why is not None:
+        lines.append(one_line(f"queues {absence_reason(why, None)}", width, "dim"))
+        return NicPage(lines, None, {}, None)
+    rows = shown_rows(queue_map, trends, unfold=unfold, wanted=wanted)
     what_now = draw_advice(advice, width, glyphs)
-    if not rows and plan.rows:
-        return NicPage([*lines, one_line(NO_MATCHES.strip(), width, "dim"), *what_now], None, {}, None)
+    if not rows and queue_map.rows:
+        lines += [one_line(no_matches(labels), width, "dim"), *what_now]
+        return NicPage(lines, None, {}, None)
     if not rows:
-        lines.append(one_line("no queues reported for this interface", width, "dim"))
-        instead = interface_lines(snapshot, width, glyphs, without=link.ifindex)
-        if instead:
-            instead = [section_line("other interfaces", width), *instead]
-        return NicPage([*lines, *what_now, *draw_others(plan, width), *instead], None, {}, None)
-    index = next((number for number, row in enumerate(rows) if row.queue == selected), 0)
+        lines += [one_line("no queues reported for this interface", width, "dim"), *what_now]
+        lines += _other_lines(queue_map, link, snapshot, width, glyphs)
+        return NicPage(lines, None, {}, None)
+
+    index = _index_of(rows, selected)
     chosen = rows[index]
-    two = len(rows) > MAX_SINGLE_COLUMN_QUEUES and width >= WIDE_CELLS
     half = width // 2
-    table = make_table(plan, trends, half - 1 if two else width, glyphs)
+    columns = _table_columns(len(rows), width)
+    table = make_table(queue_map, trends, half - 1 if columns == 2 else width, glyphs)
     matrix, heat = _matrix(link, rows, snapshot, width, before, glyphs=glyphs)
-    others = draw_others(plan, width)
-    left = min(half, width - 1 - max(map(_line_cells, matrix[1:]), default=width))
-    has_both = width >= WIDE_CELLS and left >= MIN_DETAIL_CELLS
-    detail = draw_detail(chosen, link, left - 1 if has_both else width)
-    table_rows = -(-len(rows) // 2) if two else len(rows)
-    folded = [row.queue for row in plan.rows if row not in rows and row.queue is not None and not wanted.tests]
-    below = _below(table, rows, link, snapshot, width, folded=folded, what_now=what_now)
-    visible = _table_rows(height, table_rows, len(below), len(detail))
-    first = max(0, min((index % table_rows) - visible // 2, table_rows - visible))
-    targets: dict[int, list[tuple[int, str]]] = {}
-    head, style = table.head
-    lines.append(((fit(head, half), style), (head, style)) if two else (table.head,))
-    for number in range(first, first + visible):
-        pair = [one for one in ((number, number + table_rows) if two else (number,)) if one < len(rows)]
-        targets[len(lines)] = [(place * half, str(rows[one].queue)) for place, one in enumerate(pair)]
-        blocks = [tuple(_marked(table.row(rows[one]), two and one == index, glyphs)) for one in pair]
-        lines.append(beside(blocks[:1], blocks[1:], half)[0] if two else blocks[0])
-    part = f", rows {first + 1}-{first + visible} of {table_rows}" if visible < table_rows else ""
-    title = section_line(f"queue {chosen.queue} (up/down selects{part})", left - 1 if has_both else width)
-    detail = [title, *detail]
-    is_low = height < MIN_ROWS
-    if not is_low:
-        lines += below
-    if has_both:
-        lines += beside(detail, [section_line(_matrix_title(link), width - left), *matrix[1:]], left)
+    left = _cells_beside(matrix, width)
+    detail_cells = width if left is None else left - 1
+    detail = draw_detail(chosen, link, detail_cells)
+    below = _below(
+        table,
+        rows,
+        link,
+        snapshot,
+        width,
+        folded=[] if wanted.tests else _hidden_queues(queue_map, rows),
+        unfold_key=labels("options"),
+        what_now=what_now,
+    )
+    part = _range_in_sight(index, len(rows), columns, height, len(below) + len(detail))
+    targets = _targets(rows, part, half)
+    lines += _table_lines(table, rows, index, part, half)
+    title = _detail_title(chosen, part, pair_label(labels, "up"))
+    detail = [section_line(glyphs.text(title), detail_cells), *detail]
+    if left is not None:
+        matrix_title = section_line(_matrix_title(link), width - left)
+        detail = beside(detail, [matrix_title, *matrix[1:]], left)
         matrix = []
-    else:
-        lines += detail
-    if is_low:
-        lines += below
+    lines += [*detail, *below] if height < MIN_ROWS else [*below, *detail]
+    others = draw_others(queue_map, width)
     room = height - len(lines) - len(matrix) - len(others)
     lines += _charts(chosen, trends, width, room, glyphs=glyphs)
-    return NicPage([*lines, *matrix, *others], None if two else 2 + index - first, targets, heat)
+    cursor = None if columns == 2 else FIRST_TABLE_LINE + index - part.first
+    return NicPage([*lines, *matrix, *others], cursor, targets, heat)
 
 
-def _line_cells(line: SpanLine) -> int:
-    return sum(cells_of(text) for text, _ in line)
+def _index_of(rows: Sequence[QueueRow], selected: int | None) -> int:
+    """Of the selected queue; 0 if it is not among them."""
+    for index, row in enumerate(rows):
+        if row.queue == selected:
+            return index
+    return 0
 
 
-def _marked(spans: list[Span], is_chosen: bool, glyphs: Glyphs) -> list[Span]:
+def _table_columns(rows: int, width: int) -> int:
+    """`TableRange.columns`."""
+    if width >= WIDE_CELLS and rows > MAX_SINGLE_COLUMN_QUEUES:
+        return 2
+    return 1
+
+
+def _cells_beside(matrix: Sequence[SpanLine], width: int) -> int | None:
+    """Cells at the left of the matrix; None: it is below everything else."""
+    widest = max(map(span_cells, matrix[1:]), default=width)
+    left = min(width // 2, width - 1 - widest)
+    if width < WIDE_CELLS or left < MIN_DETAIL_CELLS:
+        return None
+    return left
+
+
+def _detail_title(row: QueueRow, part: TableRange, keys: str) -> str:
+    """`keys`: they select another queue."""
+    if not part.is_cut:
+        return f"queue {row.queue} ({keys} selects)"
+    rows = f"rows {part.first + 1}-{part.first + part.visible} of {part.lines}"
+    return f"queue {row.queue} ({keys} selects, {rows})"
+
+
+def _other_lines(
+    queue_map: QueueMap, link: Link, snapshot: Snapshot, width: int, glyphs: Glyphs
+) -> list[SpanLine]:
+    """Of an interface without queues: its interrupts, and the other interfaces."""
+    lines = draw_others(queue_map, width)
+    others = interface_lines(snapshot, width, glyphs, without=link.ifindex)
+    if others:
+        lines += [section_line("other interfaces", width), *others]
+    return lines
+
+
+def _hidden_queues(queue_map: QueueMap, rows: Sequence[QueueRow]) -> list[int]:
+    """Numbers of the queues that are not among `rows`."""
+    shown = {row.queue for row in rows}
+    hidden: list[int] = []
+    for row in queue_map.rows:
+        if row.queue is not None and row.queue not in shown:
+            hidden.append(row.queue)
+    return hidden
+
+
+def _targets(
+    rows: Sequence[QueueRow], part: TableRange, half: int
+) -> dict[int, list[tuple[int, str]]]:
+    """Line → (first cell, queue) of what a click chooses there, below the NIC and the head of
+    the table."""
+    targets: dict[int, list[tuple[int, str]]] = {}
+    for place in range(part.visible):
+        indexes = part.indexes(part.first + place, len(rows))
+        targets[FIRST_TABLE_LINE + place] = [
+            (column * half, str(rows[index].queue)) for column, index in enumerate(indexes)
+        ]
+    return targets
+
+
+def _table_lines(
+    table: QueueTable, rows: Sequence[QueueRow], chosen: int, part: TableRange, half: int
+) -> list[SpanLine]:
+    """The head, and the lines in sight; `chosen`: index of the selected queue."""
+    head, style = table.head
+    if part.columns == 1:
+        visible = rows[part.first : part.first + part.visible]
+        return [(table.head,), *(tuple(table.row(row)) for row in visible)]
+    lines: list[SpanLine] = [((fit(head, half), style), (head, style))]
+    for line in range(part.first, part.first + part.visible):
+        blocks: list[SpanLine] = []
+        for index in part.indexes(line, len(rows)):
+            spans = table.row(rows[index])
+            if index == chosen:
+                spans = _marked(spans, table.glyphs)
+            blocks.append(tuple(spans))
+        lines += beside(blocks[:1], blocks[1:], half)
+    return lines
+
+
+def _marked(spans: list[Span], glyphs: Glyphs) -> list[Span]:
     """The selected one of two columns; in one column the whole line is marked."""
-    if not is_chosen:
-        return spans
     (first, _), *rest = spans
     return [(glyphs.cursor + first[1:], "cursor"), *((text, "cursor") for text, _ in rest)]
 
@@ -168,41 +272,31 @@ def _below(
     width: int,
     *,
     folded: Sequence[int],
+    unfold_key: str,
     what_now: Sequence[SpanLine],
 ) -> list[SpanLine]:
-    """The sum of all queues, the balance, what to do, the `folded` ones, and what a mark means; the most important
-    first."""
-    plan, glyphs = table.plan, table.glyphs
-    lines: list[SpanLine] = [tuple(table.row(plan.total))]
-    level, sentence = balance(plan)
-    if sentence:
-        is_uneven = level == "uneven"
-        text = glyphs.encode(f"{glyphs.warning} {sentence}" if is_uneven else sentence)
-        lines.append(one_line(_without_remark(text, width - 2), width, "warn" if is_uneven else ""))
+    """The sum of all queues, the balance, what to do, the `folded` ones, and what a mark means;
+    the most important first."""
+    queue_map = table.queue_map
+    lines: list[SpanLine] = [tuple(table.row(queue_map.total))]
+    lines += _balance_lines(queue_map, width, table.glyphs)
     lines += what_now
     if folded:
-        text = f"{len(folded)} idle queues: {format_cpu_list(folded)} (o shows them)"
+        text = f"{len(folded)} idle queues: {format_cpu_list(folded)} ({unfold_key} shows them)"
         lines.append(one_line(text, width, "dim"))
-    age = None
-    if snapshot.inventory is not None and snapshot.counters is not None:
-        age = max(0.0, snapshot.counters.time - snapshot.inventory.time)
-    if any(row.has_moved for row in rows):
-        lines.append(one_line(moved_note(age), width, "warn"))
-    elif any(row.busy_cpus for row in rows):
-        read = f", read {units.whole_seconds(age)} ago" if age is not None else ""
-        text = f"CPU now: where interrupts were counted; elsewhere the affinity{read}"
-        lines.append(one_line(text, width, "dim"))
-    elif any(row.loads for row in rows):
-        lines.append(one_line("CPU now: the affinity, as no interrupts were counted", width, "dim"))
-    if not plan.total.offered:
-        text = f"packets and bytes per queue: n/a, {driver_name(link) or 'the driver'} does not report them"
+    lines += _cpu_notes(rows, snapshot, width)
+    if not queue_map.total.offered:
+        driver = driver_name(link) or "the driver"
+        text = f"packets and bytes per queue: n/a, {driver} does not report them"
         lines.append(one_line(text, width, "dim"))
     return lines
 
 
 def _without_remark(sentence: str, cells: int) -> str:
     """The sentence without what is in brackets at its end, if it does not fit with it."""
-    return sentence if cells_of(sentence) <= cells else sentence.partition(" (")[0]
+    if cells_of(sentence) <= cells:
+        return sentence
+    return sentence.partition(" (")[0]
 
 
 def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[SpanLine]:
@@ -212,20 +306,76 @@ def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[
     parts = wrap(glyphs.text(f"{ADVICE_LABEL}{advice.text}"), max(MIN_NAME_CELLS, width - 2))
     lines = [one_line(part, width, "") for part in parts]
     fix = advice.fix
-    if fix is not None:
-        first, *others = fix.commands
-        shown = command_lines(first, max(MIN_NAME_CELLS, width - 5), where=fix.where, shown=glyphs.text)
-        lines += [one_line(f"   {part}", width, "accent") for part in shown]
-        if others:
-            lines.append(one_line(f"   {more_commands(len(others))}", width, "dim"))
+    if fix is None:
+        return lines
+    first, *others = fix.commands
+    cells = max(MIN_NAME_CELLS, width - 5)
+    shown = command_lines(first, cells, where=fix.where, shown=glyphs.text)
+    lines += [one_line(f"   {part}", width, "accent") for part in shown]
+    if others:
+        lines.append(one_line(f"   {more_commands(len(others))}", width, "dim"))
     return lines
 
 
-def _table_rows(height: int, rows: int, below: int, detail: int) -> int:
-    """Rows of the table that fit into `height` with the first two lines, `below` lines and the details with their
-    title, but at least `MIN_TABLE_ROWS`: what is below them is scrolled to."""
+def _why_unread(link: Link, snapshot: Snapshot, queue_map: QueueMap) -> Unreadable | None:
+    """Why queues are not shown: before they are read, their settings would be shown as off."""
+    if is_unread_link(link):
+        return Unreadable("failed", NOT_READ_YET)
+    why = unread_source(snapshot, "queues")
+    if why is not None and queue_map.rows and why.detail != NOT_READ_YET:
+        return None
+    return why
+
+
+def _range_in_sight(
+    index: int, rows: int, columns: int, height: int, other_lines: int
+) -> TableRange:
+    """So many lines of the table as `height` and the other lines leave, around the selected one."""
+    lines = -(-rows // columns)
+    visible = _table_rows(height, lines, other_lines)
+    centred = index % lines - visible // 2
+    return TableRange(max(0, min(centred, lines - visible)), visible, lines, columns)
+
+
+def _table_rows(height: int, rows: int, other_lines: int) -> int:
+    """Rows of the table that fit into `height` with the first two lines, the others and a title,
+    but at least `MIN_TABLE_ROWS`: what is below them is scrolled to."""
     least = min(rows, MIN_TABLE_ROWS, max(1, height - 4))
-    return max(least, min(rows, height - 2 - below - detail - 1))
+    return max(least, min(rows, height - 2 - other_lines - 1))
+
+
+def _balance_lines(queue_map: QueueMap, width: int, glyphs: Glyphs) -> list[SpanLine]:
+    level, sentence = balance(queue_map)
+    if not sentence:
+        return []
+    if level != "uneven":
+        return [one_line(_without_remark(glyphs.encode(sentence), width - 2), width, "")]
+    text = glyphs.encode(f"{glyphs.warning} {sentence}")
+    return [one_line(_without_remark(text, width - 2), width, "warn")]
+
+
+def _cpu_notes(rows: Sequence[QueueRow], snapshot: Snapshot, width: int) -> list[SpanLine]:
+    """What the column of the CPUs shows, and how old that is."""
+    age = _inventory_age(snapshot)
+    if any(row.has_moved for row in rows):
+        return [one_line(moved_note(age), width, "warn")]
+    if any(row.busy_cpus for row in rows):
+        text = "CPU now: where interrupts were counted; elsewhere the affinity"
+    elif any(row.loads for row in rows):
+        text = "CPU now: no interrupts were counted, so the affinity"
+    else:
+        return []
+    if age is not None:
+        text += f", read {units.whole_seconds(age)} ago"
+    return [one_line(text, width, "dim")]
+
+
+def _inventory_age(snapshot: Snapshot) -> float | None:
+    """Seconds between the reading of the inventory and that of the counters; None: not both are
+    known."""
+    if snapshot.inventory is None or snapshot.counters is None:
+        return None
+    return max(0.0, snapshot.counters.time - snapshot.inventory.time)
 
 
 def _matrix(
@@ -238,38 +388,52 @@ def _matrix(
     glyphs: Glyphs,
 ) -> tuple[list[SpanLine], Heatmap | None]:
     """Interrupts per second, queue × CPU; nothing without interrupts."""
-    shared = {load.interrupt.number: load for row in rows for load in row.loads if load.interrupt.shared}
-    found = []
-    for row in rows:
-        own = [load for load in row.loads if not load.interrupt.shared]
-        if own:
-            numbers = " ".join(str(load.interrupt.number) for load in own)
-            found.append(MatrixRow(f"queue {row.queue:<2} IRQ {numbers}", row.interrupts, _cpu_sums(own)))
-    found += [MatrixRow(f"all queues IRQ {number}", load.per_second, load.cpus) for number, load in shared.items()]
-    if not found:
+    matrix_rows = [*_own_rows(rows), *_shared_rows(rows)]
+    if not matrix_rows:
         return [], None
-    cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
-    names = min(max(len(row.name) for row in found), max(MIN_NAME_CELLS, width // 3))
-    return draw_matrix(_matrix_title(link), found, cpus, width, before, name_cells=names, glyphs=glyphs)
+    longest = max(len(row.name) for row in matrix_rows)
+    return draw_matrix(
+        _matrix_title(link),
+        matrix_rows,
+        known_cpus(snapshot),
+        width,
+        before,
+        name_cells=min(longest, max(MIN_NAME_CELLS, width // 3)),
+        glyphs=glyphs,
+    )
 
 
 def _matrix_title(link: Link) -> str:
     return f"interrupts/s of {clean(link.name)}: queue × CPU"
 
 
-def _cpu_sums(loads: Sequence[InterruptLoad]) -> dict[int, float]:
-    sums: dict[int, float] = {}
-    for load in loads:
-        for cpu, rate in load.cpus.items():
-            sums[cpu] = sums.get(cpu, 0.0) + rate
-    return sums
+def _own_rows(rows: Sequence[QueueRow]) -> Iterator[MatrixRow]:
+    """Of each queue, the interrupts that serve only it; nothing of a queue without any."""
+    for row in rows:
+        own = [load for load in row.loads if not load.interrupt.shared]
+        if own:
+            numbers = " ".join(str(load.interrupt.number) for load in own)
+            sums = cpu_sums(load.cpus for load in own)
+            yield MatrixRow(f"queue {row.queue:<2} IRQ {numbers}", row.interrupts, sums)
 
 
-def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs) -> list[SpanLine]:
-    """The last minute of the selected queue as a chart for each direction, in `room` rows; nothing when they are too
-    few."""
-    exists: dict[TrendSide, bool] = {"rx": row.has_rx, "tx": row.has_tx}
-    sides = [side for side in exists if exists[side] and side_load(row, side) is not None]
+def _shared_rows(rows: Sequence[QueueRow]) -> list[MatrixRow]:
+    """Each interrupt that serves several queues, once."""
+    shared: dict[int, MatrixRow] = {}
+    for row in rows:
+        for load in row.loads:
+            if load.interrupt.shared:
+                name = f"all queues IRQ {load.interrupt.number}"
+                shared[load.interrupt.number] = MatrixRow(name, load.per_second, load.cpus)
+    return list(shared.values())
+
+
+def _charts(
+    row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs
+) -> list[SpanLine]:
+    """The last minute of the selected queue as a chart for each direction, in `room` rows;
+    nothing when they are too few."""
+    sides = _counted_sides(row)
     rows = min(room - 1, MAX_CHART_ROWS)
     if rows < MIN_CHART_ROWS or not sides or row.queue is None:
         return []
@@ -277,20 +441,35 @@ def _charts(row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyp
     cells = half - CHART_SCALE_CELLS - 2
     if cells < MIN_TREND_CELLS:
         return []
-    blocks, peaks = [], list[str]()
     series = trends.cells([(side, row.queue) for side in sides], cells)
+    blocks: list[list[SpanLine]] = []
+    peaks: list[str] = []
     for side in sides:
-        values = series[side, row.queue]
-        unit = "pps" if getattr(row, f"{side}_packets") is not None else "b/s"
+        counts_packets = getattr(row, f"{side}_packets") is not None
+        unit = "pps" if counts_packets else "b/s"
         peak = max(trends.peak([(side, row.queue)]), side_load(row, side) or 0.0)
         peaks.append(f"{side.upper()} {units.quantity(peak, unit)}")
         top = nice_ceiling(peak)
         scale = top, units.quantity(top, "")
+        label, values = f"{side.upper()} {unit}", series[side, row.queue]
         blocks.append(
-            minute_chart(values, rows, scale, label=f"{side.upper()} {unit}", style=STYLES[side], glyphs=glyphs)
+            minute_chart(values, rows, scale, label=label, style=STYLES[side], glyphs=glyphs)
         )
-    lines = [section_line(f"queue {row.queue}: last 60 s (means; peak {', '.join(peaks)})", width)]
-    return lines + (beside(blocks[0], blocks[1], half) if len(blocks) > 1 else blocks[0])
+    title = f"queue {row.queue}: last 60 s (means; peak {', '.join(peaks)})"
+    charts = blocks[0]
+    if len(blocks) == 2:
+        charts = beside(blocks[0], blocks[1], half)
+    return [section_line(title, width), *charts]
+
+
+def _counted_sides(row: QueueRow) -> list[TrendSide]:
+    """The directions whose packets or bytes are known."""
+    sides: list[TrendSide] = []
+    if row.has_rx and side_load(row, "rx") is not None:
+        sides.append("rx")
+    if row.has_tx and side_load(row, "tx") is not None:
+        sides.append("tx")
+    return sides
 
 
 class QueueView(NicView[QueueKey]):
@@ -313,31 +492,38 @@ class QueueView(NicView[QueueKey]):
         self.filter = number_filter(text, QUEUE_FIELDS)
 
     def show(
-        self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = (), advice: QueueAdvice | None = None
+        self,
+        link: Link | None,
+        snapshot: Snapshot,
+        queue_map: QueueMap | None,
+        parts: Sequence[Rates] = (),
+        advice: QueueAdvice | None = None,
     ) -> None:
-        """`parts`: the rates of the last minute, oldest first."""
+        """`queue_map`: of the link; `parts`: the rates of the last minute, oldest first."""
         self.advice = advice
         if link is None or self._link is None or link.ifindex != self._link.ifindex:
             self._heat, self._has_settled = None, False
             self.begin(None)
-        self._link = link
-        if link is None:
+        self._link, self._queue_map = link, queue_map
+        if link is None or queue_map is None:
             self._snapshot, self._targets, self.count_text = None, {}, ""
             self.show_lines(self._lines_without_link(snapshot))
             return
-        plan, found = queue_plan(link, snapshot.inventory), queue_map(link, snapshot)
+        plan = queue_plan(link, snapshot.inventory)
         self._trends.update(parts, plan, partial(queue_rates, plan, link.ifindex))
-        self._snapshot, self._busiest = snapshot, found.busiest
-        rows = shown_rows(found, self._trends, unfold=self.unfold, wanted=self.filter)
-        self.count_text = f"{len(rows)} of {len(found.rows)}"
+        self._snapshot, self._busiest = snapshot, queue_map.busiest
+        rows = shown_rows(queue_map, self._trends, unfold=self.unfold, wanted=self.filter)
+        self.count_text = f"{len(rows)} of {len(queue_map.rows)}"
         self.set_keys([str(row.queue) for row in rows])
         self.redraw()
 
     def _lines_without_link(self, snapshot: Snapshot) -> list[SpanLine]:
-        waiting = self.waiting(self._cells)
+        lines = self.waiting(self._cells)
+        if not lines:
+            lines = [((f" {self.glyphs.encode(no_link_text(snapshot, self.key_label))}", "dim"),)]
         return [
             nic_line(None, (), self._cells, self.glyphs),
-            *(waiting or [((f" {self.glyphs.encode(no_link_text(snapshot))}", "dim"),)]),
+            *lines,
             *interface_lines(snapshot, self._cells, self.glyphs),
         ]
 
@@ -346,8 +532,13 @@ class QueueView(NicView[QueueKey]):
         if self._has_settled or self._busiest is None:
             return super().first_choice()
         self._has_settled = True
-        return self._keys.index(str(self._busiest)) if str(self._busiest) in self._keys else 0
+        busiest = str(self._busiest)
+        if busiest not in self._keys:
+            return 0
+        return self._keys.index(busiest)
 
     def draw_page(self, **common: Any) -> NicPage:
         assert self._link is not None
-        return draw_queues(self._link, unfold=self.unfold, wanted=self.filter, advice=self.advice, **common)
+        return draw_queues(
+            self._link, unfold=self.unfold, wanted=self.filter, advice=self.advice, **common
+        )

@@ -1,4 +1,5 @@
-"""Which CPU carries the load: every CPU with its last minute, its interrupts of the chosen NIC, and network threads.
+"""Which CPU carries the load: every CPU with its last minute, its interrupts of the chosen NIC, and
+network threads.
 
  ens256 ◂▸ virtio_net · 9 interrupts · 8.12 k/s
   CPU busy user sys irq   soft steal  IRQ/s net pkt/s    sqz   drop -60 s    now
@@ -9,46 +10,53 @@
  ksoftirqd/3 10 %   ksoftirqd/1 10 %
 ── interrupts/s of ens256: interrupt × CPU ──
 
-With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: two CPUs for each of its lines.
+With more than `MAX_TABLE_CPUS` CPUs a heat map takes the place of the table: two CPUs for each of
+its lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rich.color import Color
 from rich.style import Style
 
 from nictop.model.columns.cpus import CpuRow, cpu_rows
-from nictop.model.facts import clean, fit
-from nictop.model.facts.esxi import MAX_WAIT_SHARE
-from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
-from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.filters import CPU_FIELDS, NumberFilter, number_filter
 from nictop.model.queues.heatmap import Heatmap
-from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
+from nictop.model.queues.map import InterruptLoad, QueueMap
 from nictop.model.queues.trends import Trends, cpu_busy
 from nictop.model.rates.links import Rates
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import fit_middle
-from nictop.model.text.words import NOT_READ_YET, absence_reason
+from nictop.model.text.words import count_noun
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
+from nictop.tui.keys import KeyLabels, default_label
+from nictop.tui.widgets.base.filter_line import no_matches
+from nictop.tui.widgets.base.line_widget import SpanLine, section_line
 from nictop.tui.widgets.cpu.cpu_block import (
     MAX_TABLE_CPUS,
     MIN_STRIP_CELLS,
     MIN_TABLE_ROWS,
     WIDE_CELLS,
+    CpuBlock,
     draw_cpu_map,
     draw_cpu_table,
 )
-from nictop.tui.widgets.cpu.matrix import MatrixRow, draw_matrix, number_cells
+from nictop.tui.widgets.cpu.interrupts import (
+    draw_heat,
+    draw_machine,
+    draw_vectors,
+    heat_cells,
+    interrupts_by_cpu,
+    link_interrupts,
+    no_interrupts_text,
+)
+from nictop.tui.widgets.cpu.matrix import known_cpus
 from nictop.tui.widgets.cpu.nic_view import (
     CHART_SCALE_CELLS,
     NicPage,
@@ -59,221 +67,97 @@ from nictop.tui.widgets.cpu.nic_view import (
     nic_line,
     no_link_text,
 )
+from nictop.tui.widgets.cpu.threads import draw_threads
 
 MIN_LEFT_CELLS = 44
 """Cells that interrupts of a CPU and threads need beside the matrix."""
 MIN_CHART_CELLS, MIN_CHART_ROWS, MAX_CHART_ROWS = 28, 4, 30
-NAME_CELLS = 30
-MAX_VECTOR_ROWS = 8
-"""Lines of interrupts of the selected CPU; the matrix has all."""
-MAX_CONSUMER_ROWS, MAX_SHORT_CONSUMER_ROWS = 12, 2
-CONSUMER_CELLS = 30
+MIN_BELOW_ROWS = 2
+"""Of the interrupts of a CPU and the threads, in a pane that is too low for all of them."""
 ALL_CPUS = NumberFilter[CpuRow]()
 
 
-# ------------------------------------------------------------------------------------- interrupts of the chosen NIC
-
-
-def link_interrupts(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
-    """Each interrupt once, with its number and what it serves: queues by number, then the others."""
-    seen: dict[int, tuple[str, InterruptLoad]] = {}
-    for row in plan.rows:
-        for load in row.loads:
-            side = load.interrupt.direction if load.interrupt.direction in ("rx", "tx") else "q"
-            lead = "all" if load.interrupt.shared else f"{side} {row.queue}"
-            seen.setdefault(load.interrupt.number, (f"{lead:<5} {clean(load.interrupt.name)}", load))
-    for load in (*plan.others, *plan.unmapped):
-        seen.setdefault(load.interrupt.number, (f"other {clean(load.interrupt.name)}", load))
-    cells = max((len(str(number)) for number in seen), default=0)
-    return [(f"{number:>{cells}}: {name}", load) for number, (name, load) in seen.items()]
-
-
-def interrupts_by_cpu(loads: Sequence[tuple[str, InterruptLoad]]) -> dict[int, float] | None:
-    """CPU id → interrupts per second; None without any known rate."""
-    known = [load for _, load in loads if load.per_second is not None]
-    if not known:
-        return None
-    sums: dict[int, float] = {}
-    for load in known:
-        for cpu, rate in load.cpus.items():
-            sums[cpu] = sums.get(cpu, 0.0) + rate
-    return sums
-
-
-def no_interrupts_text(snapshot: Snapshot) -> str:
-    """Why a link has none: they were not read, or it has none of its own."""
-    if snapshot.inventory is None:
-        return f"interrupts {NOT_READ_YET}"
-    why = snapshot.inventory.unreadable.get("interrupts")
-    return "no dedicated interrupts" if why is None else f"interrupts {absence_reason(why, None)}"
-
-
-def draw_vectors(
-    link: Link | None,
-    loads: Sequence[tuple[str, InterruptLoad]],
-    cpu: int | None,
-    width: int,
-    *,
-    absent: str = "no dedicated interrupts",
-    glyphs: Glyphs = UNICODE,
-) -> list[SpanLine]:
-    """The interrupts of the NIC that go to one CPU, with bars; two columns where they fit. `absent`: without any."""
-    if link is None:
-        return [((f" {absent}", "dim"),)]
-    title = section_line(f"interrupts/s of {clean(link.name)} on CPU {units.UNKNOWN if cpu is None else cpu}", width)
-    if not loads:
-        return [title, ((f" {absent}", "dim"),)]
-    taken = [
-        (name, load.cpus.get(cpu, 0.0))
-        for name, load in loads
-        if cpu is not None and (cpu in load.cpus or cpu in (load.interrupt.effective or ()))
-    ]
-    if not taken:
-        return [title, ((" none on this CPU", "dim"),)]
-    top = max(rate for _, rate in taken)
-    per_line = 2 if width >= 76 and len(taken) > 2 else 1
-    number = len(taken)
-    if number > MAX_VECTOR_ROWS * per_line:
-        least = sorted((rate for _, rate in taken), reverse=True)[MAX_VECTOR_ROWS * per_line - 1]
-        taken = [one for one in taken if one[1] >= least][: MAX_VECTOR_ROWS * per_line]
-    cells = width // per_line
-    names = min(NAME_CELLS, max(len(name) for name, _ in taken), max(8, cells - units.SCALED_WIDTH - 9))
-    bars = max(0, min(24, cells - names - units.SCALED_WIDTH - 4))
-    blocks: list[SpanLine] = [
-        (
-            (f" {fit_middle(name, names)} ", ""),
-            (f"{units.scaled(rate)} ", "title"),
-            (bar(rate / top if top else 0.0, bars, glyphs), "in"),
-        )
-        for name, rate in taken
-    ]
-    rows = -(-len(blocks) // per_line)
-    lines = beside(blocks[:rows], blocks[rows:], cells) if per_line > 1 else blocks
-    if number > len(blocks):
-        lines.append(((f" {number - len(blocks)} more with lower rates", "dim"),))
-    return [title, *lines]
-
-
-def draw_heat(
-    link: Link,
-    loads: Sequence[tuple[str, InterruptLoad]],
-    snapshot: Snapshot,
-    width: int,
-    before: Heatmap | None,
-    *,
-    glyphs: Glyphs = UNICODE,
-) -> tuple[list[SpanLine], Heatmap | None]:
-    """Interrupts of the link per second, interrupt × CPU, and the heat map for the next call, which keeps its
-    columns."""
-    if not loads:
-        return [], None
-    cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
-    rows = [MatrixRow(name, load.per_second, load.cpus) for name, load in loads]
-    title = f"interrupts/s of {clean(link.name)}: interrupt × CPU"
-    return draw_matrix(title, rows, cpus, width, before, name_cells=_name_cells(loads, width), glyphs=glyphs)
-
-
-def _name_cells(loads: Sequence[tuple[str, InterruptLoad]], width: int) -> int:
-    return min(NAME_CELLS, max((len(name) for name, _ in loads), default=0), max(8, 2 * width // 5))
-
-
-# ------------------------------------------------------------------------------------------------------- threads
-
-
-def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[SpanLine]:
-    """Virtual machines and kernel threads that work on packets, the busiest first."""
-    title = section_line("Top network threads", width)
-    consumers = cpu_consumers(snapshot)
-    if not consumers:
-        return [title, ((f" {_no_threads_text(snapshot)}", "dim"),)]
-    per_line = 1 if one_per_line else max(1, width // CONSUMER_CELLS)
-    rows = min(-(-len(consumers) // per_line), MAX_CONSUMER_ROWS if one_per_line else MAX_SHORT_CONSUMER_ROWS)
-    busy = [one for one in consumers if one.total]
-    lines: list[SpanLine] = []
-    if not busy:
-        words = "1 thread, idle" if len(consumers) == 1 else f"{len(consumers)} threads, all idle"
-        lines.append(((f" {words}", "dim"),))
-    elif one_per_line:
-        name_cells = min(NAME_CELLS, max(len(one.name) for one in busy[:rows]))
-        lines += [_consumer(one, snapshot, name_cells) for one in busy[:rows]]
-    else:
-        for first in range(0, min(len(busy), rows * per_line), per_line):
-            names = [_brief(one) for one in busy[first : first + per_line]]
-            lines.append((("".join(fit(f" {name}", width // per_line) for name in names), ""),))
-    return [title, *lines, *[((" ", ""),)] * (rows - len(lines))]  # the same height, whoever is busy
-
-
-def _no_threads_text(snapshot: Snapshot) -> str:
-    """They were not read, or there are none."""
-    if snapshot.inventory is None:
-        return f"threads {NOT_READ_YET}"
-    why = snapshot.inventory.unreadable.get("threads")
-    return "no network threads found" if why is None else f"threads {absence_reason(why, None)}"
-
-
-def _brief(one: CpuConsumer) -> str:
-    ready = "" if one.ready is None else f" ready {100 * one.ready:.1f} %"
-    return f"{one.name} {100 * (one.total or 0):.0f} %{ready}"
-
-
-def _consumer(one: CpuConsumer, snapshot: Snapshot, name_cells: int) -> SpanLine:
-    spans: list[Span] = [(" " + fit(one.name, name_cells), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
-    if one.kind == "machine":
-        for name, share in (("ready", one.ready), ("co-stop", one.costop)):
-            if share is not None:
-                spans.append((f"{name} {100 * share:.1f} %  ", "warn" if share > MAX_WAIT_SHARE else "dim"))
-        is_esxi = one.ready is not None
-        parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", None if is_esxi else one.vhost))
-        spans.append(("  ".join(f"{name} {100 * share:.0f} %" for name, share in parts if share is not None), "dim"))
-    else:
-        spans.append((one.kind, "dim"))
-    if one.cpus:
-        spans.append((f"  on CPU {format_cpu_list(one.cpus)}", "dim"))
-    names = [clean(snapshot.links[ifindex].name) for ifindex in one.links if ifindex in snapshot.links]
-    if names:
-        spans.append((f"  {', '.join(names)}", "accent"))
-    return tuple(spans)
-
-
 def draw_charts(
-    rates: Rates, trends: Trends[int], selected: int | None, width: int, room: int, *, glyphs: Glyphs = UNICODE
+    rates: Rates,
+    trends: Trends[int],
+    selected: int | None,
+    width: int,
+    room: int,
+    *,
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The busy share over the last minute as charts in `room` lines: of every CPU where they fit, else of the selected
-    one; nothing when the lines are too few."""
+    """The busy share over the last minute as charts in `room` lines: of every CPU where they fit,
+    else of the selected one; nothing when the lines are too few."""
     cpus = sorted(rates.cpus)
+    if not cpus:
+        return []
     per_line = max(1, min(len(cpus), width // MIN_CHART_CELLS))
     rows = min(MAX_CHART_ROWS, (room - 1) // -(-len(cpus) // per_line))
     if rows < MIN_CHART_ROWS:
-        cpus, per_line, rows = [cpu for cpu in cpus if cpu == selected], 1, min(MAX_CHART_ROWS, room - 1)
-    cells = width // per_line - CHART_SCALE_CELLS - 2
+        cpus = [cpu for cpu in cpus if cpu == selected]
+        per_line, rows = 1, min(MAX_CHART_ROWS, room - 1)
+    chart_cells = width // per_line
+    cells = chart_cells - CHART_SCALE_CELLS - 2
     if rows < MIN_CHART_ROWS or cells < MIN_STRIP_CELLS or not cpus:
         return []
     series = trends.cells(cpus, cells)
-    lines: list[SpanLine] = [section_line("CPU busy: last 60 s", width)]
+    lines: list[SpanLine] = [section_line("CPU busy: last 60 s (means)", width)]
     for first in range(0, len(cpus), per_line):
         block: list[SpanLine] = []
         for place, cpu in enumerate(cpus[first : first + per_line]):
-            chart = minute_chart(series[cpu], rows, (1.0, "100 %"), label=f"CPU {cpu}", style="in", glyphs=glyphs)
-            block = beside(block, chart, place * (width // per_line)) if place else chart
+            label = f"CPU {cpu}"
+            chart = minute_chart(
+                series[cpu], rows, (1.0, "100 %"), label=label, style="in", glyphs=glyphs
+            )
+            block = beside(block, chart, place * chart_cells) if place else chart
         lines += block
     return lines
 
 
-def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[SpanLine]:
-    """Every line of /proc/interrupts that has counted, the busiest first."""
-    lines: list[SpanLine] = [section_line("All interrupts of this host", width)]
-    moving = sorted((one for one in rates if one.total), key=lambda one: -one.total)
-    if not moving:
-        return [*lines, ((" no interrupts" if rates else " no rates yet", "dim"),)]
-    for one in moving:
-        busiest = max(one.cpus, key=lambda cpu: one.cpus[cpu])
-        where = "" if busiest < 0 else f"CPU {busiest} {100 * one.cpus[busiest] / one.total:3.0f} %"
-        spans = ((f" {one.label:>6} ", "title"), (units.scaled(one.total) + "  ", ""), (f"{where:<14}", "dim"))
-        lines.append((*spans, (clean(one.description), "dim")))
-    return lines
+@dataclass(frozen=True)
+class CpuLayout:
+    """How the blocks below the table share the cells."""
+
+    width: int
+    is_wide: bool
+    """Interrupts and threads stand beside each other, or beside the matrix."""
+    has_matrix_beside: bool
+    left: int
+    """Cells of the left column."""
+
+    @property
+    def text_cells(self) -> int:
+        """Of interrupts and threads."""
+        return self.left - 1 if self.is_wide else self.width
+
+    @property
+    def matrix_cells(self) -> int:
+        return self.width - self.left if self.has_matrix_beside else self.width
 
 
-# ------------------------------------------------------------------------------------------------------- the view
+def _layout(loads: Sequence[tuple[str, InterruptLoad]], cpus: int, width: int) -> CpuLayout:
+    """The matrix is at the right where it fits there with all its numbers."""
+    is_wide = width >= WIDE_CELLS
+    half = width // 2
+    left = min(half, width - heat_cells(loads, cpus, width))
+    if is_wide and loads and left >= MIN_LEFT_CELLS:
+        return CpuLayout(width, is_wide, has_matrix_beside=True, left=left)
+    return CpuLayout(width, is_wide, has_matrix_beside=False, left=half)
+
+
+def _with_cpus_of(
+    wanted: NumberFilter[CpuRow], snapshot: Snapshot, by_cpu: Mapping[int, float] | None
+) -> Snapshot:
+    """The snapshot with only those CPUs that the filter accepts."""
+    rates = snapshot.rates
+    if rates is None or not wanted.tests:
+        return snapshot
+    accepted = {row.cpu: row.shares for row in cpu_rows(rates, by_cpu) if wanted.accepts(row)}
+    return replace(snapshot, rates=replace(rates, cpus=accepted))
+
+
+def _number_of_cpus(snapshot: Snapshot) -> int:
+    return len(known_cpus(snapshot))
 
 
 def draw_cpus(
@@ -283,65 +167,106 @@ def draw_cpus(
     height: int,
     trends: Trends[int],
     *,
+    queue_map: QueueMap | None,
     selected: int | None = None,
     wanted: NumberFilter[CpuRow] = ALL_CPUS,
     before: Heatmap | None = None,
     has_machine: bool = False,
     has_colors: bool = True,
+    labels: KeyLabels = default_label,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
-    """All CPUs and the details of the selected one; the matrix and the interrupts of the host may go beyond
-    `height`."""
-    rates = snapshot.rates
-    loads = link_interrupts(queue_map(link, snapshot)) if link is not None else []
+    """All CPUs and the details of the selected one; the matrix and the interrupts of the host
+    may go beyond `height`. `queue_map`: of the link."""
+    loads = link_interrupts(queue_map)
     by_cpu = interrupts_by_cpu(loads)
-    lines: list[SpanLine] = [nic_line(link, _nic_facts(link, loads, by_cpu, snapshot), width, glyphs)]
-    wide = width >= WIDE_CELLS
-    left = min(width // 2, width - number_cells(_name_cells(loads, width), len(rates.cpus) if rates is not None else 0))
-    is_beside = wide and bool(loads) and left >= MIN_LEFT_CELLS
-    left = left if is_beside else width // 2
-    absent = no_interrupts_text(snapshot) if link is not None else glyphs.encode(no_link_text(snapshot))
-    vectors = draw_vectors(link, loads, selected, left - 1 if wide else width, absent=absent, glyphs=glyphs)
-    threads = draw_threads(snapshot, left - 1 if wide else width, one_per_line=wide)
-    matrix: list[SpanLine] = []
-    heat: Heatmap | None = None
-    if link is not None:
-        matrix, heat = draw_heat(link, loads, snapshot, width - left if is_beside else width, before, glyphs=glyphs)
-    room = height - 1 - (len(vectors) + len(threads) if height > 2 * MIN_TABLE_ROWS + 2 else 2)
-    if rates is not None and wanted.tests:
-        accepted = {row.cpu: row.shares for row in cpu_rows(rates, by_cpu) if wanted.accepts(row)}
-        if rates.cpus and not accepted:
-            return NicPage([*lines, ((NO_MATCHES, "dim"),)], None, {}, None)
-        rates = replace(rates, cpus=accepted)
-        snapshot = replace(snapshot, rates=rates)
-    if rates is not None and len(rates.cpus) > MAX_TABLE_CPUS:
-        block = draw_cpu_map(
+    head = nic_line(link, _nic_facts(link, loads, by_cpu, snapshot), width, glyphs)
+    filtered = _with_cpus_of(wanted, snapshot, by_cpu)
+    if _number_of_cpus(snapshot) and not _number_of_cpus(filtered):
+        return NicPage([head, ((f" {no_matches(labels)}", "dim"),)], None, {}, None)
+    layout = _layout(loads, _number_of_cpus(snapshot), width)
+    absent = no_interrupts_text(link, snapshot)
+    if link is None:
+        absent = glyphs.encode(no_link_text(snapshot, labels))
+    vectors = draw_vectors(link, loads, selected, layout.text_cells, absent=absent, glyphs=glyphs)
+    threads = draw_threads(snapshot, layout.text_cells, one_per_line=layout.is_wide)
+    matrix, heat = draw_heat(link, loads, snapshot, layout.matrix_cells, before, glyphs=glyphs)
+    below = MIN_BELOW_ROWS
+    if height > 2 * MIN_TABLE_ROWS + 2:
+        below = len(vectors) + len(threads)
+    block = _cpu_block(
+        filtered,
+        by_cpu,
+        trends,
+        width=width,
+        height=height - 1 - below,
+        selected=selected,
+        has_colors=has_colors,
+        glyphs=glyphs,
+    )
+    lines = [head, *block.lines, *_arranged(vectors, threads, matrix, layout)]
+    if layout.has_matrix_beside:
+        matrix = []
+    if has_machine:
+        lines += draw_machine(_machine_rates(filtered), width)
+    elif filtered.rates is not None:
+        free = height - len(lines) - len(matrix)
+        lines += draw_charts(filtered.rates, trends, selected, width, free, glyphs=glyphs)
+    targets = {line + 1: columns for line, columns in block.targets.items()}
+    cursor = None if block.cursor is None else block.cursor + 1
+    return NicPage([*lines, *matrix], cursor, targets, heat)
+
+
+def _arranged(
+    vectors: Sequence[SpanLine],
+    threads: Sequence[SpanLine],
+    matrix: Sequence[SpanLine],
+    layout: CpuLayout,
+) -> list[SpanLine]:
+    """Interrupts of the selected CPU and threads, and the matrix where it is beside them."""
+    if layout.has_matrix_beside:
+        return beside([*vectors, *threads], matrix, layout.left)
+    if layout.is_wide:
+        return beside(vectors, threads, layout.left)
+    return [*vectors, *threads]
+
+
+def _machine_rates(snapshot: Snapshot) -> Sequence[MachineInterruptRate]:
+    return () if snapshot.rates is None else snapshot.rates.machine
+
+
+def _cpu_block(
+    snapshot: Snapshot,
+    by_cpu: Mapping[int, float] | None,
+    trends: Trends[int],
+    *,
+    width: int,
+    height: int,
+    selected: int | None,
+    has_colors: bool,
+    glyphs: Glyphs,
+) -> CpuBlock:
+    """A table; a heat map where that would be too long."""
+    if _number_of_cpus(snapshot) > MAX_TABLE_CPUS:
+        return draw_cpu_map(
             snapshot,
             by_cpu,
             trends,
             width=width,
-            height=room,
+            height=height,
             selected=selected,
             has_colors=has_colors,
             glyphs=glyphs,
         )
-    else:
-        block = draw_cpu_table(rates, by_cpu, trends, width=width, height=room, selected=selected, glyphs=glyphs)
-    targets = {line + len(lines): found for line, found in block.targets.items()}
-    cursor = None if block.cursor is None else block.cursor + len(lines)
-    lines += block.lines
-    if is_beside:
-        lines += beside([*vectors, *threads], matrix, left)
-        matrix = []
-    elif wide:
-        lines += beside(vectors, threads, left)
-    else:
-        lines += [*vectors, *threads]
-    if rates is not None and rates.cpus and not has_machine:
-        lines += draw_charts(rates, trends, selected, width, height - len(lines) - len(matrix), glyphs=glyphs)
-    if has_machine:
-        lines += draw_machine(rates.machine if rates is not None else (), width)
-    return NicPage([*lines, *matrix], cursor, targets, heat)
+    return draw_cpu_table(
+        snapshot.rates,
+        by_cpu,
+        trends,
+        width=width,
+        height=height,
+        selected=selected,
+        glyphs=glyphs,
+    )
 
 
 def _nic_facts(
@@ -350,14 +275,17 @@ def _nic_facts(
     by_cpu: Mapping[int, float] | None,
     snapshot: Snapshot,
 ) -> list[str]:
+    """Driver, number of interrupts, their rate and the CPUs that they go to."""
     if link is None:
         return []
-    number, driver = len(loads), driver_text(link, snapshot)
-    counted = f"{number} interrupt{'' if number == 1 else 's'}" if number else no_interrupts_text(snapshot)
-    if by_cpu is None:
-        return [driver, counted]
-    cpus = f"on {len(by_cpu)} CPU{'' if len(by_cpu) == 1 else 's'}"
-    return [driver, counted, f"{units.per_second(sum(by_cpu.values()))} {cpus}"]
+    driver = driver_text(link, snapshot)
+    if not loads:
+        return [driver, no_interrupts_text(link, snapshot)]
+    facts = [driver, count_noun(len(loads), "interrupt")]
+    if by_cpu is not None:
+        rate = units.per_second(sum(by_cpu.values()))
+        facts.append(f"{rate} on {count_noun(len(by_cpu), 'CPU')}")
+    return facts
 
 
 class CpuView(NicView[int]):
@@ -375,37 +303,57 @@ class CpuView(NicView[int]):
         """Takes effect at the next `show`."""
         self.filter = number_filter(text, CPU_FIELDS)
 
-    def show(self, link: Link | None, snapshot: Snapshot, parts: Sequence[Rates] = ()) -> None:
-        """`parts`: the rates of the last minute, oldest first."""
-        if (link and link.ifindex) != (self._link and self._link.ifindex):
+    def show(
+        self,
+        link: Link | None,
+        snapshot: Snapshot,
+        queue_map: QueueMap | None,
+        parts: Sequence[Rates] = (),
+    ) -> None:
+        """`queue_map`: of the link; `parts`: the rates of the last minute, oldest first."""
+        if _ifindex(link) != _ifindex(self._link):
             self._heat = None
-        self._link, self._snapshot = link, snapshot
+        self._link, self._snapshot, self._queue_map = link, snapshot, queue_map
         self._trends.update(parts, None, cpu_busy)
-        rows: Sequence[CpuRow] = ()
-        if snapshot.rates is not None:
-            loads = link_interrupts(queue_map(link, snapshot)) if link is not None and self.filter.tests else []
-            rows = cpu_rows(snapshot.rates, interrupts_by_cpu(loads))
+        rows = self._rows(snapshot.rates)
         accepted = [row for row in rows if self.filter.accepts(row)]
         self.count_text = f"{len(accepted)} of {len(rows)}"
         self.set_keys([str(row.cpu) for row in accepted])
         self.redraw()
 
+    def _rows(self, rates: Rates | None) -> Sequence[CpuRow]:
+        """All CPUs; with their interrupts of the link, where a filter asks for them."""
+        if rates is None:
+            return ()
+        by_cpu = None
+        if self.filter.tests:
+            by_cpu = self._interrupts_by_cpu()
+        return cpu_rows(rates, by_cpu)
+
+    def _interrupts_by_cpu(self) -> Mapping[int, float] | None:
+        """Those of the link."""
+        return interrupts_by_cpu(link_interrupts(self._queue_map))
+
     def first_choice(self) -> int:
-        """The CPU that takes most interrupts of the NIC, when there are some for the first time; then it stays."""
-        if self._has_settled or self._snapshot is None or self._link is None:
+        """The CPU that takes most interrupts of the NIC, when there are some for the first time;
+        then it stays."""
+        if self._has_settled:
             return super().first_choice()
-        by_cpu = interrupts_by_cpu(link_interrupts(queue_map(self._link, self._snapshot)))
-        busiest = str(max(by_cpu, key=lambda cpu: by_cpu[cpu])) if by_cpu else ""
+        by_cpu = self._interrupts_by_cpu()
+        if not by_cpu:
+            return super().first_choice()
+        busiest = str(max(by_cpu, key=lambda cpu: by_cpu[cpu]))
         if busiest not in self._keys:
             return super().first_choice()
         self._has_settled = True
         return self._keys.index(busiest)
 
     def draw_page(self, **common: Any) -> NicPage:
-        snapshot = common["snapshot"]
-        waiting = self.waiting(self._cells) if self._link is None and snapshot.rates is None else ()
-        if waiting:
-            return NicPage([nic_line(None, (), self._cells, self.glyphs), *waiting], None, {}, None)
+        if self._link is None and common["snapshot"].rates is None:
+            waiting = self.waiting(self._cells)
+            if waiting:
+                head = nic_line(None, (), self._cells, self.glyphs)
+                return NicPage([head, *waiting], None, {}, None)
         return draw_cpus(
             self._link,
             wanted=self.filter,
@@ -415,11 +363,19 @@ class CpuView(NicView[int]):
         )
 
     def _look_up(self, name: str) -> Style:
-        """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the other."""
+        """Also two styles in one cell: ``heat3 heat1`` is a half block of the one above the
+        other."""
         upper, blank, lower = name.partition(" ")
         if not blank:
             return super()._look_up(name)
-        return Style(
-            color=self._style(upper).color if upper else self.rich_style.bgcolor,
-            bgcolor=self._style(lower).color if lower else self.rich_style.bgcolor,
-        )
+        return Style(color=self._half_color(upper), bgcolor=self._half_color(lower))
+
+    def _half_color(self, name: str) -> Color | None:
+        """That of one half of a cell; "": as what is behind it."""
+        if not name:
+            return self.rich_style.bgcolor
+        return self._style(name).color
+
+
+def _ifindex(link: Link | None) -> int | None:
+    return None if link is None else link.ifindex

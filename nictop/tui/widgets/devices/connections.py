@@ -1,4 +1,5 @@
-"""Who uses the chosen NIC: its processes as bars, its connections as a table, and details of the chosen one.
+"""Who uses the chosen NIC: its processes as bars, its connections as a table, and details of the
+chosen one.
 
  ens192 ◂▸ RX 941 Mb/s · TX 12.1 Mb/s · TCP payload 95 %, other 5 %
  iperf3 ×4     ██████████████████████████████████████████████   94 %  RX  890 M  TX   2 M
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 
 from textual import events
 from textual.app import ComposeResult
@@ -33,7 +35,13 @@ from nictop.model.columns.connections import (
     row_lines,
 )
 from nictop.model.connections.filter import FIELDS
-from nictop.model.connections.table import ConnectionRow, ConnectionTable, connection_table, is_current
+from nictop.model.connections.table import (
+    ConnectionRow,
+    ConnectionTable,
+    User,
+    connection_table,
+    is_current,
+)
 from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.queues.filters import NumberFilter, number_filter
 from nictop.model.snapshot import Snapshot
@@ -41,12 +49,19 @@ from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
-from nictop.tui.widgets.base.line_view import LineView, SpanLine, cut_spans, section_line
+from nictop.tui.keys import KeyLabels
+from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
+from nictop.tui.widgets.base.line_widget import (
+    LineWidget,
+    SpanLine,
+    cut_spans,
+    section_line,
+    wrapped_lines,
+)
 from nictop.tui.widgets.base.sortable_table import SortableTable
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.cpu.nic_view import NO_LINK, nic_line
+from nictop.tui.widgets.cpu.nic_view import choose_link_text, nic_line
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
 USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
@@ -54,68 +69,101 @@ USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
 MIN_CELLS_FOR_RATES = 60
 MIN_USERS, MAX_USERS = 3, 6
 MIN_ROWS, TALL_ROWS = 15, 28
-"""Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows there is only the
-line of the NIC above the table, and one line below it."""
+"""Of the whole view, from which on there are `MIN_USERS` and `MAX_USERS` processes; with fewer rows
+there is only the line of the NIC above the table, and one line below it."""
 DETAIL_ROWS, MAX_NOTE_ROWS = 4, 2
 TITLE_CELLS = 5
 """Of the line around a title."""
-NOT_RECORDED = """\
-No connections of this interface are recorded at this time.
-A host is asked for its connections only while they are shown: that costs it work for each of them. So a recording \
-has them of the moments in which somebody looked at them, and of that interface.
-To record them: nictop HOST, start the recording (r), open the interface (Enter) and its connections (Enter again), \
-and keep them on the screen.
-What is recorded of the interface itself is on the view before (Esc), its queues on Queues, its interrupts on CPUs."""
 MIN_TEXT_CELLS = 10
 NARROW_CELLS, NARROW_WIDTHS = 62, {"process": 11, "peer": 19}
-"""Cells below which the peer would have no room beside the process; key of a column → its width there."""
+"""Cells below which the peer would have no room beside the process; key of a column → its width
+there."""
 MIN_CELLS_FOR_PEER = 100
 """From which on the column of the peer is as wide as its texts, before others follow."""
 
 
-def draw_users(table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """A bar for each of the busiest processes, and one for the rest of the NIC's bytes: `number` + 1 lines."""
-    has_rates = cells >= MIN_CELLS_FOR_RATES
-    room = max(4, cells - USER_CELLS - SHARE_CELLS - 3 - (RATE_CELLS if has_rates else 0))
+def not_recorded_text(labels: KeyLabels) -> str:
+    """Why a recording has no connections here, and how they are recorded."""
+    record, open_, back = labels("record"), labels("open"), labels("back")
+    return f"""\
+No connections of this interface are recorded at this time.
+A host is asked for its connections only while they are shown: that costs it work for each of \
+them. So a recording has them of the moments in which somebody looked at them, and of that \
+interface.
+To record them: nictop HOST, start the recording ({record}), open the interface ({open_}) and its \
+connections ({open_} again), and keep them on the screen.
+What is recorded of the interface itself is on the view before ({back}), its queues on Queues, \
+its interrupts on CPUs."""
+
+
+def draw_users(
+    table: ConnectionTable, cells: int, number: int, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """A bar for each of the busiest processes, and one for the rest of the NIC's bytes: `number` +
+    1 lines."""
     busy = [user for user in table.users if user.rx_bits or user.tx_bits]
     if not busy:
-        text = "no TCP traffic" if table.seconds is not None else "rates follow with the next reading"
+        text = "no TCP traffic"
+        if table.seconds is None:
+            text = "rates follow with the next reading"
         return [((f" {text}", "dim"),), *[()] * number]
-
-    def line(name: str, share: float | None, rates: tuple[float | None, float | None], style: str) -> SpanLine:
-        numbers = f" {units.percentage(share):>7}"
-        if has_rates:
-            numbers += f"  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
-        text = "dim" if style == "dim" else ""
-        return (f" {fit(glyphs.text(name), USER_CELLS)} ", text), (bar(share, room, glyphs), style), (numbers, text)
-
     shown = busy[:number]
-    lines = [
-        line(
-            _user_text(user.name, user.connections, glyphs),
-            user.share,
-            (user.rx_bits, user.tx_bits),
-            "in",
-        )
-        for user in shown
-    ]
+    lines = []
+    for user in shown:
+        name = _user_text(user.name, user.connections, glyphs)
+        rates = (user.rx_bits, user.tx_bits)
+        lines.append(_user_line(name, user.share, rates, "in", cells, glyphs=glyphs))
     if table.share is not None:
-        rest = max(0.0, 1 - sum(user.share or 0.0 for user in shown))
-        rx = max(0.0, (table.nic_rx_bits or 0.0) - sum(user.rx_bits for user in shown))
-        tx = max(0.0, (table.nic_tx_bits or 0.0) - sum(user.tx_bits for user in shown))
-        more = len(busy) - len(shown)
-        lines.append(line(f"{more} more, other" if more else "other", rest, (rx, tx), "dim"))
+        lines.append(_rest_line(table, shown, len(busy) - len(shown), cells, glyphs))
     return [*lines, *[()] * (number + 1 - len(lines))]
+
+
+def _rest_line(
+    table: ConnectionTable, shown: Sequence[User], more: int, cells: int, glyphs: Glyphs
+) -> SpanLine:
+    """The bytes of the NIC that are not of the `shown` processes; `more`: number of others."""
+    name = f"{more} more, other" if more else "other"
+    share = 1 - sum(user.share or 0.0 for user in shown)
+    rx = (table.nic_rx_bits or 0.0) - sum(user.rx_bits for user in shown)
+    tx = (table.nic_tx_bits or 0.0) - sum(user.tx_bits for user in shown)
+    rates = (max(0.0, rx), max(0.0, tx))
+    return _user_line(name, max(0.0, share), rates, "dim", cells, glyphs=glyphs)
+
+
+def _user_line(
+    name: str,
+    share: float | None,
+    rates: tuple[float, float],
+    style: str,
+    cells: int,
+    *,
+    glyphs: Glyphs,
+) -> SpanLine:
+    """Name, bar, share, and the rates where there is room."""
+    numbers = f" {units.percentage(share):>7}"
+    room = cells - USER_CELLS - SHARE_CELLS - 3
+    if cells >= MIN_CELLS_FOR_RATES:
+        numbers += f"  RX {units.scaled(rates[0])} TX {units.scaled(rates[1])}"
+        room -= RATE_CELLS
+    text_style = "dim" if style == "dim" else ""
+    return (
+        (f" {fit(glyphs.text(name), USER_CELLS)} ", text_style),
+        (bar(share, max(4, room), glyphs), style),
+        (numbers, text_style),
+    )
 
 
 def _user_text(name: str, connections: int, glyphs: Glyphs) -> str:
     """``nginx ×15``: of a name that is too long the end is cut, not the number."""
-    number = glyphs.text(f" ×{connections}") if connections > 1 else ""
+    number = ""
+    if connections > 1:
+        number = glyphs.text(f" ×{connections}")
     return fit(glyphs.text(name), max(1, USER_CELLS - width(number))).rstrip() + number
 
 
-class UsersView(LineView):
-    """The NIC and its processes. A click on the arrows behind the name does what the keys left and right do."""
+class UserLines(LineWidget):
+    """The NIC and its processes. A click on the arrows behind the name does what the keys left and
+    right do."""
 
     can_focus = False
     name_cells = 0
@@ -123,9 +171,10 @@ class UsersView(LineView):
 
     async def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset_capture(self)
-        first = self.name_cells + 2
-        if offset.y == 0 and offset.x in (first, first + 1):
-            await self.run_action(f"screen.step_nic({-1 if offset.x == first else 1})")
+        left_arrow = self.name_cells + 2
+        steps = {left_arrow: -1, left_arrow + 1: 1}
+        if offset.y == 0 and offset.x in steps:
+            await self.run_action(f"screen.step_nic({steps[offset.x]})")
 
 
 class ConnectionList(SortableTable[ConnectionRow]):
@@ -153,30 +202,39 @@ class ConnectionList(SortableTable[ConnectionRow]):
 
     def redraw(self) -> None:
         self._columns = self._layout()
-        cells = self.scrollable_content_region.width
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            parts = [part for text in self._empty.split("\n") for part in wrap(text, max(MIN_TEXT_CELLS, cells - 2))]
-            self.show_lines([((f" {self.glyphs.encode(part)}", "dim"),) for part in parts], self._header_line())
+            self.show_lines(self._empty_lines(), self._header_line())
+
+    def _empty_lines(self) -> list[SpanLine]:
+        cells = max(MIN_TEXT_CELLS, self.scrollable_content_region.width - 2)
+        lines: list[SpanLine] = []
+        for text in self._empty.split("\n"):
+            lines += [((f" {self.glyphs.encode(part)}", "dim"),) for part in wrap(text, cells)]
+        return lines
 
     def _layout(self) -> tuple[Column[ConnectionRow], ...]:
         cells = self.scrollable_content_region.width - self.MARK_CELLS
-        wanted_columns = [self._with_mark(column) for column in COLUMNS]
-        if cells < NARROW_CELLS:
-            wanted_columns = [replace(one, width=NARROW_WIDTHS.get(one.key, one.width)) for one in wanted_columns]
-        if cells >= MIN_CELLS_FOR_PEER:
-            wanted_columns = [
-                replace(one, width=max(one.width, self._needed(one))) if one.key == "peer" else one
-                for one in wanted_columns
-            ]
+        wanted_columns = [self._with_width(self._with_mark(column), cells) for column in COLUMNS]
         columns, self._hidden_columns = fit_with_mark(wanted_columns, cells)
         return self._stretched(columns, cells)
+
+    def _with_width(self, column: Column[ConnectionRow], cells: int) -> Column[ConnectionRow]:
+        """The column in a table of `cells`."""
+        if cells < NARROW_CELLS and column.key in NARROW_WIDTHS:
+            return replace(column, width=NARROW_WIDTHS[column.key])
+        if cells >= MIN_CELLS_FOR_PEER and column.key == "peer":
+            return replace(column, width=max(column.width, self._needed(column)))
+        return column
 
     def _header_line(self) -> SpanLine:
         cells = self.scrollable_content_region.width
         return header_line(
-            " " * self.MARK_CELLS + self._headings(self._columns), self._hidden_columns, cells, self.glyphs
+            " " * self.MARK_CELLS + self._headings(self._columns),
+            self._hidden_columns,
+            cells,
+            self.glyphs,
         )
 
     def _row_line(self, index: int) -> SpanLine:
@@ -199,26 +257,24 @@ class ConnectionsView(WhileOpen, Container):
         self._is_recording = False
 
     def compose(self) -> ComposeResult:
-        yield UsersView(id="connection-users")
+        yield UserLines(id="connection-users")
         yield ConnectionList(id="connection-list")
         yield FilterLine(ConnectionList, FILTER_HINT, id="connection-filter")
-        yield LineView(id="connection-facts")
+        yield LineWidget(id="connection-facts")
 
     def on_mount(self) -> None:
         self.query_one("#connection-facts").can_focus = False
 
     def show(self, link: Link | None, snapshot: Snapshot, *, is_recording: bool) -> None:
         """Draw the connections of `link` (None: the chosen row has none) from `snapshot`."""
-        if link is not self._link and (link is None or self._link is None or link.ifindex != self._link.ifindex):
+        if not _is_same_link(link, self._link):
             self.query_one(ConnectionList).begin(None)
         self._link, self._is_recording = link, is_recording
         drawn_from = (snapshot.connections, snapshot.links)
-        is_shown = link is not None and is_current(snapshot.connections, link.ifindex, snapshot)
-        if link is None or not is_shown:
+        is_drawn = all(map(is_, drawn_from, self._drawn_from))
+        if link is None or not is_current(snapshot.connections, link.ifindex, snapshot):
             self._table = None
-        elif self._table is None or any(
-            one is not other for one, other in zip(drawn_from, self._drawn_from, strict=True)
-        ):
+        elif self._table is None or not is_drawn:
             self._table = connection_table(link.ifindex, snapshot)
         self._drawn_from = drawn_from
         self._draw()
@@ -227,49 +283,73 @@ class ConnectionsView(WhileOpen, Container):
         table, entry = self._table, self.query_one(FilterLine)
         self._draw_users()
         wanted: NumberFilter[ConnectionRow] = number_filter(entry.value, FIELDS)
-        rows = [row for row in table.rows if wanted.accepts(row)] if table is not None else []
-        number = f"{len(rows)} of {len(table.rows)}" if table is not None else ""
-        entry.show_note("; ".join(wanted.errors) or number, is_error=bool(wanted.errors))
+        rows: list[ConnectionRow] = []
+        note = ""
+        if table is not None:
+            rows = [row for row in table.rows if wanted.accepts(row)]
+            note = f"{len(rows)} of {len(table.rows)}"
+        if wanted.errors:
+            note = "; ".join(wanted.errors)
+        entry.show_note(note, is_error=bool(wanted.errors))
         self.query_one(ConnectionList).show(rows, self._empty_text)
         self._draw_facts()
 
     @property
     def _empty_text(self) -> str:
         if self._link is None:
-            return NO_LINK
+            return choose_link_text(self.key_label)
         if self._table is None and self._is_recording:
-            return NOT_RECORDED
+            return not_recorded_text(self.key_label)
         if self._table is None:
             return "Reading connections…"
-        return NO_MATCHES.strip() if self._table.rows else f"No connections through {self._table.nic}"
+        if self._table.rows:
+            return no_matches(self.key_label)
+        return f"No connections through {self._table.nic}"
 
     def _draw_users(self) -> None:
-        view, table = self.query_one(UsersView), self._table
-        view.name_cells = width(clean(self._link.name)) if self._link is not None else 1
+        view, table = self.query_one(UserLines), self._table
+        name = units.UNKNOWN if self._link is None else clean(self._link.name)
+        view.name_cells = width(name)
         cells = view.scrollable_content_region.width
-        rows = self.size.height
-        number = MAX_USERS if rows >= TALL_ROWS else MIN_USERS if rows >= MIN_ROWS else 0
-        lines = [nic_line(self._link, nic_texts(table) if table is not None else (), cells, self.glyphs)]
+        texts = () if table is None else nic_texts(table)
+        lines = [nic_line(self._link, texts, cells, self.glyphs)]
+        number = self._number_of_users
+        rows = 1
         if table is not None and number:
             lines += draw_users(table, cells, number, self.glyphs)
-            other = (f"other: {OTHER_PARTS}",) if table.share is not None else ()
-            text = self.glyphs.text(" · ".join((number_text(table), *table.notes, *other)))
-            lines += [((f" {line}", "dim"),) for line in wrap(text, cells - 1)[:MAX_NOTE_ROWS]]
-        view.take_rows(max(number + 3, len(lines)) if number and table is not None else 1)
+            lines += self._note_lines(table, cells)
+            rows = max(number + 3, len(lines))
+        view.take_rows(rows)
         view.show_lines(lines)
 
+    @property
+    def _number_of_users(self) -> int:
+        """That are listed; 0: there is no room."""
+        rows = self.size.height
+        if rows >= TALL_ROWS:
+            return MAX_USERS
+        if rows >= MIN_ROWS:
+            return MIN_USERS
+        return 0
+
+    def _note_lines(self, table: ConnectionTable, cells: int) -> list[SpanLine]:
+        """How many connections there are, what is not known of them, and what "other" is."""
+        notes = [number_text(table), *table.notes]
+        if table.share is not None:
+            notes.append(f"other: {OTHER_PARTS}")
+        text = self.glyphs.text(" · ".join(notes))
+        return wrapped_lines(text, cells - 1, "dim")[:MAX_NOTE_ROWS]
+
     def _draw_facts(self) -> None:
-        view, row, table = (
-            self.query_one("#connection-facts", LineView),
-            self.query_one(ConnectionList).chosen,
-            self._table,
-        )
+        view = self.query_one("#connection-facts", LineWidget)
+        row, table = self.query_one(ConnectionList).chosen, self._table
         cells = max(10, view.scrollable_content_region.width - 1)
         lines: list[SpanLine] = []
         if row is not None and table is not None:
             title, *facts = row_lines(row, table, cells - TITLE_CELLS)
-            lines = [section_line(self.glyphs.text(title), cells)]
-            lines += [tuple(cut_spans([(f" {self.glyphs.text(fact)}", "")], cells)) for fact in facts]
+            lines.append(section_line(self.glyphs.text(title), cells))
+            for fact in facts:
+                lines.append(tuple(cut_spans([(f" {self.glyphs.text(fact)}", "")], cells)))
         number = DETAIL_ROWS if self.size.height >= MIN_ROWS else 1
         view.take_rows(number)
         view.show_lines(lines[:number])
@@ -280,3 +360,9 @@ class ConnectionsView(WhileOpen, Container):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._draw()
+
+
+def _is_same_link(link: Link | None, before: Link | None) -> bool:
+    if link is None or before is None:
+        return link is before
+    return link.ifindex == before.ifindex

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 
-from nictop.model.devices.tree import Row
+from nictop.model.devices.links import functions_by_address, link_at
+from nictop.model.devices.tree import Row, row_of_host, row_of_link
 from nictop.model.facts import SUMMARY, Fact, Section, fit, is_virtual, width, wrap
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.pairs import PairFact
@@ -31,75 +33,118 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.rules.wording import SEVERITY_LABELS, command_lines, fixes_with_commands, more_commands, severity_mark
+from nictop.report.chain import chain_lines, separator_of
+from nictop.rules.by_device import DeviceFindings, findings_of
+from nictop.rules.chain import has_chain, nic_chain
+from nictop.rules.wording import (
+    SEVERITY_LABELS,
+    command_lines,
+    fixes_with_commands,
+    more_commands,
+    severity_mark,
+)
 from nictop.tui.keys import LINK_PANEL_KEYS
-from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans, section_line
+from nictop.tui.widgets.base.line_widget import (
+    TONES,
+    LineWidget,
+    Span,
+    SpanLine,
+    cut_spans,
+    section_line,
+    span_cells,
+)
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.charts.plot import TICK_CELLS, ReadingRange, column_means, reading_ranges, time_chart
-from nictop.tui.widgets.devices.table import HISTORY_SECONDS, DeviceFindings, all_findings_of
+from nictop.tui.widgets.charts.plot import (
+    TICK_CELLS,
+    ReadingRange,
+    column_means,
+    reading_ranges,
+    time_chart,
+)
+from nictop.tui.widgets.charts.sparkline import highest
+from nictop.tui.widgets.devices.table import HISTORY_SECONDS
 
 if TYPE_CHECKING:
-    from nictop.rules import Finding
+    from nictop.probe.records import Link
+    from nictop.rules import Finding, Fix
 
 LABEL_WIDTH = 13
 NUMBERS_CELLS = 15
 """Cells of the numbers at the left of a chart: ``RX 9.41 Gb/s``."""
+MEANS_TEXT, MEANS_WORD = "chart: means", "means"
+"""Beside its time axis, where a column is the mean of several readings: the highest one and the
+newest one are not in sight. The word is in the axis if the numbers need its row."""
 MIN_BESIDE_CELLS = 56
 """Cells from which on RX and TX stand beside each other."""
 NO_ROW = " No interface is chosen"
 MIN_SUMMARY_ROWS = 5
 """Rows from which on the summary has a line for each fact."""
+SUMMARY_SEPARATOR = " · "
 
 
 def draw_facts(sections: Sequence[Section], width: int) -> list[SpanLine]:
-    """Sections as lines: a rule with the title (the summary has none: it belongs to the title of the panel), then label
-    and text; long texts wrap below themselves."""
+    """Sections as lines: a rule with the title (the summary has none: it belongs to the title of
+    the panel), then label and text; long texts wrap below themselves."""
     lines: list[SpanLine] = []
     for section in sections:
         if section.title != SUMMARY:
             lines.append(section_line(section.title, width))
         for fact in section.facts:
-            room = max(10, width - LABEL_WIDTH - 3)
-            for number, part in enumerate(wrap(fact.text, room)):
-                label = fit(fact.label, LABEL_WIDTH) if number == 0 else " " * LABEL_WIDTH
-                lines.append(((f" {label} ", "dim"), (part, TONES[fact.tone])))
+            label = fact.label
+            for part in wrap(fact.text, max(10, width - LABEL_WIDTH - 3)):
+                lines.append(((f" {fit(label, LABEL_WIDTH)} ", "dim"), (part, TONES[fact.tone])))
+                label = ""
     return lines
 
 
-def draw_summary_line(facts: Sequence[Fact], cells: int, rows: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The facts behind each other, each whole, in at most `rows` lines; where some are left out, with an ellipsis."""
+def draw_summary_line(
+    facts: Sequence[Fact], cells: int, rows: int, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """The facts behind each other, each whole, in at most `rows` lines; where some are left out,
+    with an ellipsis."""
     lines: list[list[Span]] = [[]]
-    used = 0
     for fact in facts:
+        line, is_last = lines[-1], len(lines) == rows
         text = glyphs.text(fact.text)
-        if used and used + 3 + width(text) > cells - (2 if len(lines) == rows else 1):
-            if len(lines) == rows:
-                lines[-1].append((" …", "dim"))
+        room = cells - span_cells(line) - (2 if is_last else 1)
+        if line and width(SUMMARY_SEPARATOR) + width(text) > room:
+            if is_last:
+                line.append((" …", "dim"))
                 break
-            lines.append([])
-            used = 0
-        lines[-1] += [(" · " if used else " ", "dim"), (text, TONES[fact.tone])]
-        used += width(text) + (3 if used else 1)
+            line = []
+            lines.append(line)
+        line += [(SUMMARY_SEPARATOR if line else " ", "dim"), (text, TONES[fact.tone])]
     return [tuple(cut_spans(line, cells)) for line in lines]
 
 
-def draw_findings_of(findings: Sequence[Finding], cells: int, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The findings of one device, worst first: mark, title, the first command of the first fix, and how many follow."""
-    lines: list[SpanLine] = []
+def draw_findings_of(
+    findings: Sequence[Finding], cells: int, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """The findings of one device, worst first: mark, title, the first command of the first fix, and
+    how many follow."""
+    if not findings:
+        return []
+    lines = [section_line("Findings of this interface", cells)]
     for finding in findings:
-        mark: Span = (
-            f" {severity_mark(finding.severity, glyphs=glyphs)} ",
-            TONES[SEVERITY_LABELS[finding.severity].tone],
-        )
-        for number, part in enumerate(wrap(glyphs.text(finding.title), max(10, cells - 4))):
-            lines.append((mark if number == 0 else ("   ", ""), (part, "title")))
+        tone = TONES[SEVERITY_LABELS[finding.severity].tone]
+        lead: Span = (f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone)
+        for part in wrap(glyphs.text(finding.title), max(10, cells - 4)):
+            lines.append((lead, (part, "title")))
+            lead = ("   ", "")
         fix = next(iter(fixes_with_commands(finding)), None)
         if fix is not None:
-            command = command_lines(fix.commands[0], max(10, cells - 3), where=fix.where, shown=glyphs.text)
-            lines += [((f"   {part}", ""),) for part in command]
-            if fix.commands[1:]:
-                lines.append(((f"   {more_commands(len(fix.commands) - 1)}", "dim"),))
-    return [section_line("Findings of this interface", cells), *lines] if lines else []
+            lines += _command_lines(fix, cells, glyphs)
+    return lines
+
+
+def _command_lines(fix: Fix, cells: int, glyphs: Glyphs) -> list[SpanLine]:
+    """The first command, and how many follow."""
+    first, *others = fix.commands
+    parts = command_lines(first, max(10, cells - 3), where=fix.where, shown=glyphs.text)
+    lines: list[SpanLine] = [((f"   {part}", ""),) for part in parts]
+    if others:
+        lines.append(((f"   {more_commands(len(others))}", "dim"),))
+    return lines
 
 
 @dataclass(frozen=True)
@@ -113,16 +158,23 @@ class Direction:
     packets: float | None
 
     def numbers(self, speed: int | None) -> list[str]:
-        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing), highest reading."""
-        numbers = [f"{self.name} {units.bits_per_second(self.bits)}", units.packets_per_second(self.packets)]
+        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing), highest
+        reading."""
+        numbers = [
+            f"{self.name} {units.bits_per_second(self.bits)}",
+            units.packets_per_second(self.packets),
+        ]
         if speed and self.bits is not None:
-            numbers.append(f"{units.percentage(self.bits / (speed * 1e6))} of {units.link_speed(speed)}")
-        return [*numbers, f"peak {units.bits_per_second(self.peak)}"] if self.peak else numbers
+            share = self.bits / (speed * 1e6)
+            numbers.append(f"{units.percentage(share)} of {units.link_speed(speed)}")
+        if self.peak:
+            numbers.append(f"peak {units.bits_per_second(self.peak)}")
+        return numbers
 
     @property
     def peak(self) -> float:
         """Bits per second of the highest reading."""
-        return max((value for value in (*self.series, self.bits) if value is not None), default=0.0)
+        return highest((*self.series, self.bits))
 
 
 def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Direction, ...]:
@@ -130,16 +182,18 @@ def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Directio
     if row.link is None:
         return ()
     ifindex = row.link.ifindex
-    rates = snapshot.rates.links.get(ifindex) if snapshot.rates is not None else None
-    return tuple(
-        Direction(
-            side.upper(),
-            style,
-            history.series((f"{side}_bits", ifindex)),
-            getattr(rates, f"{side}_bits", None),
-            getattr(rates, f"{side}_packets", None),
+    received, sent = history.series(("rx_bits", ifindex)), history.series(("tx_bits", ifindex))
+    rates = None
+    if snapshot.rates is not None:
+        rates = snapshot.rates.links.get(ifindex)
+    if rates is None:
+        return (
+            Direction("RX", "in", received, None, None),
+            Direction("TX", "out", sent, None, None),
         )
-        for side, style in (("rx", "in"), ("tx", "out"))
+    return (
+        Direction("RX", "in", received, rates.rx_bits, rates.rx_packets),
+        Direction("TX", "out", sent, rates.tx_bits, rates.tx_packets),
     )
 
 
@@ -153,44 +207,86 @@ def draw_traffic(
     speed: int | None = None,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The charts of all directions, `beside` or above each other, each `rows` high with a time axis below: numbers at
-    the left, bits per second of the last 60 s at the right, each column the mean of its readings. `times`: of the
-    readings. `speed`: Mb/s of the link, where a share of it means something."""
-    room = cells // max(1, len(both)) if beside else cells
+    """The charts of all directions, `beside` or above each other, each `rows` high with a time axis
+    below: numbers at the left, bits per second of the last 60 s at the right, each column the mean
+    of its readings. `times`: of the readings. `speed`: Mb/s of the link, where a share of it means
+    something."""
+    room = cells
+    if beside:
+        room = cells // max(1, len(both))
     columns = room - NUMBERS_CELLS - TICK_CELLS - 1
     ranges = reading_ranges(times, HISTORY_SECONDS, max(0, columns))
-    charts = [_chart(one.numbers(speed), one, ranges, rows, glyphs) for one in both]
-    if not beside:
-        return [line for chart in charts for line in chart]
-    return [tuple(span for line in parts for span in line) for parts in zip(*charts, strict=True)]
+    charts = [_chart(direction, speed, ranges, rows, glyphs) for direction in both]
+    if beside:
+        return [tuple(chain.from_iterable(lines)) for lines in zip(*charts, strict=True)]
+    return list(chain.from_iterable(charts))
 
 
 def _chart(
-    numbers: Sequence[str], one: Direction, ranges: Sequence[ReadingRange], rows: int, glyphs: Glyphs
+    direction: Direction,
+    speed: int | None,
+    ranges: Sequence[ReadingRange],
+    rows: int,
+    glyphs: Glyphs,
 ) -> list[SpanLine]:
-    heads = [(fit(f" {text}", NUMBERS_CELLS), "" if number else one.style) for number, text in enumerate(numbers)]
-    heads += [(" " * NUMBERS_CELLS, "")] * (rows + 1)
-    drawn = time_chart(column_means(one.series, ranges), rows, HISTORY_SECONDS, one.style, peak=one.peak, glyphs=glyphs)
+    rate, *others = direction.numbers(speed)
+    heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
+    heads += [(fit(f" {text}", NUMBERS_CELLS), "") for text in others]
+    heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
+    has_means = any(end - begin > 1 for begin, end in ranges)
+    has_room = len(heads) == rows
+    if has_means and has_room:
+        heads.append((fit(f" {MEANS_TEXT}", NUMBERS_CELLS), "dim"))
+    heads.append((" " * NUMBERS_CELLS, ""))
+    means = column_means(direction.series, ranges)
+    drawn = time_chart(
+        means,
+        rows,
+        HISTORY_SECONDS,
+        direction.style,
+        peak=direction.peak,
+        glyphs=glyphs,
+    )
+    hides_peak = max((mean for mean in means if mean is not None), default=0.0) < direction.peak
+    if has_means and not has_room and hides_peak:
+        ((axis, style),) = drawn[-1]
+        drawn[-1] = ((with_means_word(axis), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
 
 
-class TrafficChart(LineView):
+def with_means_word(axis: str) -> str:
+    """``-60 s   means now``; the word takes the place of the beginning where both do not fit."""
+    words = f" {MEANS_WORD} now"
+    if len(axis) < len(words):
+        return axis
+    begin = axis[: -len(words)]
+    covered = axis[-len(words) : -len("now")]
+    return (" " * len(begin) if covered.strip() else begin) + words
+
+
+class TrafficChart(LineWidget):
     """RX and TX of one link over the last 60 s, in as many rows as it is given."""
 
     can_focus = False
 
     def show(self, row: Row, snapshot: Snapshot, history: History, shape: ChartShape) -> None:
-        settings = row.link.ethtool.settings if row.link is not None else None
         lines = draw_traffic(
             directions(row, snapshot, history),
             history.times(),
             self.size.width,
             shape.rows,
             beside=shape.beside,
-            speed=None if settings is None or row.link is None or is_virtual(row.link) else settings.speed,
+            speed=_known_speed(row.link),
             glyphs=self.glyphs,
         )
         self.show_lines(lines)
+
+
+def _known_speed(link: Link | None) -> int | None:
+    """Mb/s; None: it is not known, or says nothing, as that of a tap."""
+    if link is None or is_virtual(link) or link.ethtool.settings is None:
+        return None
+    return link.ethtool.settings.speed
 
 
 @dataclass(frozen=True)
@@ -204,19 +300,26 @@ class ChartShape:
     @property
     def height(self) -> int:
         """Rows of both charts together."""
-        return (self.rows + 1) * (1 if self.beside else 2) if self.rows else 0
+        if not self.rows:
+            return 0
+        if self.beside:
+            return self.rows + 1
+        return 2 * (self.rows + 1)
 
 
 def chart_shape(cells: int, height: int) -> ChartShape:
-    """Charts beside each other where each is wide enough; they take at most half of `height` rows, if that is more
-    than the one line of facts that remains in any case."""
+    """Charts beside each other where each is wide enough; they take at most half of `height` rows,
+    if that is more than the one line of facts that remains in any case."""
     beside = cells >= MIN_BESIDE_CELLS
     room = max(height // 2, min(height - 1, 3))
-    rows = next((rows for rows in (8, 5, 4, 3, 2) if ChartShape(rows, beside).height <= room), 0)
-    return ChartShape(rows, beside)
+    for rows in (8, 5, 4, 3, 2):
+        shape = ChartShape(rows, beside)
+        if shape.height <= room:
+            return shape
+    return ChartShape(0, beside)
 
 
-class FactsView(LineView):
+class FactLines(LineWidget):
     """The facts of the chosen row."""
 
     marks_more = True
@@ -225,7 +328,10 @@ class FactsView(LineView):
 
     @property
     def more_key(self) -> str:
-        return super().more_key if self.has_focus or self.has_page_keys else "Tab PgDn"
+        key = super().more_key
+        if self.has_focus or self.has_page_keys:
+            return key
+        return f"{self.key_label('pane')} {key}"
 
     def page(self, pages: int) -> None:
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
@@ -238,10 +344,10 @@ class LinkPanel(WhileOpen, Vertical):
 
     def compose(self) -> ComposeResult:
         yield TrafficChart(id="traffic")
-        yield FactsView(id="facts")
+        yield FactLines(id="facts")
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(FactsView).scroll_relative(y=lines, animate=False)
+        self.query_one(FactLines).scroll_relative(y=lines, animate=False)
 
     def show(
         self,
@@ -252,23 +358,37 @@ class LinkPanel(WhileOpen, Vertical):
         peers: Sequence[PairFact] = (),
         *,
         with_chart: bool = True,
+        is_checked: bool = True,
     ) -> None:
-        """Draw `row` (None: nothing to choose yet) from `snapshot`. `peers`: on other hosts. `with_chart`: else it is
-        drawn elsewhere."""
-        chart, view = self.query_one(TrafficChart), self.query_one(FactsView)
-        shape = chart_shape(self.content_size.width, self.content_size.height)
-        drawn = with_chart and shape.rows > 0 and row is not None and row.link is not None
-        if chart.display != drawn:
-            chart.display = drawn
+        """Draw `row` (None: nothing to choose yet) from `snapshot`. `peers`: on other hosts.
+        `with_chart`: else it is drawn elsewhere. `is_checked`: see `DeviceTable`."""
+        chart, view = self.query_one(TrafficChart), self.query_one(FactLines)
+        height = self.content_size.height
+        shape = chart_shape(self.content_size.width, height)
+        has_link = row is not None and row.link is not None
+        has_chart = has_link and with_chart and shape.rows > 0
+        if chart.display != has_chart:
+            chart.display = has_chart
         if row is None:
             view.show_lines([((NO_ROW, "dim"),)])
             return
-        if drawn:
+        if has_chart:
             chart.take_rows(shape.height)
             chart.show(row, snapshot, history, shape)
-        height = self.content_size.height - (shape.height if drawn else 0)
+            height -= shape.height
         view.set_class(height < MIN_SUMMARY_ROWS, "-brief")
-        view.show_lines(draw_detail(row, snapshot, findings, view.size.width, height, peers=peers, glyphs=self.glyphs))
+        view.show_lines(
+            draw_detail(
+                row,
+                snapshot,
+                findings,
+                view.size.width,
+                height,
+                peers=peers,
+                is_checked=is_checked,
+                glyphs=self.glyphs,
+            )
+        )
 
 
 def draw_detail(
@@ -279,20 +399,58 @@ def draw_detail(
     height: int,
     *,
     peers: Sequence[PairFact] = (),
+    is_checked: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """Summary, findings, and all other facts of a row. The summary is one line where `height` rows are too few for
-    more."""
+    """Chain, summary, findings, and all other facts of a row. The summary is one line where
+    `height` rows are too few for more; the chain is above it where there is room for both."""
     sections = link_facts(row, snapshot)
-    summary = [one for one in sections if one.title == SUMMARY]
-    others = [one for one in sections if one.title != SUMMARY]
+    summary = [section for section in sections if section.title == SUMMARY]
+    others = [section for section in sections if section.title != SUMMARY]
     if peers:
-        facts = tuple(Fact("Peer", glyphs.text(one.text), one.tone) for one in peers)
+        facts = tuple(Fact("Peer", glyphs.text(peer.text), peer.tone) for peer in peers)
         others.insert(0, Section("Other hosts", facts))
+    own = findings_of(row, findings)
+    layers = draw_chain(row, snapshot, own, cells, is_checked=is_checked, glyphs=glyphs)
     lines = draw_facts(summary, cells)
     if row.link is not None and summary and height < MIN_SUMMARY_ROWS:
-        lines = draw_summary_line(summary_line(row.link, row.pci, snapshot), cells, max(1, height), glyphs)
-    return [*lines, *draw_findings_of(all_findings_of(row, findings), cells, glyphs), *draw_facts(others, cells)]
+        brief = summary_line(row.link, row.pci, snapshot)
+        lines = draw_summary_line(brief, cells, max(1, height), glyphs)
+    if height >= len(layers) + MIN_SUMMARY_ROWS:
+        lines = [*layers, *lines]
+    else:
+        lines = [*lines, *layers]
+    return [
+        *lines,
+        *draw_findings_of(own, cells, glyphs),
+        *draw_facts(others, cells),
+    ]
+
+
+def draw_chain(
+    row: Row,
+    snapshot: Snapshot,
+    findings: Sequence[Finding],
+    cells: int,
+    *,
+    is_checked: bool,
+    glyphs: Glyphs,
+) -> list[SpanLine]:
+    """The layers of a NIC in at most two lines; nothing for what is no NIC, or not read yet."""
+    if not has_chain(row):
+        return []
+    layers = nic_chain(row.link, row.pci, snapshot, findings, is_checked=is_checked)
+    lines: list[SpanLine] = []
+    for parts in chain_lines(layers, cells - 1, glyphs=glyphs):
+        spans: list[Span] = []
+        separator = " "
+        for part in parts:
+            spans += [(separator, "dim"), (f"{part.name} ", "dim"), (part.mark, TONES[part.tone])]
+            if part.text:
+                spans.append((f" {part.text}", ""))
+            separator = separator_of(glyphs)
+        lines.append(tuple(spans))
+    return lines
 
 
 def draw_subject(
@@ -304,14 +462,14 @@ def draw_subject(
     findings: DeviceFindings,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """The same of a netdev, else of the PCI function with this address, else of the host, wherever it is listed."""
-    link = snapshot.links.get(ifindex) if ifindex is not None else None
-    address = link.pci_address or "" if link is not None else address
-    function = next((one for one in snapshot.pci if one.address == address), None)
+    """The same of a netdev, else of the PCI function with this address, else of the host, wherever
+    it is listed."""
+    link = link_at(ifindex, snapshot.links)
+    function = functions_by_address(snapshot.pci).get(address)
     if link is not None:
-        row = Row(f"link:{link.ifindex}", "link", 0, link.name, function, link)
+        row = row_of_link(link, snapshot)
     elif function is not None:
         row = Row(f"pci:{address}", "pci", 0, address, function)
     else:
-        row = Row("host", "host", 0, snapshot.host)
+        row = row_of_host(snapshot)
     return draw_detail(row, snapshot, findings, cells, MIN_SUMMARY_ROWS, glyphs=glyphs)

@@ -1,8 +1,10 @@
-"""The interfaces of all hosts: the table, the filter, and the peers of the chosen one on other hosts."""
+"""The interfaces of all hosts: the table, the filter, and the peers of the chosen one on other
+hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -10,54 +12,75 @@ from textual.widgets import Input
 
 from nictop.hosts.session import HostSession
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.overview import NO_NIC_IFINDEX, SEVERITIES_WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.devices.overview import (
+    NO_NIC_IFINDEX,
+    SEVERITIES_WORST_FIRST,
+    HostNow,
+    NicRow,
+    overview,
+)
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.facts import fit, width, wrap
+from nictop.model.facts import wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot, has_platform
-from nictop.model.text.words import NOT_READ_YET
+from nictop.model.text.words import count_noun
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import Diagnosis
+from nictop.rules.by_device import device_findings
 from nictop.rules.wording import first_names
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
+from nictop.tui.widgets.base.line_widget import (
+    TONES,
+    LineWidget,
+    SpanLine,
+    section_line,
+    with_more,
+    wrapped_lines,
+)
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.nic_view import beside
 from nictop.tui.widgets.devices.detail import draw_subject
 from nictop.tui.widgets.devices.overview_table import OverviewTable
-from nictop.tui.widgets.devices.table import device_findings
 
 FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
 MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 MIN_TABLE_ROWS = 7
 """Rows of the table with its titles and of the frames, which those do not take."""
-MORE_FACTS = " …"
-"""Behind the last of these rows, if there is more."""
 MIN_DETAIL_ROWS = 10
-"""Rows that the table leaves empty, from which on everything about the chosen NIC is shown in them."""
+"""Rows that the table leaves empty, from which on everything about the chosen NIC is shown in
+them."""
 MIN_TWO_COLUMNS = 140
 """Cells from which on that stands in two columns."""
 
 
 def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> dict[End, str]:
     """The worst finding about each netdev, or about its PCI function."""
-    by_address = {
-        (one.host, link.pci_address): ifindex
-        for one in snapshots
-        for ifindex, link in one.links.items()
-        if link.pci_address is not None
-    }
     found: dict[End, str] = {}
-    for finding in diagnosis.findings if diagnosis is not None else ():
-        ifindex = finding.ifindex
-        if ifindex is None:
-            ifindex = by_address.get((finding.host, finding.subject))
-        if ifindex is not None:
-            end = End(finding.host, ifindex)
-            found[end] = min(found.get(end, finding.severity), finding.severity, key=SEVERITIES_WORST_FIRST.index)
+    if diagnosis is None:
+        return found
+    by_address = _ends_by_address(snapshots)
+    for finding in diagnosis.findings:
+        if finding.ifindex is not None:
+            end: End | None = End(finding.host, finding.ifindex)
+        else:
+            end = by_address.get((finding.host, finding.subject))
+        if end is not None:
+            both = (found.get(end, finding.severity), finding.severity)
+            found[end] = min(both, key=SEVERITIES_WORST_FIRST.index)
     return found
+
+
+def _ends_by_address(snapshots: Sequence[Snapshot]) -> dict[tuple[str, str], End]:
+    """(Host, address of a PCI function) → its last netdev."""
+    ends: dict[tuple[str, str], End] = {}
+    for snapshot in snapshots:
+        for link in snapshot.links.values():
+            if link.pci_address is not None:
+                ends[snapshot.host, link.pci_address] = End(snapshot.host, link.ifindex)
+    return ends
 
 
 class HostPairs:
@@ -66,14 +89,15 @@ class HostPairs:
     def __init__(self) -> None:
         self.pairs = Pairs()
         self.names: dict[End, str] = {}
-        self._links: tuple[object, ...] = ()
+        self._links: Sequence[object] = ()
 
     def update(self, pictures: Sequence[Snapshot]) -> None:
         """`pictures`: one snapshot of each host."""
-        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
-        if len(links) != len(self._links) or any(
-            one is not other for one, other in zip(links, self._links, strict=True)
-        ):
+        links: list[object] = []
+        for snapshot in pictures:
+            links += (snapshot.host, snapshot.links, snapshot.inventory)
+        is_known = len(links) == len(self._links) and all(map(is_, links, self._links))
+        if not is_known:
             self._links, self.pairs, self.names = links, pairs(pictures), netdev_names(pictures)
 
 
@@ -95,8 +119,11 @@ class NicRows:
     ) -> None:
         """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
         self.known.update(pictures)
+        hosts_now = [
+            HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)
+        ]
         self.rows = overview(
-            [HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)],
+            hosts_now,
             severities=severities(diagnosis, pictures),
             peers=peers(self.known.pairs),
             virtual=virtual,
@@ -104,7 +131,7 @@ class NicRows:
         )
 
 
-class OverviewView(WhileOpen, Container):
+class OverviewPane(WhileOpen, Container):
     """Table, filter and facts."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -112,14 +139,17 @@ class OverviewView(WhileOpen, Container):
         self._nics = NicRows()
         self.virtual = False
         """Netdevs without a device are listed, too."""
+        self.guests = 0
+        """Of the chosen host: the same key shows them next."""
         self._diagnosis: Diagnosis | None = None
         self._statuses: dict[str, str] = {}
-        """Host → what is waited for; "": its interfaces and what they are connected to are known."""
+        """Host → what is waited for; "": its interfaces and what they are connected to are
+        known."""
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(id="nics")
         yield FilterLine(OverviewTable, FILTER_HINT, id="nic-filter")
-        yield LineView(id="nic-facts")
+        yield LineWidget(id="nic-facts")
 
     def on_mount(self) -> None:
         self.query_one("#nic-facts").can_focus = False
@@ -137,10 +167,12 @@ class OverviewView(WhileOpen, Container):
         interval: float,
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
-        self._statuses = {
-            host.name: "" if has_platform(picture) else host.brief_text(now, interval)
-            for host, picture in zip(hosts, pictures, strict=True)
-        }
+        self._statuses = {}
+        for host, picture in zip(hosts, pictures, strict=True):
+            status = ""
+            if not has_platform(picture):
+                status = host.brief_text(now, interval)
+            self._statuses[host.name] = status
         self._diagnosis = diagnosis
         self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
         self._draw()
@@ -149,56 +181,66 @@ class OverviewView(WhileOpen, Container):
         wanted = row_filter(self.query_one(FilterLine).value)
         rows, table = wanted.accepted(self._nics.rows), self.query_one(OverviewTable)
         table.show(rows)
-        title = (
-            f"{_number(rows)}"
-            if len(rows) == len(self._nics.rows)
-            else f"{_number(rows)} of {_number(self._nics.rows)}"
-        )
-        title = self.glyphs.text(f"Interfaces: {title}{self._hidden_text()}")
+        number = _number(rows)
+        if len(rows) < len(self._nics.rows):
+            number += f" of {_number(self._nics.rows)}"
+        title = self.glyphs.text(f"Interfaces: {number}{self._hidden_text()}")
         if table.border_title != title:
             table.border_title = title
         self._draw_facts()
 
     def _hidden_text(self) -> str:
-        """`` · 3 virtual hidden (o)``: a click shows them."""
-        links = {snapshot.host: len(snapshot.links) for snapshot in (row.snapshot for row in self._nics.rows)}
+        """`` · 3 virtual hidden, 12 guests (o)``: a click shows them."""
+        links = {row.snapshot.host: len(row.snapshot.links) for row in self._nics.rows}
         hidden = sum(links.values()) - sum(row.link is not None for row in self._nics.rows)
-        key = shown_key(self.app, "options")
-        return f"[@click=screen.options] · {hidden} virtual hidden ({key})[/]" if hidden > 0 else ""
+        parts = []
+        if hidden > 0:
+            parts.append(f"{hidden} virtual hidden")
+        if self.guests:
+            parts.append(count_noun(self.guests, "guest"))
+        if not parts:
+            return ""
+        return f"[@click=screen.options] · {', '.join(parts)} ({shown_key(self.app, 'options')})[/]"
 
     def _draw_facts(self) -> None:
         """Errors of the filter come first: they explain an empty table."""
-        view, row = self.query_one("#nic-facts", LineView), self.chosen
+        view, row = self.query_one("#nic-facts", LineWidget), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
-        complaints = row_filter(self.query_one(FilterLine).value).errors
-        lines: list[SpanLine] = [
-            ((f" {part}", "warn"),) for message in complaints for part in self._wrapped(message, cells)
-        ]
-        if row is not None and row.end.ifindex == NO_NIC_IFINDEX:
-            message = row.snapshot.message or self._why_no_nic(row.snapshot)
-            lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {message}", cells)]
-        elif row is not None:
-            lines += [
-                ((f" {part}", TONES[fact.tone]),)
-                for fact in pair_facts(row.end, self._nics.known.pairs, self._nics.known.names)
-                for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
-            ]
-            if not lines:
-                text = f"{_title(row)}: {self._why_no_peer(row)}"
-                lines = [((f" {part}", "dim"),) for part in self._wrapped(text, cells)]
-        lines = self._in_rows(lines, max(1, min(MAX_FACT_ROWS, self.size.height - MIN_TABLE_ROWS)), cells)
+        lines: list[SpanLine] = []
+        for message in row_filter(self.query_one(FilterLine).value).errors:
+            lines += self._wrapped_lines(message, cells, "warn")
+        if row is not None:
+            lines += self._peer_lines(row, cells, has_errors=bool(lines))
+        most = max(1, min(MAX_FACT_ROWS, self.size.height - MIN_TABLE_ROWS))
+        lines = self._in_rows(lines, most, cells)
         if row is not None and row.link is not None:
-            lines += self._detail(row, cells + 1, self._empty_rows() - len(lines) - view.gutter.height)
+            room = self._empty_rows() - len(lines) - view.gutter.height
+            lines += self._detail(row, cells + 1, room)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
+
+    def _peer_lines(self, row: NicRow, cells: int, *, has_errors: bool) -> list[SpanLine]:
+        """What the row is connected to; why that is not known, unless there are errors of the
+        filter instead; or why its host has no interface."""
+        if row.end.ifindex == NO_NIC_IFINDEX:
+            message = row.snapshot.message or self._why_no_nic(row.snapshot)
+            return self._wrapped_lines(f"{row.end.host}: {message}", cells, "dim")
+        lines: list[SpanLine] = []
+        for fact in pair_facts(row.end, self._nics.known.pairs, self._nics.known.names):
+            lines += self._wrapped_lines(f"{_title(row)} {fact.text}", cells, TONES[fact.tone])
+        if lines or has_errors:
+            return lines
+        return self._wrapped_lines(f"{_title(row)}: {self._why_no_peer(row)}", cells, "dim")
+
+    def _wrapped_lines(self, text: str, cells: int, style: str) -> list[SpanLine]:
+        return wrapped_lines(self.glyphs.encode(text), cells, style)
 
     def _in_rows(self, lines: list[SpanLine], rows: int, cells: int) -> list[SpanLine]:
         """The first `rows` of the lines; the last of them says that there are more."""
         if len(lines) <= rows:
             return lines
         (text, style), *_ = lines[rows - 1]
-        more = self.glyphs.encode(MORE_FACTS)
-        return [*lines[: rows - 1], ((fit(text, min(width(text), cells - width(more))), style), (more, "dim"))]
+        return [*lines[: rows - 1], ((self.glyphs.encode(with_more(text, cells)), style),)]
 
     def _empty_rows(self) -> int:
         """Those below the interfaces and their titles."""
@@ -211,22 +253,26 @@ class OverviewView(WhileOpen, Container):
             return []
         columns = 2 if cells >= MIN_TWO_COLUMNS else 1
         room = cells // columns
+        title, *_ = wrap(self.glyphs.encode(_title(row)), room)
+        head = section_line(title, cells)
         findings = device_findings(self._diagnosis, row.end.host)
-        lines = [
-            section_line(self._wrapped(_title(row), room)[0], cells),
-            *draw_subject(row.snapshot, row.end.ifindex, "", room - 1, findings=findings, glyphs=self.glyphs),
-        ]
-        head, lines = lines[:1], lines[1:]
-        shown = [lines[number * (rows - 1) : (number + 1) * (rows - 1)] for number in range(columns)]
-        if len(lines) > columns * (rows - 1):
-            shown[-1][-1] = ((" … everything else on Devices", "dim"),)
-        drawn = beside(shown[0], shown[1], room) if columns == 2 else shown[0]
-        return [*head, *drawn, *[()] * (rows - 1 - len(drawn))]
+        lines = draw_subject(
+            row.snapshot, row.end.ifindex, "", room - 1, findings=findings, glyphs=self.glyphs
+        )
+        rows -= 1  # that of the head
+        if len(lines) > columns * rows:
+            lines = lines[: columns * rows - 1]
+            lines.append(((" … everything else on Devices", "dim"),))
+        if columns == 2:
+            lines = beside(lines[:rows], lines[rows:], room)
+        return [head, *lines, *[()] * (rows - len(lines))]
 
     def _why_no_nic(self, snapshot: Snapshot) -> str:
         if snapshot.inventory is None:
             return self._statuses.get(snapshot.host, "") or NOT_READ_YET
-        return "loopback is its only interface" if snapshot.links else "no interfaces"
+        if not snapshot.links:
+            return "no interfaces"
+        return "loopback is its only interface"
 
     def _why_no_peer(self, row: NicRow) -> str:
         """Nothing is said of hosts whose interfaces are not known."""
@@ -237,9 +283,6 @@ class OverviewView(WhileOpen, Container):
             return f"what it is connected to is not known yet; not read: {first_names(unread)}"
         return "no peer found on other hosts"
 
-    def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
-        return wrap(self.glyphs.encode(text), cells)
-
     def on_overview_table_chosen(self) -> None:
         self._draw_facts()
 
@@ -249,7 +292,8 @@ class OverviewView(WhileOpen, Container):
 
 
 def _title(row: NicRow) -> str:
-    return f"{row.end.host} {row.link.name if row.link is not None else ''}"
+    name = "" if row.link is None else row.link.name
+    return f"{row.end.host} {name}"
 
 
 def _number(rows: Sequence[NicRow]) -> str:

@@ -16,11 +16,16 @@ from nictop.model.text.names import distinct_names
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import OVERVIEW_KEYS
-from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import TONES, SpanLine
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.filter_line import no_matches
+from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine
 from nictop.tui.widgets.base.sortable_table import SortableTable
-from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line
+from nictop.tui.widgets.base.table_line import (
+    HIDDEN_MARK_CELLS,
+    cell_spans,
+    fit_with_mark,
+    header_line,
+)
 
 SHRUNK_COLUMNS = ("host", "name")
 """Columns that are no wider than their texts."""
@@ -37,7 +42,7 @@ class OverviewTable(SortableTable[NicRow]):
     class Chosen(Message):
         """The cursor is on another line."""
 
-    class Opened(ChoiceView.Opened):
+    class Opened(ChoiceList.Opened):
         """The chosen NIC is to be shown on its host."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -65,14 +70,16 @@ class OverviewTable(SortableTable[NicRow]):
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            self.show_lines([((NO_MATCHES, "dim"),)], self._header_line())
+            self.show_lines([((f" {no_matches(self.key_label)}", "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[NicRow], ...]:
         """The columns that fit; spare cells widen the texts that would be cut."""
         cells = self.scrollable_content_region.width - self.MARK_CELLS
         fixed = [self._shrunk(column) for column in COLUMNS if column.key in SHRUNK_COLUMNS]
         others = [self._with_mark(column) for column in COLUMNS if column.key not in SHRUNK_COLUMNS]
-        columns, self._hidden_columns = fit_with_mark([*fixed, *others[self._scrolled_columns :]], cells)
+        columns, self._hidden_columns = fit_with_mark(
+            [*fixed, *others[self._scrolled_columns :]], cells
+        )
         while self._scrolled_columns and not self._hidden_columns:  # the table has become wider
             wider, hidden = fit_with_mark([*fixed, *others[self._scrolled_columns - 1 :]], cells)
             if hidden:
@@ -81,28 +88,33 @@ class OverviewTable(SortableTable[NicRow]):
         return self._stretched(columns, cells)
 
     def _shrunk(self, column: Column[NicRow]) -> Column[NicRow]:
-        """As wide as its texts, or as its title with the mark of the order. Hosts look different."""
+        """As wide as its texts, or as its title with the mark of the order. Hosts look
+        different."""
         if column.key == "host":
             names = distinct_names((row.end.host for row in self._rows), column.width)
             column = replace(column, value=lambda row: names[row.end.host])
-        return replace(column, width=max(len(column.title) + 1, min(column.width, self._needed(column))))
+        needed = min(column.width, self._needed(column))
+        return replace(column, width=max(len(column.title) + 1, needed))
 
     def _header_line(self) -> SpanLine:
         cells = self.scrollable_content_region.width
         scrolled = self.glyphs.choice_left if self._scrolled_columns else ""
         titles = f"{scrolled:>{self.MARK_CELLS}}{self._headings(self._columns)}"
-        return header_line(titles, self._hidden_columns, cells, self.glyphs)
+        return header_line(titles, self._hidden_columns, cells, self.glyphs, scrolls=True)
 
     def _row_line(self, index: int) -> SpanLine:
         row = self._rows[index]
-        severity = next((one for one in SEVERITIES if one == row.severity), None)
-        if severity is None:
-            mark = " ", ""
-        else:
-            mark = severity_mark(severity, glyphs=self.glyphs), TONES[SEVERITY_LABELS[severity].tone]
-        return (" ", ""), mark, *cell_spans(self._columns, row, self.glyphs)
+        return (" ", ""), self._mark(row), *cell_spans(self._columns, row, self.glyphs)
 
-    # --------------------------------------------------------------------------------------------------- order
+    def _mark(self, row: NicRow) -> Span:
+        """That of the worst finding about a NIC."""
+        for severity in SEVERITIES:
+            if severity == row.severity:
+                tone = TONES[SEVERITY_LABELS[severity].tone]
+                return severity_mark(severity, glyphs=self.glyphs), tone
+        return " ", ""
+
+    # ---------------------------------------------------------------------------------------- order
 
     def sort_by(self, column: str, *, descending: bool) -> None:
         """Sort by the present values of a column; "": by host."""
@@ -114,7 +126,8 @@ class OverviewTable(SortableTable[NicRow]):
 
     def action_scroll_columns(self, step: int) -> None:
         """Leave out one column more (`step` 1) or less (-1) behind host and name."""
-        if self._scrolled_columns if step < 0 else self._hidden_columns:
+        more = self._scrolled_columns if step < 0 else self._hidden_columns
+        if more:
             self._scrolled_columns += step
             self.redraw()
 

@@ -1,135 +1,61 @@
-"""The live tree of devices: one line per PCI function, VF and netdev, with the numbers that move. Sorted by a column it
-is a list of the same devices.
+"""The live tree of devices: one line per PCI function, VF and netdev, with the numbers that move.
+Sorted by a column it is a list of the same devices.
 
-The cursor stays on its row by key, wherever the row goes; only lines whose text changed are drawn again.
+The cursor stays on its row by key, wherever the row goes; only lines whose text changed are drawn
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from typing import TYPE_CHECKING
+from itertools import chain
+from operator import is_
 
 from textual import events
 from textual.message import Message
 
-from nictop.model.columns.column import Column, RowOrder, no_value, order_by, ordered
-from nictop.model.columns.devices import (
-    COLUMNS,
-    MAIN_COLUMNS,
-    PACKET_COLUMNS,
-    DeviceRow,
-    master_text,
-    row_rates,
-    visible_columns,
-)
+from nictop.model.columns.column import Column, RowOrder, order_by, ordered
+from nictop.model.columns.devices import COLUMNS, DeviceRow, master_text, row_rates
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_tree, guides, matching_rows
+from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_rows, guides, matching_rows
 from nictop.model.facts import Tone, clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.terminal import fit_middle
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
-from nictop.rules import SEVERITIES
+from nictop.probe.records import Link
+from nictop.rules.by_device import DeviceFindings
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
-from nictop.tui.keys import shown_key
-from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine, WaitingLines, no_lines
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.filter_line import no_matches
+from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine, WaitingLines, no_lines
 from nictop.tui.widgets.charts.plot import ColumnCache
-from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
+from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling, spark
 from nictop.tui.widgets.cpu.nic_view import NO_INTERFACES
+from nictop.tui.widgets.devices.row_findings import place_of, places_of_findings, worst_severity
+from nictop.tui.widgets.devices.table_layout import GRAPH, LEAD_CELLS, TableLayout, layout
 
-if TYPE_CHECKING:
-    from nictop.rules import Diagnosis, Finding
-
+VIRTUAL_GROUP = "group:virtual"
+"""Key of the title of the netdevs without a device."""
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
-DRIVER = next(column for column in COLUMNS if column.key == "driver")
-PEER = replace(next(column for column in COLUMNS if column.key == "profile"), keeps_end=True)
+COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
+DRIVER = COLUMNS_BY_KEY["driver"]
+PEER = replace(COLUMNS_BY_KEY["profile"], keeps_end=True)
 """The column of the profile, for a NIC of another host: the name of the NIC is at the end."""
-LEAD_CELLS = 3
-"""The cursor, the mark of the worst finding, a blank."""
-MIN_NAME_CELLS = 14
-PREFERRED_NAME_CELLS = 20
-GRAPH: Column[DeviceRow] = Column(
-    "graph", "RX+TX 60 s", "b/s", 10, 1, "left", no_value,
-    source="both directions over the last 60 s; option packets: packets/s (as RX b/s and TX b/s)",
-)  # fmt: skip
-GRAPH_CELLS = (30, 20, GRAPH.width)
-"""Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
 HISTORY_SECONDS = 60.0
 
-DeviceFindings = Mapping[int | str, Sequence["Finding"]]
-"""ifindex of a netdev, or address of a PCI function → its findings, worst first."""
-
-
-def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
-    """The findings of one host by device. Those about something else are under the name of their subject."""
-    found: dict[int | str, list[Finding]] = {}
-    for finding in diagnosis.findings if diagnosis is not None else ():
-        if finding.host == host:
-            found.setdefault(finding.subject if finding.ifindex is None else finding.ifindex, []).append(finding)
-    return found
-
-
-def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
-    """Findings about the netdev of a row, or else about its PCI function."""
-    if row.link is not None:
-        return findings.get(row.link.ifindex, ())
-    return findings.get(row.pci.address, ()) if row.pci is not None else ()
-
-
-def all_findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
-    """Findings about the netdev of a row and about its PCI function, the worst first."""
-    found = [*findings_of(row, findings)]
-    if row.link is not None and row.pci is not None:
-        found += findings.get(row.pci.address, ())
-    return sorted(found, key=lambda one: SEVERITIES.index(one.severity))
-
-
-@dataclass(frozen=True)
-class TableLayout:
-    """How the width of the table is divided."""
-
-    name: int
-    columns: tuple[Column[DeviceRow], ...]
-    graph: int
-    gap: int
-    """Blanks before the graph: two, unless the name needs one of them."""
-    missing: int
-    """Columns of an 80 column table for which there is no room, the history among them."""
-
-
-def layout(width: int, *, packets: bool) -> TableLayout:
-    """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
-    room = width - LEAD_CELLS
-    columns = visible_columns(room - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 1, packets=packets)
-    without_graph = visible_columns(room - MIN_NAME_CELLS, packets=packets)
-    now = ("rx_packets", "tx_packets") if packets else ("rx", "tx")
-    keys = {column.key for column in columns}
-    if any(column.key in now and column.key not in keys for column in without_graph):  # what is, before what was
-        columns, graph = without_graph, 0
-    else:
-        rest = room - sum(column.width + 1 for column in columns)
-        graph = next((cells for cells in GRAPH_CELLS if rest - cells - 2 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
-        if rest - graph - 1 < MIN_NAME_CELLS:
-            graph = 0
-    name = room - sum(column.width + 1 for column in columns) - (graph + 1 if graph else 0)
-    gap = 2 if graph and name > MIN_NAME_CELLS else 1
-    wanted = PACKET_COLUMNS if packets else MAIN_COLUMNS
-    missing = len(wanted) - len([column for column in columns if column.key in wanted]) + (graph == 0)
-    return TableLayout(
-        name=max(1, name - (gap - 1) - (3 if missing else 0)), columns=columns, graph=graph, gap=gap, missing=missing
-    )
+TableCell = tuple[Column[DeviceRow], str, Tone]
+"""How a cell is drawn, its text, and its tone."""
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
-    """Rows of the tree, with a virtual function and its only netdev in one row: ``VF0 ens224v0``."""
+    """Rows of the tree, with a virtual function and its only netdev in one row: ``VF0
+    ens224v0``."""
     found: list[Row] = []
     vf: Row | None = None
     """Whose netdev is in its row: the rows below it move up by one level."""
@@ -137,12 +63,14 @@ def merged(rows: Sequence[Row]) -> list[Row]:
         if vf is not None and row.depth <= vf.depth:
             vf = None
         if vf is None:
-            if row.kind == "vf" and _has_one_netdev(row, rows[number + 1 :]):
+            if row.kind == "vf" and _has_one_netdev(rows, number):
                 vf = row
             else:
                 found.append(row)
             continue
-        moved = replace(row, depth=row.depth - 1, prefix=row.prefix[: vf.depth] + row.prefix[vf.depth + 1 :])
+        moved = replace(
+            row, depth=row.depth - 1, prefix=row.prefix[: vf.depth] + row.prefix[vf.depth + 1 :]
+        )
         if moved.depth == vf.depth:
             title = f"{''.join(vf.title.split()[:2])} {row.title}"
             moved = replace(moved, title=title, vf=vf.vf, uplink=vf.uplink)
@@ -150,13 +78,20 @@ def merged(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _has_one_netdev(row: Row, following: Sequence[Row]) -> bool:
-    below = takewhile(lambda one: one.depth > row.depth, following)
-    return sum(one.depth == row.depth + 1 for one in below) == 1
+def _has_one_netdev(rows: Sequence[Row], number: int) -> bool:
+    """Of the row of a virtual function. By index: a slice for each of thousands is quadratic."""
+    depth, netdevs = rows[number].depth, 0
+    for index in range(number + 1, len(rows)):
+        below = rows[index].depth - depth
+        if below <= 0:
+            break
+        netdevs += below == 1
+    return netdevs == 1
 
 
-class DeviceTable(ChoiceView):
-    """Devices of one host. Posts `Chosen` when the cursor's row changes, `Opened` on enter or a second click."""
+class DeviceTable(ChoiceList):
+    """Devices of one host. Posts `Chosen` when the cursor's row changes, `Opened` on enter or a
+    second click."""
 
     @dataclass
     class Chosen(Message):
@@ -164,7 +99,7 @@ class DeviceTable(ChoiceView):
 
         row: Row
 
-    class Opened(ChoiceView.Opened):
+    class Opened(ChoiceList.Opened):
         """Details of the chosen row were requested."""
 
     class PageRequested(Message):
@@ -191,8 +126,11 @@ class DeviceTable(ChoiceView):
         self._virtual_at_first: bool | None = None
         """Decided for the host that is shown; None: nothing is known of its netdevs."""
         self.findings: DeviceFindings = {}
+        self.is_checked = False
+        """`findings` rest on all that the checks read of the host."""
         self._is_settled = False
-        """The checks have read what they need: `first_choice` does not follow the findings any more."""
+        """The checks have read what they need: `first_choice` does not follow the findings any
+        more."""
         self.filter = row_filter("")
         self._is_new_filter = False
         """It was changed since the last `show`."""
@@ -214,18 +152,23 @@ class DeviceTable(ChoiceView):
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
 
-    # ------------------------------------------------------------------------------------------------ content
+    # -------------------------------------------------------------------------------------- content
 
     @property
     def chosen(self) -> Row | None:
         """The row under the cursor; None while there is none."""
         index = self.index
-        return None if index is None else self._rows[index]
+        if index is None:
+            return None
+        return self._rows[index]
 
     @property
     def virtual(self) -> bool:
-        """Netdevs without a device are shown. Until the user chooses: unless the host has others."""
-        return self._virtual_at_first is not False if self._virtual is None else self._virtual
+        """Netdevs without a device are shown. Until the user chooses: unless the host has
+        others."""
+        if self._virtual is not None:
+            return self._virtual
+        return self._virtual_at_first is not False
 
     @virtual.setter
     def virtual(self, shown: bool) -> None:
@@ -238,13 +181,14 @@ class DeviceTable(ChoiceView):
 
     @property
     def needed_rows(self) -> int:
-        """Rows that show everything without a filter, header included; before there are any, what is waited for."""
+        """Rows that show everything without a filter, header included; before there are any, what
+        is waited for."""
         return len(self._tree or self.lines) + 1
 
     @property
     def count_text(self) -> str:
         """``3 of 12``: netdevs, and functions without one, that pass the filter."""
-        return f"{len(self._matches)} of {sum(map(self._is_device, range(len(self._tree))))}"
+        return f"{len(self._matches)} of {len(self._device_rows())}"
 
     def set_filter(self, text: str) -> None:
         """Takes effect at the next `show`."""
@@ -260,117 +204,153 @@ class DeviceTable(ChoiceView):
         *,
         is_checked: bool = False,
     ) -> None:
-        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone. `nics`: ifindex →
-        the row of the overview, for the filter. `peers`: ifindex → host and name of the NIC at the other end of a tap
-        or veth. `is_checked`: `findings` rest on all that the checks read of this host."""
+        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone.
+        `nics`: ifindex → the row of the overview, for the filter. `peers`: ifindex → host and name
+        of the NIC at the other end of a tap or veth. `is_checked`: `findings` rest on all that the
+        checks read of this host."""
         is_new = findings != self.findings and not self._is_settled
-        self._snapshot, self._history, self.findings, self._nics = snapshot, history, findings, nics or {}
-        self._peers = peers or {}
+        self._snapshot, self._history, self.findings = snapshot, history, findings
+        self._nics, self._peers = nics or {}, peers or {}
+        self.is_checked = is_checked
         self._plant(snapshot)
         if self._is_order_due:
             self._make_order(snapshot)
         self._apply_filter(snapshot)
         if is_new and self._rows:
-            self.set_keys([row.key for row in self._rows])
-        self._is_settled = self._is_settled or is_checked
+            self.set_keys(_row_keys(self._rows))
+        if is_checked:
+            self._is_settled = True
         self.redraw()
 
     def _plant(self, snapshot: Snapshot) -> None:
-        """The tree changes with the links and functions, not with the numbers: keep it while these are the same.
+        """The tree changes with the links and functions, not with the numbers: keep it while these
+        are the same.
 
         The host's own row is left out: the status line has its name."""
         if self._virtual_at_first is None:
-            known_links = [link for link in snapshot.links.values() if link.type != ARPHRD_VOID]
-            esxi = snapshot.inventory is not None and is_esxi(snapshot.inventory.platform)
-            self._virtual_at_first = esxi or all(map(is_virtual, known_links)) if known_links else None
-        known = self._tree_of
-        if known is not None and known[0] is snapshot.links and known[1] is snapshot.pci and known[2] is self.virtual:
+            self._virtual_at_first = _shows_virtual_at_first(snapshot)
+        tree_of = (snapshot.links, snapshot.pci, self.virtual)
+        before = self._tree_of
+        if before is not None and all(map(is_, tree_of, before)):
             return
-        self._tree_of = (snapshot.links, snapshot.pci, self.virtual)
-        host, *below = device_tree(snapshot)
-        levels = host.depth + 1
-        rows = merged([replace(row, depth=row.depth - levels, prefix=row.prefix[levels:]) for row in below])
-        group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
-        self._virtual_rows = () if self.virtual else tuple(rows[group + 1 :])
+        self._tree_of = tree_of
+        rows = merged(device_rows(snapshot))
+        keys = _row_keys(rows)
+        self._virtual_rows = ()
+        if VIRTUAL_GROUP in keys and not self.virtual:
+            self._virtual_rows = tuple(rows[keys.index(VIRTUAL_GROUP) + 1 :])
         self._tree = tuple(rows[: len(rows) - len(self._virtual_rows)])
 
     def _apply_filter(self, snapshot: Snapshot) -> None:
         """The cursor leaves a row that is hidden for the first one that passes."""
         is_new, self._is_new_filter = self._is_new_filter, False
         if not self.filter.tests:
-            rows = self._ordered(self._tree, snapshot)
-            if self._rows is not rows:
-                self._rows, self._hidden, self._matches = rows, self._virtual_rows, frozenset()
-                self.set_keys([row.key for row in self._rows])
+            self._show_all(snapshot)
             return
-        accepts, tree = self.filter.accepts, self._tree
-        devices = (row for index, row in enumerate(tree) if self._is_device(index))
-        self._matches = frozenset(row.key for row in devices if accepts(self._nic(row, snapshot)))
-        self._hidden = tuple(row for row in self._virtual_rows if accepts(self._nic(row, snapshot)))
-        group = "group:virtual" if self._hidden else ""
-        rows = matching_rows(tree, lambda row: row.key in self._matches or row.key == group)
-        self._rows = self._ordered(rows, snapshot)
-        keys = [row.key for row in self._rows]
-        if keys and self._wanted not in keys and self._key not in (self._matches if is_new else keys):
+        self._find_matches(snapshot)
+        keys = _row_keys(self._rows)
+        allowed: Collection[str] = self._matches if is_new else keys
+        if keys and self._key not in allowed and self._wanted not in keys:
             self._wanted = keys[self.first_choice()]
         self.set_keys(keys)
-        self._moved = self._moved or bool(keys)
+        if keys:
+            self._moved = True
+
+    def _show_all(self, snapshot: Snapshot) -> None:
+        rows = self._ordered(self._tree, snapshot)
+        if self._rows is not rows:
+            self._rows, self._hidden, self._matches = rows, self._virtual_rows, frozenset()
+            self.set_keys(_row_keys(rows))
+
+    def _find_matches(self, snapshot: Snapshot) -> None:
+        """The rows that pass the filter, with those that they are below."""
+        self._matches = frozenset(_row_keys(self._accepted(self._device_rows(), snapshot)))
+        self._hidden = tuple(self._accepted(self._virtual_rows, snapshot))
+        shown = set(self._matches)
+        if self._hidden:
+            shown.add(VIRTUAL_GROUP)
+        rows = matching_rows(self._tree, lambda row: row.key in shown)
+        self._rows = self._ordered(rows, snapshot)
+
+    def _accepted(self, rows: Iterable[Row], snapshot: Snapshot) -> Iterator[Row]:
+        """Those that pass the filter."""
+        return (row for row in rows if self.filter.accepts(self._nic(row, snapshot)))
+
+    def _device_rows(self) -> list[Row]:
+        """Those of the tree that a filter accepts or not."""
+        return [row for index, row in enumerate(self._tree) if self._is_device(index)]
 
     def _ordered(self, rows: tuple[Row, ...], snapshot: Snapshot) -> tuple[Row, ...]:
-        """In the order by a column, the devices among some rows of the tree; the title of hidden ones is the last."""
+        """In the order by a column, the devices among some rows of the tree; the title of hidden
+        ones is the last."""
         column = self._order_column
         if column is None:
             return rows
-        wanted = {row.key for row in rows}
-        group = [row for row in rows if row.key == "group:virtual" and self._virtual_rows]
-        devices = [one for one in self._devices(snapshot) if one.row.key in wanted]
-        return (*(shown.row for shown in ordered(devices, self.order, column, _row_key)), *group)
+        wanted = set(_row_keys(rows))
+        devices = [device for device in self._devices(snapshot) if device.row.key in wanted]
+        in_order = [device.row for device in ordered(devices, self.order, column, _row_key)]
+        if self._virtual_rows:
+            in_order += [row for row in rows if row.key == VIRTUAL_GROUP]
+        return tuple(in_order)
 
     def _devices(self, snapshot: Snapshot) -> list[DeviceRow]:
         """Those of the tree without their places in it."""
-        rows = (row for index, row in enumerate(self._tree) if self._is_device(index))
+        rows = self._device_rows()
         return [DeviceRow(replace(row, depth=0, prefix=()), snapshot) for row in rows]
 
     @property
     def _order_column(self) -> Column[DeviceRow] | None:
-        return next((column for column in COLUMNS if column.key == self.order.column), None)
+        return COLUMNS_BY_KEY.get(self.order.column)
 
     def _make_order(self, snapshot: Snapshot) -> None:
         self._is_order_due, column = False, self._order_column
         if column is not None:
-            self.order = order_by(column, self._devices(snapshot), _row_key, descending=self.order.descending)
+            devices, descending = self._devices(snapshot), self.order.descending
+            self.order = order_by(column, devices, _row_key, descending=descending)
 
     def _is_device(self, index: int) -> bool:
         """A row of the tree that a filter accepts or not: not one that is only above others."""
         row = self._tree[index]
+        if row.link is not None:
+            return True
         is_leaf = index + 1 == len(self._tree) or self._tree[index + 1].depth <= row.depth
-        return row.link is not None or (is_leaf and row.kind != "group")
+        return is_leaf and row.kind != "group"
 
     def _nic(self, row: Row, snapshot: Snapshot) -> NicRow:
-        """What the filter knows of a row: that of the overview; of a function without a netdev, what there is."""
-        known = self._nics.get(row.link.ifindex) if row.link is not None else None
-        if known is not None:
-            return known
-        end = End(snapshot.host, row.link.ifindex if row.link is not None else NO_NIC_IFINDEX)
-        found = findings_of(row, self.findings)
-        severity = found[0].severity if found else None
-        return NicRow(end, snapshot, row.link, row.pci, row.vf, rates=row_rates(row, snapshot), severity=severity)
+        """What the filter knows of a row: that of the overview; of a function without a netdev,
+        what there is."""
+        ifindex = NO_NIC_IFINDEX
+        if row.link is not None:
+            ifindex = row.link.ifindex
+            known = self._nics.get(ifindex)
+            if known is not None:
+                return known
+        return NicRow(
+            End(snapshot.host, ifindex),
+            snapshot,
+            row.link,
+            row.pci,
+            row.vf,
+            rates=row_rates(row, snapshot),
+            severity=worst_severity((row,), self.findings),
+        )
 
     def first_choice(self) -> int:
-        """The netdev named `preferred`, else the device with the worst finding, else the first netdev with a device,
-        else the first one that is up, else the first row; with a filter, of those that pass it. Once the checks have
-        read all, the choice stays: nothing moves below the reader's eyes."""
+        """The netdev named `preferred`, else the device with the worst finding, else the first
+        netdev with a device, else the first one that is up, else the first row; with a filter, of
+        those that pass it. Once the checks have read all, the choice stays: nothing moves below the
+        reader's eyes."""
         if self._is_settled and self.index is not None and not self._matches:
             return self.index
-        places = _places_of_findings(self.findings)
+        places = places_of_findings(self.findings)
 
-        def rank(index: int) -> tuple[bool, bool, int, int, int]:
-            row = self._rows[index]
-            above, link = bool(self._matches) and row.key not in self._matches, row.link
+        def rank(index: int) -> tuple[bool, bool, int, int]:
+            row, link = self._rows[index], self._rows[index].link
+            is_only_above = bool(self._matches) and row.key not in self._matches
             is_other = link is None or link.name != self.preferred
-            return above, is_other, _place_of(row, places), _kind_rank(row), index
+            return is_only_above, is_other, place_of(row, places), _kind_rank(row)
 
-        return min(rank(index) for index in range(len(self._rows)))[-1]
+        return min(range(len(self._rows)), key=rank)
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen(self._rows[index]))
@@ -385,7 +365,9 @@ class DeviceTable(ChoiceView):
             return
         rows = self._rows
         if not rows:
-            self.show_lines([((NO_MATCHES, "dim"),)], self._header_line(shape))
+            self.show_lines(
+                [((f" {no_matches(self.key_label)}", "dim"),)], self._header_line(shape)
+            )
             return
         self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
         self.show_drawn(
@@ -397,14 +379,21 @@ class DeviceTable(ChoiceView):
 
     @property
     def _layout(self) -> TableLayout:
-        """With room for the mark of the order behind the title of its column, one cell of the name if there is none."""
+        """With room for the mark of the order behind the title of its column, one cell of the name
+        if there is none."""
         shape = layout(self.scrollable_content_region.width, packets=self.packets)
-        ordered_by = next((one for one in shape.columns if one.key == self.order.column), None)
-        if ordered_by is None or len(ordered_by.title) < ordered_by.width:
+        keys = [column.key for column in shape.columns]
+        if self.order.column not in keys:
             return shape
-        wider = replace(ordered_by, width=len(ordered_by.title) + 1)
-        columns = tuple(wider if one is ordered_by else one for one in shape.columns)
-        return replace(shape, columns=columns, name=max(1, shape.name - wider.width + ordered_by.width))
+        place = keys.index(self.order.column)
+        column = shape.columns[place]
+        needed = len(column.title) + 1
+        if needed <= column.width:
+            return shape
+        columns = list(shape.columns)
+        columns[place] = replace(column, width=needed)
+        name = max(1, shape.name - needed + column.width)
+        return replace(shape, columns=tuple(columns), name=name)
 
     def _empty_lines(self, snapshot: Snapshot) -> list[SpanLine]:
         """Why there is no row."""
@@ -416,7 +405,9 @@ class DeviceTable(ChoiceView):
         text = " " * LEAD_CELLS + fit("DEVICE", shape.name)
         mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
         for column in shape.columns:
-            title = column.title + (mark if column.key == self.order.column else "")
+            title = column.title
+            if column.key == self.order.column:
+                title += mark
             text += f" {fit(title, column.width, column.align)}"
         if shape.graph:
             text += " " * shape.gap + fit(GRAPH.title, shape.graph)
@@ -425,73 +416,101 @@ class DeviceTable(ChoiceView):
         return ((text, ""),)
 
     def _lead(self, row: Row) -> list[Span]:
-        """The mark of the worst finding of the row, and the lines of the tree; a group that is hidden has that of its
-        netdevs. The cursor takes the place of the first blank."""
+        """The mark of the worst finding of the row, and the lines of the tree; a group that is
+        hidden has that of its netdevs. The cursor takes the place of the first blank."""
         lines = (guides(row), "dim")
-        rows = self._hidden if row.kind == "group" else (row,)
-        found = [findings_of(one, self.findings) for one in rows] if self.findings else []
-        severities = [findings[0].severity for findings in found if findings]
-        if not severities:
+        marked: Sequence[Row] = self._hidden if row.kind == "group" else (row,)
+        worst = worst_severity(marked, self.findings)
+        if worst is None:
             return [("   ", ""), lines]
-        worst = min(severities, key=SEVERITIES.index)
         tone = TONES[SEVERITY_LABELS[worst].tone]
         return [(" ", ""), (f"{severity_mark(worst, glyphs=self.glyphs)} ", tone), lines]
 
-    def _row_line(self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History) -> SpanLine:
+    def _row_line(
+        self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History
+    ) -> SpanLine:
         spans = self._lead(row)
         lead = sum(len(text) for text, _ in spans)
+        room = max(1, self.size.width - lead - 1)
         title = self.glyphs.encode(row.title)
         if row.kind in ("host", "group"):
-            if row.key == "group:virtual" and self._hidden:
-                title += f" {self.glyphs.cursor} {len(self._hidden)} hidden ({shown_key(self.app, 'options')})"
-            return (*spans, (fit(title, max(1, self.size.width - lead - 1)), TITLE_STYLES[row.kind]))
+            return (*spans, self._group_span(row, title, room))
         shown = DeviceRow(row, snapshot)
         cells = [self._cell(column, shown) for column in shape.columns]
-        if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
-            driver, tone = DRIVER.cell(shown)  # for which a narrow table has no column
-            room = max(1, self.size.width - lead - 1 - (len(driver) + 2 if driver else 0))
-            name = fit(title, min(room, cells_of(clean(title)))) if driver else fit(title, room)
-            return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
-        empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
-        overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
-        spans += self._title_spans(row, title, max(1, LEAD_CELLS + shape.name + overflow - lead), snapshot)
+        first = _first_filled(cells)
+        if first is None:
+            return (*spans, *self._function_spans(shown, title, room))
+        # the name may use the cells beside it
+        overflow = sum(column.width + 1 for column, _, _ in cells[:first])
+        title_cells = max(1, LEAD_CELLS + shape.name + overflow - lead)
+        spans += self._title_spans(row, title, title_cells, snapshot)
         encode = self.glyphs.encode
-        for column, text, tone in cells[empty:]:
+        for column, text, tone in cells[first:]:
             spans.append((" " + column.fit(encode(text)), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
-            spans.append((" " * shape.gap + self._graph(row.link.ifindex, shape.graph, history), "in"))
+            graph = self._graph(row.link.ifindex, shape.graph, history)
+            spans.append((" " * shape.gap + graph, "in"))
         return tuple(spans)
 
-    def _title_spans(self, row: Row, title: str, cells: int, snapshot: Snapshot) -> list[Span]:
-        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0 active``; else of a
-        port that is not used the state alone: ``eno1  unused``."""
-        master = snapshot.links.get(row.link.master or 0) if row.link is not None else None
-        if row.link is not None and master is not None and master.kind in AGGREGATE_KINDS:
-            whole, is_usable = master_text(row.link, snapshot)
-            room = cells - cells_of(clean(title)) - 2
-            for text in (whole,) if is_usable else (whole, port_text(row.link, master)[0].rpartition(" ")[2]):
-                shown = clean(self.glyphs.encode(text))
-                if cells_of(shown) <= room:
-                    style = "dim" if is_usable else "warn"
-                    return [(f"{clean(title)}  ", TITLE_STYLES[row.kind]), (fit(shown, room), style)]
-        return [(fit_middle(title, cells), TITLE_STYLES[row.kind])]
+    def _group_span(self, row: Row, title: str, cells: int) -> Span:
+        """The title of other rows, with the number of those that are hidden."""
+        if row.key == VIRTUAL_GROUP and self._hidden:
+            hidden = f"{len(self._hidden)} hidden ({self.key_label('options')})"
+            title += f" {self.glyphs.cursor} {hidden}"
+        return fit(title, cells), TITLE_STYLES[row.kind]
 
-    def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> tuple[Column[DeviceRow], str, Tone]:
-        """Text and tone; a tap or veth has, in place of a profile, the NIC of another host behind it."""
-        link = shown.row.link
-        peer = self._peers.get(link.ifindex) if link is not None and is_virtual(link) else None
-        if column.key == "profile" and peer is not None:
-            return PEER, clean(f"↔ {peer}"), "normal"
+    def _function_spans(self, shown: DeviceRow, title: str, cells: int) -> list[Span]:
+        """A function without a netdev: its name may use the line, but for its driver, for which a
+        narrow table has no column."""
+        style = TITLE_STYLES[shown.row.kind]
+        driver, tone = DRIVER.cell(shown)
+        if not driver:
+            return [(fit(title, cells), style)]
+        room = max(1, cells - len(driver) - 2)
+        name = fit(title, min(room, cells_of(clean(title))))
+        return [(name, style), (f"  {clean(driver)}", TONES[tone])]
+
+    def _title_spans(self, row: Row, title: str, cells: int, snapshot: Snapshot) -> list[Span]:
+        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0
+        active``; else of a port that is not used the state alone: ``eno1  unused``."""
+        style = TITLE_STYLES[row.kind]
+        room = cells - cells_of(clean(title)) - 2
+        texts, tone = _port_texts(row, snapshot)
+        for text in texts:
+            shown = clean(self.glyphs.encode(text))
+            if cells_of(shown) <= room:
+                return [(f"{clean(title)}  ", style), (fit(shown, room), tone)]
+        return [(fit_middle(title, cells), style)]
+
+    def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> TableCell:
+        """A tap or veth has, in place of a profile, the NIC of another host behind it."""
+        if column.key == "profile":
+            peer = self._peer_of(shown.row.link)
+            if peer is not None:
+                return PEER, clean(f"↔ {peer}"), "normal"
         return column, *column.cell(shown)
 
-    def _graph(self, ifindex: int, width: int, history: History) -> str:
-        names = ("rx_packets", "tx_packets") if self.packets else ("rx_bits", "tx_bits")
-        received, sent = (self._columns.means((name, ifindex), history.series((name, ifindex))) for name in names)
-        both = [None if a is None or b is None else a + b for a, b in zip(received, sent, strict=True)]
-        top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
-        return spark(both, width, top, glyphs=self.glyphs)
+    def _peer_of(self, link: Link | None) -> str | None:
+        """Host and name of the NIC at the other end of a tap or veth; None: it is not known."""
+        if link is None or not is_virtual(link):
+            return None
+        return self._peers.get(link.ifindex)
 
-    # ------------------------------------------------------------------------------------------- keys and mouse
+    def _graph(self, ifindex: int, width: int, history: History) -> str:
+        unit = "packets" if self.packets else "bits"
+        received = self._means(f"rx_{unit}", ifindex, history)
+        sent = self._means(f"tx_{unit}", ifindex, history)
+        both = [
+            None if rx is None or tx is None else rx + tx
+            for rx, tx in zip(received, sent, strict=True)
+        ]
+        return spark(both, width, nice_ceiling(highest(both)), glyphs=self.glyphs)
+
+    def _means(self, name: str, ifindex: int, history: History) -> list[float | None]:
+        """Of the columns of the graph."""
+        return self._columns.means((name, ifindex), history.series((name, ifindex)))
+
+    # ------------------------------------------------------------------------------- keys and mouse
 
     @property
     def is_in_view(self) -> bool:
@@ -516,7 +535,9 @@ class DeviceTable(ChoiceView):
         """The next column in sight, then the tree again; numbers begin with the greatest."""
         shape = self._layout
         keys = ["", *(column.key for column in shape.columns)]
-        place = keys.index(self.order.column) if self.order.column in keys else 0
+        place = 0
+        if self.order.column in keys:
+            place = keys.index(self.order.column)
         self.sort_first(keys[(place + step) % len(keys)])
 
     def action_reverse(self) -> None:
@@ -526,11 +547,12 @@ class DeviceTable(ChoiceView):
 
     def sort_first(self, key: str) -> None:
         """As the first click on its title: numbers begin with the greatest."""
-        column = next((one for one in COLUMNS if one.key == key), None)
-        self.sort_by(key, descending=column is not None and (column.align == "right" or key == "link"))
+        numbers = [column.key for column in COLUMNS if column.align == "right"]
+        self.sort_by(key, descending=key in (*numbers, "link"))
 
     def _click_title(self, x: int) -> None:
-        """Sort by the column; a second time, the other way round. The title of the devices: the tree."""
+        """Sort by the column; a second time, the other way round. The title of the devices: the
+        tree."""
         shape = self._layout
         left = LEAD_CELLS + shape.name
         if x < left:
@@ -551,51 +573,86 @@ class DeviceTable(ChoiceView):
             self._click_title(offset.x)
             return
         index = self.line_at(offset.y)
-        if index is not None and index < len(self._rows) and self._rows[index].key == "group:virtual":
+        if index is None or index >= len(self._rows):
+            return
+        if self._rows[index].key == VIRTUAL_GROUP:
             event.prevent_default()
             self.choose_index(index)
             self.post_message(self.VirtualClicked())
 
     def step_to_link(self, direction: int) -> None:
-        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden. From
-        another row, if there is none that way, the nearest the other way."""
+        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table
+        is hidden. From another row, if there is none that way, the nearest the other way."""
         here, rows = self.index or 0, self._rows
         above, below = range(here - 1, -1, -1), range(here + 1, len(rows))
         ways = [below, above] if direction > 0 else [above, below]
         if rows and rows[here].kind == "link":
             del ways[1]
-        following = next((index for way in ways for index in way if rows[index].kind == "link"), None)
-        if following is not None:
-            self.choose_index(following)
+        for index in chain.from_iterable(ways):
+            if rows[index].kind == "link":
+                self.choose_index(index)
+                return
 
     def choose_link(self, ifindex: int) -> None:
         """Choose the netdev with this ifindex, if there is one; hidden ones are shown then."""
-        if self._snapshot is not None and any(row.link and row.link.ifindex == ifindex for row in self._hidden):
+        is_hidden = _index_of_link(self._hidden, ifindex) is not None
+        if is_hidden and self._snapshot is not None:
             self._virtual = True
             self._plant(self._snapshot)
             self._apply_filter(self._snapshot)
-        for index, row in enumerate(self._rows):
-            if row.link is not None and row.link.ifindex == ifindex:
-                self.choose_index(index)
-                return
+        index = _index_of_link(self._rows, ifindex)
+        if index is not None:
+            self.choose_index(index)
+
+
+def _index_of_link(rows: Sequence[Row], ifindex: int) -> int | None:
+    """Index of the row of a netdev; None: there is none."""
+    for index, row in enumerate(rows):
+        if row.link is not None and row.link.ifindex == ifindex:
+            return index
+    return None
+
+
+def _shows_virtual_at_first(snapshot: Snapshot) -> bool | None:
+    """A host that has no others, and an ESXi host, whose NICs are among them; None: no netdev is
+    known."""
+    links = [link for link in snapshot.links.values() if link.type != ARPHRD_VOID]
+    if not links:
+        return None
+    if snapshot.inventory is not None and is_esxi(snapshot.inventory.platform):
+        return True
+    return all(map(is_virtual, links))
+
+
+def _port_texts(row: Row, snapshot: Snapshot) -> tuple[Sequence[str], str]:
+    """What is said of a port of a bond or team, the longest first, and its style; none of other
+    rows."""
+    link = row.link
+    if link is None or not link.master:
+        return (), ""
+    master = snapshot.links.get(link.master)
+    if master is None or master.kind not in AGGREGATE_KINDS:
+        return (), ""
+    text, is_usable = master_text(link, snapshot)
+    if is_usable:
+        return (text,), "dim"
+    return (text, port_text(link, master)[0].rpartition(" ")[2]), "warn"
+
+
+def _first_filled(cells: Sequence[TableCell]) -> int | None:
+    """Index of the first cell with a text; None: there is none."""
+    for index, (_, text, _) in enumerate(cells):
+        if text.strip():
+            return index
+    return None
 
 
 def _row_key(shown: DeviceRow) -> str:
     return shown.row.key
 
 
-def _places_of_findings(findings: DeviceFindings) -> Mapping[int | str, int]:
-    """Key of `DeviceFindings` → place of the worst finding of it among all critical ones and warnings."""
-    urgent = [key for key, found in findings.items() if found[0].severity != "info"]
-    return {key: place for place, key in enumerate(urgent)}
-
-
-def _place_of(row: Row, places: Mapping[int | str, int]) -> int:
-    """That of the worst finding about the netdev of a row or its PCI function; behind all others if there is none."""
-    keys: list[int | str] = [row.link.ifindex] if row.link is not None else []
-    if row.pci is not None:
-        keys.append(row.pci.address)
-    return min((places[key] for key in keys if key in places), default=len(places))
+def _row_keys(rows: Iterable[Row]) -> list[str]:
+    return [row.key for row in rows]
 
 
 def _kind_rank(row: Row) -> int:
@@ -604,4 +661,6 @@ def _kind_rank(row: Row) -> int:
         return 3
     if not is_virtual(row.link):
         return 0
-    return 2 if not row.link.flags & IFF_UP or row.link.flags & IFF_LOOPBACK else 1
+    if row.link.flags & IFF_LOOPBACK or not row.link.flags & IFF_UP:
+        return 2
+    return 1

@@ -1,8 +1,8 @@
 """The first view: the table of devices, and below or beside it everything about the chosen one.
 
-Less than 120 columns: the panel is below the table, one line of it in any case. From 120 columns on it is at the right;
-where the table leaves room, the charts are at the left, below it. The rows are divided by the number of rows in the
-table, so that a recording is drawn as the live screen was.
+Less than 120 columns: the panel is below the table, one line of it in any case. From 120 columns on
+it is at the right; where the table leaves room, the charts are at the left, below it. The rows are
+divided by the number of rows in the table, so that a recording is drawn as the live screen was.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.devices.detail import ChartShape, FactsView, LinkPanel, TrafficChart
+from nictop.tui.widgets.devices.detail import ChartShape, FactLines, LinkPanel, TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 
 FILTER_HINT = "filter: ens3  driver:igb  drops/s>0  !state:down  address:192.0.2.0/24"
 MIN_PANEL_ROWS = 5
-"""Rows of the panel below the table: title, RX and TX with their time axis, and one line of facts."""
+"""Rows of the panel below the table: title, RX and TX with their time axis, and one line of
+facts."""
 MIN_TABLE_ROWS = 7
 """Rows that the table has above such a panel; with less room the panel is one line of facts."""
 MIN_CELLS_FOR_LEFT, MIN_LEFT_ROWS = 120, 8
@@ -38,16 +39,18 @@ MAX_CHART_ROWS = 20
 
 
 def panel_rows(needed: int, room: int) -> int:
-    """Rows of the panel below the table, its title included: those that the table does not need, but at least three
-    tenths of the `room`. 1: one line of facts without a title; 0: nothing."""
+    """Rows of the panel below the table, its title included: those that the table does not need,
+    but at least three tenths of the `room`. 1: one line of facts without a title; 0: nothing."""
+    if room <= 2:
+        return 0
     if room < MIN_TABLE_ROWS + MIN_PANEL_ROWS:
-        return 1 if room > 2 else 0
+        return 1
     return max(MIN_PANEL_ROWS, room * 3 // 10, room - needed)
 
 
 def left_charts(needed: int, cells: int, room: int) -> ChartShape:
-    """The charts below a table at the left that needs `needed` rows, in a view of `cells` x `room`; none where that is
-    too small."""
+    """The charts below a table at the left that needs `needed` rows, in a view of `cells` x `room`;
+    none where that is too small."""
     free = room - needed
     if cells < MIN_CELLS_FOR_LEFT or free < MIN_LEFT_ROWS:
         return ChartShape(0, beside=False)
@@ -68,14 +71,14 @@ class DevicesView(WhileOpen, Container):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="left"):
-            yield DeviceTable(id="devices")
+            yield DeviceTable(id="device-table")
             yield FilterLine(DeviceTable, FILTER_HINT, id="device-filter")
             yield TrafficChart(id="left-traffic")
         yield LinkPanel(id="link")
 
     def show(self, snapshot: Snapshot, history: History, peers: Sequence[PairFact] = ()) -> None:
-        """Draw the panel; the table, which other views need too, has been drawn already. `peers`: of the chosen
-        netdev on other hosts."""
+        """Draw the panel; the table, which other views need too, has been drawn already. `peers`:
+        of the chosen netdev on other hosts."""
         self._divide()
         table, entry = self.query_one(DeviceTable), self.query_one(FilterLine)
         row, errors = table.chosen, table.filter.errors
@@ -85,8 +88,16 @@ class DevicesView(WhileOpen, Container):
         if title != self._title:
             self._title = title
             panel.border_title = self.glyphs.encode(title).replace("[", r"\[")
-        self.query_one(FactsView).has_page_keys = table.is_in_view
-        panel.show(row, snapshot, history, table.findings, peers, with_chart=not self._charts.rows)
+        self.query_one(FactLines).has_page_keys = table.is_in_view
+        panel.show(
+            row,
+            snapshot,
+            history,
+            table.findings,
+            peers,
+            with_chart=not self._charts.rows,
+            is_checked=table.is_checked,
+        )
         chart = self.query_one("#left-traffic", TrafficChart)
         if self._charts.rows and row is not None:
             chart.show(replace(row, link=netdev_of(row, snapshot)), snapshot, history, self._charts)
@@ -96,7 +107,7 @@ class DevicesView(WhileOpen, Container):
         self.query_one(DeviceTable).set_filter(event.value)
 
     def on_device_table_page_requested(self, event: DeviceTable.PageRequested) -> None:
-        self.query_one(FactsView).page(event.pages)
+        self.query_one(FactLines).page(event.pages)
 
     def end_filter(self) -> None:
         self.query_one(FilterLine).action_end_filter()
@@ -104,19 +115,26 @@ class DevicesView(WhileOpen, Container):
 
     def _divide(self) -> None:
         """Give the table the rows that it needs, and the rest to the panel or the charts."""
-        table, left, panel = self.query_one(DeviceTable), self.query_one("#left"), self.query_one(LinkPanel)
+        table, panel = self.query_one(DeviceTable), self.query_one(LinkPanel)
         wide, detail = self.screen.has_class("-wide"), self.screen.has_class("-detail")
-        divided_for = (table.needed_rows, table.chosen is None, self.size, wide, detail)
+        has_row, needed = table.chosen is not None, table.needed_rows
+        divided_for = (needed, has_row, self.size, wide, detail)
         if divided_for == self._divided_for:
             return
         self._divided_for = divided_for
-        room, needed = self.size.height, table.needed_rows
-        rows = room if detail or wide else panel_rows(needed, room) if table.chosen is not None else 0
-        has_left_charts = wide and not detail and table.chosen is not None
-        self._charts = left_charts(needed, self.size.width, room) if has_left_charts else ChartShape(0, beside=False)
+        room = self.size.height
+        self._charts = ChartShape(0, beside=False)
+        if wide and has_row and not detail:
+            self._charts = left_charts(needed, self.size.width, room)
+        has_whole_height = wide or detail
+        rows = 0
+        if has_whole_height:
+            rows = room
+        elif has_row:
+            rows = panel_rows(needed, room)
         panel.set_class(rows == 1, "-line")
         panel.display = rows > 0
-        left.styles.height = None if wide or detail else room - rows
+        self.query_one("#left").styles.height = None if has_whole_height else room - rows
         chart = self.query_one("#left-traffic", TrafficChart)
         chart.display = self._charts.rows > 0
         chart.take_rows(self._charts.height)
@@ -126,8 +144,10 @@ def netdevs_of(row: Row, snapshot: Snapshot) -> Sequence[Link]:
     """The netdev of a row; of a PCI function, all of its netdevs."""
     if row.link is not None:
         return (row.link,)
-    address = row.pci.address if row.pci is not None else None
-    return [one for one in snapshot.links.values() if address and one.pci_address == address]
+    if row.pci is None or not row.pci.address:
+        return ()
+    address = row.pci.address
+    return [link for link in snapshot.links.values() if link.pci_address == address]
 
 
 def netdev_of(row: Row, snapshot: Snapshot) -> Link | None:

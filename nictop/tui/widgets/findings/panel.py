@@ -22,16 +22,19 @@ from nictop.rules.wording import (
     all_clear,
     fixes_with_commands,
     headline,
+    severity_badges,
     severity_mark,
 )
-from nictop.tui.keys import shown_key
-from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
+from nictop.tui.keys import KeyLabels, default_label
+from nictop.tui.widgets.base.line_widget import TONES, LineWidget, Span, SpanLine, span_cells
 
 NUMBER_SPAN = 2
 """Index of the number of the others among the spans of the line."""
 MAX_HOST_CELLS = 16
 """Of the name of a host in a line that is too long."""
 NOT_CHECKED_TEXT = "Not checked yet: the checks run when the inventory has been read"
+CHECKED_BEFORE_TEXT = "Not checked now: the checks run again when the inventory has been read"
+"""Earlier findings are of another time, or of a host that is being read again."""
 
 
 def draw_worst_finding(
@@ -39,34 +42,64 @@ def draw_worst_finding(
     cells: int,
     *,
     notice: str = "",
+    has_failed: bool = False,
     several_hosts: bool = False,
     unread: Sequence[str] = (),
-    key: str = "4",
+    was_checked: bool = False,
+    labels: KeyLabels = default_label,
     glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
-    """Mark, subject and title of the worst finding and the number of the others, in `cells` cells. `notice`: why the
-    chosen host is not live; it is shown instead of the worst finding. `unread`: names of hosts that are not checked.
-    `key`: lists all findings."""
-    findings = diagnosis.findings if diagnosis is not None else ()
-    others = len(findings) - (0 if notice else 1)
-    more = f" +{others} (key {key}) " if others > 0 else f" (key {key}) "
+    """Mark, subject and title of the worst finding and the number of the others, in `cells` cells.
+    `notice`: why the chosen host is not live; it is shown instead of the worst finding, with the
+    number of findings by severity. `has_failed`: that host is not reached. `unread`: names
+    of hosts that are not checked."""
+    findings = () if diagnosis is None else diagnosis.findings
+    key: Span = (f" (key {labels('findings')}) ", "accent")
     if notice:
-        line: tuple[Span, str] = ((f" {glyphs.warning} ", "warn"), glyphs.text(notice))
-    elif diagnosis is None:
-        return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
-    elif not findings:
+        mark: Span = (f" {glyphs.warning} ", "warn")
+        if has_failed:
+            mark = (f" {glyphs.critical} ", "bad")
+        # a critical finding of another host is not hidden by it
+        more = [*_badge_spans(findings, glyphs), key]
+        return _with_number(mark, glyphs.text(notice), more, cells)
+    if diagnosis is None:
+        return not_checked_line(cells, was_checked=was_checked)
+    if not findings:
         return no_problems_line(diagnosis, cells, glyphs, unread)
-    else:
-        mark = severity_span(findings[0], glyphs)
-        line = mark, finding_text(findings[0], several_hosts, glyphs, cells - width(mark[0]) - len(more))
-    mark, text = line
-    room = cells - width(mark[0]) - len(more)
-    if room < len(more):
+    others = len(findings) - 1
+    number = f" +{others}" if others > 0 else ""
+    more = [(number, "accent"), key]
+    mark = severity_span(findings[0], glyphs)
+    room = cells - width(mark[0]) - span_cells(more)
+    text = finding_text(findings[0], several_hosts, glyphs, room)
+    return _with_number(mark, text, more, cells)
+
+
+def not_checked_line(cells: int, *, was_checked: bool) -> SpanLine:
+    """Nothing is known of findings now. `was_checked`: the checks have run before."""
+    text = CHECKED_BEFORE_TEXT if was_checked else NOT_CHECKED_TEXT
+    return ((fit(f" {text}", cells), "dim"),)
+
+
+def _badge_spans(findings: Sequence[Finding], glyphs: Glyphs) -> list[Span]:
+    """`` ✖1 ▲4``"""
+    severities = [finding.severity for finding in findings]
+    badges = severity_badges(severities, glyphs=glyphs)
+    return [(f" {text}", TONES[tone]) for text, tone in badges]
+
+
+def _with_number(mark: Span, text: str, more: Sequence[Span], cells: int) -> SpanLine:
+    """The line; without what is at its end where that takes more than half of the cells behind the
+    mark."""
+    room = cells - width(mark[0]) - span_cells(more)
+    if room < span_cells(more):
         return mark, (fit(text, max(0, cells - width(mark[0]))), "")
-    return mark, (fit(text, room), ""), (more, "accent")
+    return mark, (fit(text, room), ""), *more
 
 
-def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: Sequence[str] = ()) -> SpanLine:
+def no_problems_line(
+    diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: Sequence[str] = ()
+) -> SpanLine:
     """`` ✓ No problems found (98 of 98 checks ran)``"""
     text, tone = all_clear(diagnosis, unread=unread, live=True, glyphs=glyphs)
     return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
@@ -74,11 +107,13 @@ def no_problems_line(diagnosis: Diagnosis, cells: int, glyphs: Glyphs, unread: S
 
 def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
     """Mark of the severity, with a blank at both sides."""
-    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", TONES[SEVERITY_LABELS[finding.severity].tone]
+    tone = TONES[SEVERITY_LABELS[finding.severity].tone]
+    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
 
 
 def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs, cells: int) -> str:
-    """``ens224: RSS table contains 2 of 4 receive queues``; a long name of the host is cut before these words are."""
+    """``ens224: RSS table contains 2 of 4 receive queues``; a long name of the host is cut before
+    these words are."""
     text = glyphs.text(headline(finding, several_hosts=several_hosts))
     if width(text) <= cells:
         return text
@@ -87,12 +122,17 @@ def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs, cells: i
 
 
 def first_fix(findings: Sequence[Finding]) -> tuple[Finding, Fix] | None:
-    """The first of the findings, the worst one, and its first fix that has commands; None if there is none."""
-    fix = next(iter(fixes_with_commands(findings[0])), None) if findings else None
-    return (findings[0], fix) if fix is not None else None
+    """The first of the findings, the worst one, and its first fix that has commands; None if there
+    is none."""
+    if not findings:
+        return None
+    fix = next(iter(fixes_with_commands(findings[0])), None)
+    if fix is None:
+        return None
+    return findings[0], fix
 
 
-class FindingsPanel(LineView):
+class FindingsPanel(LineWidget):
     """One row, whatever the findings. Posts `Opened` on a click."""
 
     can_focus = False
@@ -106,13 +146,21 @@ class FindingsPanel(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._content: tuple[Diagnosis | None, str, bool, Sequence[str]] = (None, "", False, ())
+        self._content: tuple[Diagnosis | None, str, bool, bool, Sequence[str], bool]
+        self._content = None, "", False, False, (), False
 
     def show(
-        self, diagnosis: Diagnosis | None, *, several_hosts: bool, notice: str = "", unread: Sequence[str] = ()
+        self,
+        diagnosis: Diagnosis | None,
+        *,
+        several_hosts: bool,
+        notice: str = "",
+        has_failed: bool = False,
+        unread: Sequence[str] = (),
+        was_checked: bool = False,
     ) -> None:
         """See `draw_worst_finding`."""
-        self._content = diagnosis, notice, several_hosts, unread
+        self._content = diagnosis, notice, has_failed, several_hosts, unread, was_checked
         self._draw()
 
     def draw_for_size(self) -> None:
@@ -120,23 +168,28 @@ class FindingsPanel(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        diagnosis, notice, several_hosts, unread = self._content
+        diagnosis, notice, has_failed, several_hosts, unread, was_checked = self._content
         cells = self.scrollable_content_region.width
         line = draw_worst_finding(
             diagnosis,
             cells,
             notice=notice,
+            has_failed=has_failed,
             several_hosts=several_hosts,
             unread=unread,
-            key=shown_key(self.app, "findings"),
+            was_checked=was_checked,
+            labels=self.key_label,
             glyphs=self.glyphs,
         )
         self.show_lines([line])
 
     def on_click(self, event: events.Click) -> None:
         """On the number of the others: all of them."""
-        diagnosis, notice, _, _ = self._content
+        diagnosis, notice, *_ = self._content
         (line,) = self.lines
-        is_on_number = event.get_content_offset_capture(self).x >= sum(width(text) for text, _ in line[:NUMBER_SPAN])
-        shown = diagnosis.findings[:1] if diagnosis is not None and not notice else ()
-        self.post_message(self.Opened(shown[0] if shown and not is_on_number else None))
+        column = event.get_content_offset_capture(self).x
+        is_on_number = column >= span_cells(line[:NUMBER_SPAN])
+        shown: Finding | None = None
+        if diagnosis is not None and not notice and not is_on_number:
+            shown = next(iter(diagnosis.findings), None)
+        self.post_message(self.Opened(shown))

@@ -1,4 +1,5 @@
-"""Findings that the newest diagnosis does not have any more stay below the others for a while, then they are resolved.
+"""Findings that the newest diagnosis does not have any more stay below the others for a while, then
+they are resolved.
 
 Pure.
 """
@@ -41,24 +42,27 @@ def keyed_findings(findings: Iterable[Finding], now: float) -> list[Entry]:
     """Entries whose keys are unique and do not depend on the numbers in their text."""
     result: list[Entry] = []
     numbers: dict[str, int] = {}
-    for one in findings:
-        key = f"{one.rule}:{one.host}:{one.subject}"
+    for finding in findings:
+        key = f"{finding.rule}:{finding.host}:{finding.subject}"
         numbers[key] = number = numbers.get(key, 0) + 1
-        result.append(Entry(f"{key}:{number}", one, now, now))
+        result.append(Entry(f"{key}:{number}", finding, now, now))
     return result
 
 
 def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
-    """One for each check, however many hosts and subjects it was skipped for: as they are counted."""
+    """One for each check, however many hosts and subjects it was skipped for: as they are
+    counted."""
     places: dict[str, list[Skipped]] = {}
-    for one in skipped:
-        places.setdefault(one.rule, []).append(one)
-    return [Entry(f"skipped:{rule}", SkippedCheck(rule, tuple(found))) for rule, found in places.items()]
+    for place in skipped:
+        places.setdefault(place.rule, []).append(place)
+    return [
+        Entry(f"skipped:{rule}", SkippedCheck(rule, tuple(found))) for rule, found in places.items()
+    ]
 
 
 class RecentFindings:
-    """The findings of the newest diagnosis and, below them, those that it has lost within `GONE_SECONDS`, the last one
-    first: at most `MAX_GONE_FINDINGS`, the newest ones."""
+    """The findings of the newest diagnosis and, below them, those that it has lost within
+    `GONE_SECONDS`, the last one first: at most `MAX_GONE_FINDINGS`, the newest ones."""
 
     def __init__(self) -> None:
         self.entries: Sequence[Entry] = ()
@@ -66,23 +70,42 @@ class RecentFindings:
         """Those that were lost before, the last one first: at most `MAX_RESOLVED_FINDINGS`."""
 
     def forget(self, now: float) -> None:
-        """Nothing is known of the findings of `now`: none is open or has just gone. Those resolved by then stay."""
+        """Nothing is known of the findings of `now`: none is open or has just gone. Those resolved
+        by then stay."""
         self.entries = ()
-        self.resolved = [one for one in self.resolved if one.last_seen <= now]
+        self.resolved = [entry for entry in self.resolved if entry.last_seen <= now]
 
     def update(self, findings: Iterable[Finding], now: float) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later."""
-        before = {entry.key: entry for entry in self.entries}
-        result = [
-            entry._replace(first_seen=min(now, before[entry.key].first_seen)) if entry.key in before else entry
-            for entry in keyed_findings(findings, now)
+        found = self._with_first_seen(keyed_findings(findings, now), now)
+        lost = sorted(_without(self.entries, found), key=_last_seen)
+        lost.reverse()
+        gone = [entry._replace(gone=True) for entry in lost if _is_recent(entry, now)]
+        del gone[MAX_GONE_FINDINGS:]
+        newly_resolved = [
+            entry._replace(gone=True, resolved=True) for entry in _without(lost, gone)
         ]
-        known = {entry.key for entry in result}
-        lost = sorted((one for one in self.entries if one.key not in known), key=lambda one: one.last_seen)
-        gone = [one for one in lost if 0 <= now - one.last_seen <= GONE_SECONDS][-MAX_GONE_FINDINGS:]
-        kept = {one.key for one in gone}
-        newly = [one._replace(gone=True, resolved=True) for one in reversed(lost) if one.key not in kept]
-        again = {one.key for one in newly} | known
-        resolved = (*newly, *(one for one in self.resolved if one.key not in again))
-        self.resolved = [one for one in resolved if one.last_seen <= now][:MAX_RESOLVED_FINDINGS]
-        self.entries = [*result, *(one._replace(gone=True) for one in reversed(gone))]
+        resolved = [*newly_resolved, *_without(self.resolved, [*newly_resolved, *found])]
+        past = [entry for entry in resolved if entry.last_seen <= now]
+        self.resolved = past[:MAX_RESOLVED_FINDINGS]
+        self.entries = [*found, *gone]
+
+    def _with_first_seen(self, found: Iterable[Entry], now: float) -> list[Entry]:
+        """The entries, with the times at which those that are known already were seen first."""
+        before = {entry.key: entry.first_seen for entry in self.entries}
+        return [entry._replace(first_seen=min(now, before.get(entry.key, now))) for entry in found]
+
+
+def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
+    """The entries that are not among the others."""
+    keys = {entry.key for entry in others}
+    return [entry for entry in entries if entry.key not in keys]
+
+
+def _last_seen(entry: Entry) -> float:
+    return entry.last_seen
+
+
+def _is_recent(entry: Entry, now: float) -> bool:
+    """It stays in the list."""
+    return 0 <= now - entry.last_seen <= GONE_SECONDS

@@ -1,10 +1,11 @@
-"""All findings, one line each, and the chosen one in full, below them or (wide) beside them. On demand also skipped
-checks, and findings that are resolved. The sizes of both parts do not depend on the findings.
+"""All findings, one line each, and the chosen one in full, below them or (wide) beside them. On
+demand also skipped checks, and findings that are resolved. The sizes of both parts do not depend on
+the findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -15,15 +16,29 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
-from nictop.model.snapshot import BEFORE_CHANGE, Snapshot
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.wording import SEVERITY_LABELS, checks_text, passed_texts, severity_counts_text, subject_text
-from nictop.tui.keys import FINDINGS_KEYS, shown_key
-from nictop.tui.widgets.base.filter_line import NO_MATCHES, FilterLine
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, WaitingLines, no_lines
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.rules.wording import (
+    SEVERITY_LABELS,
+    checks_text,
+    passed_texts,
+    severity_counts_text,
+    subject_text,
+)
+from nictop.tui.keys import FINDINGS_KEYS
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
+from nictop.tui.widgets.base.line_widget import (
+    LineWidget,
+    Span,
+    SpanLine,
+    WaitingLines,
+    no_lines,
+    span_cells,
+    wrapped_lines,
+)
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.detail import draw_subject
 from nictop.tui.widgets.findings.page import (
@@ -34,7 +49,7 @@ from nictop.tui.widgets.findings.page import (
     ordered_fixes,
     skipped_places,
 )
-from nictop.tui.widgets.findings.panel import NOT_CHECKED_TEXT, no_problems_line, severity_span
+from nictop.tui.widgets.findings.panel import no_problems_line, not_checked_line, severity_span
 from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 
 if TYPE_CHECKING:
@@ -48,33 +63,36 @@ TITLE_CELLS = 4
 MINUTE_CHARACTERS = len("14:03")
 """Of a time of day in the list; the page has the seconds."""
 MIN_SUBJECT_COLUMN_ROWS = 38
-"""Rows of the column of the list from which on its lower half has what is known of the chosen finding's interface."""
+"""Rows of the column of the list from which on its lower half has what is known of the chosen
+finding's interface."""
 FILTER_HINT = "filter: words of title, interface, host, severity or rule"
 
 
 def fix_index(fixes: Sequence[Fix], chosen: Fix | None) -> int:
-    """Index of the chosen fix, whose title or commands may have changed since; 0 if it is not there any more."""
+    """Index of the chosen fix, whose title or commands may have changed since; 0 if it is not there
+    any more."""
     if chosen is None or not fixes:
         return 0
-    alike = [2 * (one.title == chosen.title) + (one.commands == chosen.commands) for one in fixes]
+    alike = [2 * (fix.title == chosen.title) + (fix.commands == chosen.commands) for fix in fixes]
     return alike.index(max(alike))
 
 
 def _names_in(cells: int, names: Collection[str]) -> dict[str, str]:
-    """Name of a host → what is shown of it, at most `cells` cells wide, and of each host something else."""
+    """Name of a host → what is shown of it, at most `cells` cells wide, and of each host something
+    else."""
     short = short_names(names)
     shown = distinct_names(short.values(), cells)
     return {name: shown[text] for name, text in short.items()}
 
 
-class FindingList(ChoiceView):
-    """One line per finding, more for long titles while there is room for all, and one that says how many resolved ones
-    are hidden."""
+class FindingList(ChoiceList):
+    """One line per finding, more for long titles while there is room for all, and one that says how
+    many resolved ones are hidden."""
 
     class Chosen(Message):
         """The cursor is on another finding."""
 
-    class Opened(ChoiceView.Opened):
+    class Opened(ChoiceList.Opened):
         """Details of the chosen finding were requested."""
 
     class ResolvedClicked(Message):
@@ -98,18 +116,23 @@ class FindingList(ChoiceView):
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0
         self._wrapped: list[tuple[int, SpanLine]] = []
-        """(Index of the entry, line) of all lines, if all titles fit in full; else empty: one line each."""
+        """(Index of the entry, line) of all lines, if all titles fit in full; else empty: one line
+        each."""
 
     @property
     def entry(self) -> Entry | None:
         """The chosen line."""
         index = self.index
-        return None if index is None else self.entries[index]
+        if index is None:
+            return None
+        return self.entries[index]
 
     @property
     def chosen(self) -> Finding | SkippedCheck | None:
         entry = self.entry
-        return None if entry is None else entry.about
+        if entry is None:
+            return None
+        return entry.about
 
     def show(
         self,
@@ -120,97 +143,139 @@ class FindingList(ChoiceView):
         hidden: int,
         seen: Callable[[Entry], str],
     ) -> None:
-        """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding. `hidden`: resolved ones
-        that are not among them. `seen`: the time in which a finding was there, as text."""
+        """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding.
+        `hidden`: resolved ones that are not among them. `seen`: the time in which a finding was
+        there, as text."""
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
         self._hidden, self._seen = hidden, seen
-        abouts = [entry.about for entry in entries if isinstance(entry.about, Finding)]
-        text = self.glyphs.text
-        names = {one.host for one in abouts} if several_hosts else set()
-        are_whole = self.screen.has_class("-wide") and all(width(text(name)) <= MAX_HOST_CELLS for name in names)
-        self._hosts = {name: name for name in names} if are_whole else _names_in(MAX_HOST_CELLS, names)
-        self._host_cells = min(max((width(text(name)) for name in self._hosts.values()), default=0), MAX_HOST_CELLS)
-        subjects = (text(self._subject(one)) for one in abouts)
-        self._subject_cells = min(max(map(width, subjects), default=0), MAX_SUBJECT_CELLS)
+        findings = [entry.about for entry in entries if isinstance(entry.about, Finding)]
+        self._hosts = self._host_texts(findings) if several_hosts else {}
+        self._host_cells = min(self._widest(self._hosts.values()), MAX_HOST_CELLS)
+        subjects = [self._subject(finding) for finding in findings]
+        self._subject_cells = min(self._widest(subjects), MAX_SUBJECT_CELLS)
         self.set_keys([entry.key for entry in entries])
         self.redraw()
 
     def first_choice(self) -> int:
-        return next((index for index, entry in enumerate(self.entries) if not entry.gone), 0)
+        """The first finding that is still there."""
+        for index, entry in enumerate(self.entries):
+            if not entry.gone:
+                return index
+        return 0
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
 
     def action_page(self, pages: int) -> None:
-        """The list has few rows and the page many: the keys that scroll by a page scroll that one."""
+        """The list has few rows and the page many: the keys that scroll by a page scroll that
+        one."""
         self.post_message(self.PageRequested(pages))
+
+    def _host_texts(self, findings: Iterable[Finding]) -> dict[str, str]:
+        """Name of a host → what is shown of it: all, if there is room for all of them."""
+        names = {finding.host for finding in findings}
+        if self.screen.has_class("-wide") and self._widest(names) <= MAX_HOST_CELLS:
+            return {name: name for name in names}
+        return _names_in(MAX_HOST_CELLS, names)
+
+    def _widest(self, texts: Iterable[str]) -> int:
+        """Cells of the widest one."""
+        return max((width(self.glyphs.text(text)) for text in texts), default=0)
 
     def redraw(self) -> None:
         self._wrapped = self._wrapped_lines()
-        rows = (len(self._wrapped) or max(1, len(self.entries))) + bool(self._hidden)
-        cursor = next((row for row, (entry, _) in enumerate(self._wrapped) if entry == self.index), self.index)
-        self.show_drawn(rows, self._list_line, None, cursor)
+        entry_rows = len(self._wrapped) or max(1, len(self.entries))
+        chosen_rows = (row for row, (entry, _) in enumerate(self._wrapped) if entry == self.index)
+        cursor = next(chosen_rows, self.index)
+        self.show_drawn(entry_rows + bool(self._hidden), self._list_line, None, cursor)
 
     def _wrapped_lines(self) -> list[tuple[int, SpanLine]]:
         """Empty: there is no room for more than one line each."""
         room = self.scrollable_content_region.height - bool(self._hidden)
         if len(self.entries) >= room:
             return []
-        lines = [(index, line) for index in range(len(self.entries)) for line in self._entry_lines(index)]
-        return lines if len(lines) <= room else []
+        lines = []
+        for index in range(len(self.entries)):
+            lines += [(index, line) for line in self._entry_lines(index)]
+        if len(lines) > room:
+            return []
+        return lines
 
     def line_at(self, y: int) -> int | None:
         """Index of the entry, or of what follows the entries."""
         line = super().line_at(y)
         if line is None or not self._wrapped:
             return line
-        return self._wrapped[line][0] if line < len(self._wrapped) else line - len(self._wrapped) + len(self.entries)
+        if line < len(self._wrapped):
+            return self._wrapped[line][0]
+        return line - len(self._wrapped) + len(self.entries)
 
     def on_click(self, event: events.Click) -> None:
         """The lines of findings are those of the base class."""
-        if self._hidden and self.line_at(event.get_content_offset_capture(self).y) == max(1, len(self.entries)):
+        line = self.line_at(event.get_content_offset_capture(self).y)
+        behind_entries = max(1, len(self.entries))
+        if self._hidden and line == behind_entries:
             self.post_message(self.ResolvedClicked())
 
     def _list_line(self, index: int) -> SpanLine:
         if index < len(self._wrapped):
             return self._wrapped[index][1]
-        index += len(self.entries) - len(self._wrapped) if self._wrapped else 0
+        if self._wrapped:
+            index += len(self.entries) - len(self._wrapped)
         if index < len(self.entries):
             return self._entry_lines(index, is_cut=True)[0]
         if index == 0:
             return self._empty_line
-        return ((f" {self.glyphs.passed} {self._hidden} resolved ({shown_key(self.app, 'options')})", "dim"),)
+        key = self.key_label("options")
+        return ((f" {self.glyphs.passed} {self._hidden} resolved ({key})", "dim"),)
 
     def _subject(self, finding: Finding) -> str:
-        return finding.subject if self._several_hosts else finding.subject or finding.host
+        if self._several_hosts:
+            return finding.subject
+        return finding.subject or finding.host
 
     def _entry_lines(self, index: int, *, is_cut: bool = False) -> list[SpanLine]:
         """Mark, host, subject, title; `is_cut`: on one line."""
         entry, cells = self.entries[index], self.scrollable_content_region.width
-        about, text = entry.about, self.glyphs.text
-        if isinstance(about, SkippedCheck):
-            places = skipped_places(about, several_hosts=self._several_hosts)
-            reasons = "; ".join(f"{reason} ({where})" if where else reason for reason, where in places)
-            return [((fit(f" {self.glyphs.skipped} {text(f'{about.rule}: {reasons}')}", cells), "dim"),)]
-        spans: list[Span] = [severity_span(about, self.glyphs)]
+        if isinstance(entry.about, SkippedCheck):
+            return [self._skipped_line(entry.about, cells)]
+        spans = self._spans_before_title(entry, entry.about, cells)
+        before = span_cells(spans)
+        title, room = self.glyphs.text(entry.about.title), max(0, cells - before)
+        parts: Sequence[str] = [fit(title, room)]
+        if not is_cut:
+            parts = wrap(title, room) or ("",)
+        spans.append((parts[0], ""))
+        tone = ""
+        if entry.gone:
+            tone = "dim"
+            spans = [(f" {self.glyphs.passed} ", tone), *((text, tone) for text, _ in spans[1:])]
+        return [tuple(spans), *(((" " * before + part, tone),) for part in parts[1:])]
+
+    def _skipped_line(self, check: SkippedCheck, cells: int) -> SpanLine:
+        """Its name, and where it was not made, and why."""
+        reasons = []
+        for reason, where in skipped_places(check, several_hosts=self._several_hosts):
+            reasons.append(f"{reason} ({where})" if where else reason)
+        text = self.glyphs.text(f"{check.rule}: {'; '.join(reasons)}")
+        return ((fit(f" {self.glyphs.skipped} {text}", cells), "dim"),)
+
+    def _spans_before_title(self, entry: Entry, finding: Finding, cells: int) -> list[Span]:
+        """Mark; time of a resolved finding, or word of the severity; host; subject."""
+        mark = severity_span(finding, self.glyphs)
+        spans: list[Span] = [mark]
         if entry.resolved:
             spans.append((f"{self._seen(entry)} ", ""))
         elif cells >= WORD_MIN_CELLS:
-            spans.append((f"{SEVERITY_LABELS[about.severity].word:<9}", spans[0][1]))
+            spans.append((f"{SEVERITY_LABELS[finding.severity].word:<9}", mark[1]))
+        text = self.glyphs.text
         if self._host_cells:
-            spans.append((fit(text(self._hosts[about.host]), self._host_cells) + " ", ""))
-        spans.append((fit(text(self._subject(about)), self._subject_cells) + " ", "title"))
-        before = sum(width(one) for one, _ in spans)
-        room = max(0, cells - before)
-        first, *further = [fit(text(about.title), room)] if is_cut else wrap(text(about.title), room) or ("",)
-        spans.append((first, ""))
-        if entry.gone:
-            spans = [(f" {self.glyphs.passed} ", "dim"), *((one, "dim") for one, _ in spans[1:])]
-        tone = "dim" if entry.gone else ""
-        return [tuple(spans), *(((" " * before + part, tone),) for part in further)]
+            spans.append((fit(text(self._hosts[finding.host]), self._host_cells) + " ", ""))
+        spans.append((fit(text(self._subject(finding)), self._subject_cells) + " ", "title"))
+        return spans
 
 
-class SubjectView(LineView):
+class SubjectLines(LineWidget):
     """What is known of the interface of the chosen finding."""
 
     can_focus = False
@@ -226,9 +291,11 @@ class FindingsView(WhileOpen, Container):
         self._here = here
         self._recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
+        self._was_checked = False
+        """There was a diagnosis before."""
         self._hosts: Collection[str] = ()
         self._unread: Sequence[str] = ()
-        self._changed_since: Sequence[str] = ()
+        self._outdated: Mapping[str, str] = {}
         self._snapshots: Mapping[str, Snapshot] = {}
         self._chosen_fix: Fix | None = None
         """That of the chosen finding that the user has chosen."""
@@ -246,19 +313,23 @@ class FindingsView(WhileOpen, Container):
         with Vertical(id="finding-column"):
             yield FindingList(id="finding-list")
             yield FilterLine(FindingList, FILTER_HINT, id="finding-filter")
-            yield SubjectView(id="finding-subject")
+            yield SubjectLines(id="finding-subject")
         yield FindingPage(id="finding-page")
 
     @property
     def fix(self) -> tuple[Finding, Fix] | None:
-        """The finding whose page is shown, and the fix that is shown there; None if that has no commands, or if the
-        finding is gone."""
+        """The finding whose page is shown, and the fix that is shown there; None if that has no
+        commands, or if the finding is gone."""
         entry = self.query_one(FindingList).entry
         if entry is None or entry.gone or not isinstance(entry.about, Finding):
             return None
         fixes = ordered_fixes(entry.about)
-        fix = fixes[fix_index(fixes, self._chosen_fix)] if fixes else None
-        return (entry.about, fix) if fix is not None and fix.commands else None
+        if not fixes:
+            return None
+        fix = fixes[fix_index(fixes, self._chosen_fix)]
+        if not fix.commands:
+            return None
+        return entry.about, fix
 
     def choose(self, finding: Finding) -> None:
         """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""
@@ -279,47 +350,26 @@ class FindingsView(WhileOpen, Container):
         diagnosis: Diagnosis | None,
         hosts: Collection[str],
         unread: Sequence[str] = (),
-        changed_since: Sequence[str] = (),
+        outdated: Mapping[str, str] | None = None,
         snapshots: Mapping[str, Snapshot] | None = None,
     ) -> None:
-        """Remember the findings, and draw them if the view is visible. `hosts`: names of those that are watched, with
-        their `snapshots` (None: as before);
-        `unread`: of those that are not checked; `changed_since`: of those that were changed since they were read."""
-        self._diagnosis, self._hosts, self._unread, self._changed_since = diagnosis, hosts, unread, changed_since
-        self._snapshots = self._snapshots if snapshots is None else snapshots
+        """Remember the findings, and draw them if the view is visible. `hosts`: names of those
+        that are watched, with their `snapshots` (None: as before); `unread`: of those that are
+        not checked; `outdated`: see `Hosts.outdated`."""
+        self._diagnosis, self._hosts = diagnosis, hosts
+        self._was_checked = self._was_checked or diagnosis is not None
+        self._unread, self._outdated = unread, outdated or {}
+        if snapshots is not None:
+            self._snapshots = snapshots
         self.remember(diagnosis)
         if not self.display:
+            self._snapshots = {}  # they may be replaced before the view is shown
             return
-        found = [one for one in self._recent.entries if not one.gone or self._is_watched(one)]
-        skipped = keyed_checks(diagnosis.skipped) if diagnosis is not None and self.skipped else []
-        resolved = [one for one in self._recent.resolved if self._is_watched(one)]
-        listed, page, entry = self.query_one(FindingList), self.query_one(FindingPage), self.query_one(FilterLine)
-        words = entry.value.casefold().split()
-        entries = [*found, *skipped, *(resolved if self.resolved else ())]
-        accepted = [one for one in entries if all(word in _text(one.about) for word in words)]
-        entry.show_note(f"{len(accepted)} of {len(entries)}")
-        empty_line: SpanLine = ((NO_MATCHES, "dim"),) if entries else self._empty_line()
-        listed.show(
-            accepted,
-            several_hosts=self._several_hosts,
-            empty_line=empty_line,
-            hidden=0 if self.resolved else sum(all(word in _text(one.about) for word in words) for one in resolved),
-            seen=lambda one: self._seen(one, MINUTE_CHARACTERS),
-        )
+        self._draw_list()
         column = self.query_one("#finding-column")
         if column.display is self.full:
             column.display = not self.full
-        counts = severity_counts_text(diagnosis.findings) if diagnosis is not None else ""
-        if changed_since:
-            hosts = f"{', '.join(changed_since)}: " if self._several_hosts else ""
-            counts = " · ".join(filter(None, (counts, f"{hosts}{BEFORE_CHANGE}")))
-        checks = checks_text(diagnosis, unread) if diagnosis is not None else ""
-        _set_title(listed, f"Findings: {counts}" if counts else "Findings")
-        is_titled = self.screen.has_class("-wide")  # the list has a border, which has the title
-        before = "" if is_titled or not counts else f"{counts} · "
-        if width(before + checks) > page.size.width - TITLE_CELLS:
-            checks = checks_text(diagnosis, unread, brief=True) if diagnosis is not None else ""
-        _set_title(page, before + checks)
+        self._draw_titles()
         self.draw_page()
 
     @property
@@ -330,77 +380,178 @@ class FindingsView(WhileOpen, Container):
         """A host that was removed has resolved nothing."""
         return isinstance(entry.about, Finding) and entry.about.host in self._hosts
 
+    def _draw_list(self) -> None:
+        """The entries that the filter accepts."""
+        entries, filter_line = self._entries(), self.query_one(FilterLine)
+        words = filter_line.value.casefold().split()
+        accepted = [entry for entry in entries if _has_words(entry, words)]
+        filter_line.show_note(f"{len(accepted)} of {len(entries)}")
+        hidden = [] if self.resolved else self._resolved_entries()
+        self.query_one(FindingList).show(
+            accepted,
+            several_hosts=self._several_hosts,
+            empty_line=self._empty_line(has_entries=bool(entries)),
+            hidden=sum(_has_words(entry, words) for entry in hidden),
+            seen=lambda entry: self._seen(entry, MINUTE_CHARACTERS),
+        )
+
+    def _entries(self) -> list[Entry]:
+        """Findings; below them skipped checks and resolved findings, where they are wanted."""
+        recent = self._recent.entries
+        entries = [entry for entry in recent if not entry.gone or self._is_watched(entry)]
+        if self.skipped and self._diagnosis is not None:
+            entries += keyed_checks(self._diagnosis.skipped)
+        if self.resolved:
+            entries += self._resolved_entries()
+        return entries
+
+    def _resolved_entries(self) -> list[Entry]:
+        return [entry for entry in self._recent.resolved if self._is_watched(entry)]
+
+    def _draw_titles(self) -> None:
+        """Numbers of findings, and of checks; on a narrow screen both are in the title of the
+        page."""
+        page, counts = self.query_one(FindingPage), self._counts_text()
+        list_title, before = "Findings", ""
+        if counts:
+            list_title += f": {counts}"
+        _set_title(self.query_one(FindingList), list_title)
+        has_own_title = self.screen.has_class("-wide")  # of the list, in its border
+        if counts and not has_own_title:
+            before = f"{counts} · "
+        checks = self._checks_text()
+        if width(before + checks) > page.size.width - TITLE_CELLS:
+            checks = self._checks_text(brief=True)
+        _set_title(page, before + checks)
+
+    def _counts_text(self) -> str:
+        """``1 critical, 3 warnings · web1: read before it changed``"""
+        parts = []
+        if self._diagnosis is not None:
+            parts.append(severity_counts_text(self._diagnosis.findings))
+        parts += self._outdated_texts()
+        return " · ".join(filter(None, parts))
+
+    def _outdated_texts(self) -> Sequence[str]:
+        """``web1, web2: read before an event (link)``, one for each text."""
+        texts = list(dict.fromkeys(self._outdated.values()))
+        if not self._several_hosts:
+            return texts
+        hosts_by_text: dict[str, list[str]] = {}
+        for host, text in self._outdated.items():
+            hosts_by_text.setdefault(text, []).append(host)
+        return [f"{', '.join(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
+
+    def _checks_text(self, *, brief: bool = False) -> str:
+        if self._diagnosis is None:
+            return ""
+        return checks_text(self._diagnosis, self._unread, brief=brief)
+
     def _seen(self, entry: Entry, characters: int | None = None) -> str:
         """``14:03:20-14:05:10``; `characters`: of each time."""
         here = self._here()
-        times = (wall_clock_text(here.wall - here.monotonic + moment) for moment in (entry.first_seen, entry.last_seen))
-        return "-".join(one[:characters] for one in times)
+        boot = here.wall - here.monotonic
+        first = wall_clock_text(boot + entry.first_seen)
+        last = wall_clock_text(boot + entry.last_seen)
+        return f"{first[:characters]}-{last[:characters]}"
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.show(self._diagnosis, self._hosts, self._unread, self._changed_since)
+        self.show(self._diagnosis, self._hosts, self._unread, self._outdated)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._has_several_fixes if action == "mark" else super().check_action(action, parameters)
+        if action == "mark":
+            return self._has_several_fixes
+        return super().check_action(action, parameters)
 
-    def _empty_line(self) -> SpanLine:
+    def _empty_line(self, *, has_entries: bool) -> SpanLine:
+        """`has_entries`: the filter accepts none of them."""
+        if has_entries:
+            return ((f" {no_matches(self.key_label)}", "dim"),)
         cells = self.query_one(FindingList).scrollable_content_region.width
         if self._diagnosis is None:
-            return ((fit(f" {NOT_CHECKED_TEXT}", cells), "dim"),)
+            return not_checked_line(cells, was_checked=self._was_checked)
         return no_problems_line(self._diagnosis, cells, self.glyphs, self._unread)
 
     def draw_page(self) -> None:
-        page = self.query_one(FindingPage)
-        cells = page.scrollable_content_region.width
-        spaced = page.size.height >= SPACED_ROWS
-        several, glyphs = self._several_hosts, self.glyphs
-        entry = self.query_one(FindingList).entry
-        several_fixes = entry is not None and isinstance(entry.about, Finding) and len(entry.about.fixes) > 1
-        if several_fixes != self._has_several_fixes:
-            self._has_several_fixes = several_fixes
-            self.refresh_bindings()
-        if entry is None:
-            lines = self._empty_page(cells)
-        elif isinstance(entry.about, SkippedCheck):
-            lines = draw_skipped(entry.about, cells, several_hosts=several, spaced=spaced, glyphs=glyphs)
-        else:
-            lines = draw_finding(
-                entry.about,
-                cells,
-                fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
-                several_hosts=several,
-                gone=self._gone_label(entry),
-                spaced=spaced,
-                glyphs=glyphs,
-            )
-        page.show_lines(lines)
+        page, entry = self.query_one(FindingPage), self.query_one(FindingList).entry
+        self._offer_fixes(entry)
+        page.show_lines(self._page_lines(entry, page.scrollable_content_region.width))
         self._draw_subject(entry)
 
-    def _draw_subject(self, entry: Entry | None) -> None:
-        """Below a list that leaves half of its column empty: the interface, or the host, of the chosen finding."""
-        view, listed = self.query_one("#finding-subject", LineView), self.query_one(FindingList)
-        rows = self.query_one("#finding-column").size.height
-        about = entry.about if entry is not None else None
-        snapshot = self._snapshots.get(about.host) if isinstance(about, Finding) else None
-        has_room = rows >= MIN_SUBJECT_COLUMN_ROWS and listed.virtual_size.height + listed.gutter.height <= rows // 2
-        shown = has_room and isinstance(about, Finding) and snapshot is not None
-        if view.display != shown:
-            view.display = shown
-        if not shown or snapshot is None or not isinstance(about, Finding):
-            return
-        view.take_rows(rows // 2)
-        cells = view.scrollable_content_region.width
-        _set_title(view, subject_text(about, several_hosts=True))
-        lines = draw_subject(snapshot, about.ifindex, about.subject, cells, findings={}, glyphs=self.glyphs)
-        most = rows // 2 - view.gutter.height
-        view.show_lines(
-            lines if len(lines) <= most else [*lines[: most - 1], ((" … everything else on Devices", "dim"),)]
+    def _offer_fixes(self, entry: Entry | None) -> None:
+        """The keys that choose a fix are offered where there are several."""
+        finding, _ = self._finding_and_snapshot(entry)
+        has_several = finding is not None and len(finding.fixes) > 1
+        if has_several != self._has_several_fixes:
+            self._has_several_fixes = has_several
+            self.refresh_bindings()
+
+    def _page_lines(self, entry: Entry | None, cells: int) -> Sequence[SpanLine]:
+        if entry is None:
+            return self._empty_page(cells)
+        is_spaced = self.query_one(FindingPage).size.height >= SPACED_ROWS
+        if isinstance(entry.about, SkippedCheck):
+            return draw_skipped(
+                entry.about,
+                cells,
+                several_hosts=self._several_hosts,
+                spaced=is_spaced,
+                glyphs=self.glyphs,
+            )
+        return draw_finding(
+            entry.about,
+            cells,
+            fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
+            several_hosts=self._several_hosts,
+            gone=self._gone_label(entry),
+            spaced=is_spaced,
+            glyphs=self.glyphs,
         )
 
+    def _draw_subject(self, entry: Entry | None) -> None:
+        """Below a list that leaves half of its column empty: the interface, or the host, of the
+        chosen finding."""
+        view = self.query_one("#finding-subject", LineWidget)
+        rows = self._free_rows()
+        finding, snapshot = self._finding_and_snapshot(entry)
+        is_shown = rows > 0 and snapshot is not None
+        if view.display != is_shown:
+            view.display = is_shown
+        if not rows or finding is None or snapshot is None:
+            return
+        view.take_rows(rows)
+        cells = view.scrollable_content_region.width
+        _set_title(view, subject_text(finding, several_hosts=True))
+        lines = draw_subject(
+            snapshot, finding.ifindex, finding.subject, cells, findings={}, glyphs=self.glyphs
+        )
+        most = rows - view.gutter.height
+        if len(lines) > most:
+            lines = [*lines[: most - 1], ((" … everything else on Devices", "dim"),)]
+        view.show_lines(lines)
+
+    def _finding_and_snapshot(self, entry: Entry | None) -> tuple[Finding | None, Snapshot | None]:
+        """The finding of an entry, and the newest snapshot of its host; None: there is none."""
+        if entry is None or not isinstance(entry.about, Finding):
+            return None, None
+        return entry.about, self._snapshots.get(entry.about.host)
+
     def _gone_label(self, entry: Entry) -> str:
-        if not entry.gone:
-            return ""
-        return f"resolved, seen {self._seen(entry)}" if entry.resolved else "no longer found"
+        if entry.resolved:
+            return f"resolved, seen {self._seen(entry)}"
+        if entry.gone:
+            return "no longer found"
+        return ""
+
+    def _free_rows(self) -> int:
+        """Half of the column, if the list leaves that empty; else 0."""
+        listed, rows = self.query_one(FindingList), self.query_one("#finding-column").size.height
+        half = rows // 2
+        used = listed.virtual_size.height + listed.gutter.height
+        if rows < MIN_SUBJECT_COLUMN_ROWS or used > half:
+            return 0
+        return half
 
     def _empty_page(self, cells: int) -> list[SpanLine]:
         """What follows from an empty list."""
@@ -408,8 +559,11 @@ class FindingsView(WhileOpen, Container):
             return [*self.waiting(cells)]
         if self.query_one(FilterLine).value:
             return []
-        texts = passed_texts(self._diagnosis, self._unread, live=True)
-        return [((f" {part}", ""),) for text in texts for part in wrap(self.glyphs.text(text), cells - 2)]
+        lines: list[SpanLine] = []
+        key = self.key_label("options")
+        for text in passed_texts(self._diagnosis, self._unread, live=True, key=key):
+            lines += wrapped_lines(self.glyphs.text(text), cells - 2)
+        return lines
 
     def on_finding_list_chosen(self) -> None:
         """Show the page of the newly chosen finding from its top, with its first fix."""
@@ -427,26 +581,39 @@ class FindingsView(WhileOpen, Container):
     def action_mark(self, step: int) -> None:
         """Show the previous or next fix."""
         listed = self.query_one(FindingList)
-        fixes = ordered_fixes(listed.chosen) if isinstance(listed.chosen, Finding) else ()
+        if listed.index is None or not isinstance(listed.chosen, Finding):
+            return
+        fixes = ordered_fixes(listed.chosen)
         before = fix_index(fixes, self._chosen_fix)
         index = max(0, min(len(fixes) - 1, before + step))
-        if index != before and listed.index is not None:
-            listed.choose_index(listed.index)  # the cursor stays on this finding, whichever is the first of the list
-            self._chosen_fix = fixes[index]
-            self.query_one(FindingPage).scroll_to(y=0, animate=False)
-            self.draw_page()
-            self.screen.refresh_bindings()
+        if index == before:
+            return
+        # the cursor stays on this finding, whichever is the first of the list
+        listed.choose_index(listed.index)
+        self._chosen_fix = fixes[index]
+        self.query_one(FindingPage).scroll_to(y=0, animate=False)
+        self.draw_page()
+        self.screen.refresh_bindings()
+
+
+def _has_words(entry: Entry, words: Sequence[str]) -> bool:
+    """All of them, in small letters."""
+    return all(word in _text(entry.about) for word in words)
 
 
 def _text(about: Finding | SkippedCheck) -> str:
     """What the filter searches."""
     if isinstance(about, Finding):
-        words = (about.host, about.subject, about.rule, SEVERITY_LABELS[about.severity].word, about.title)
-        return " ".join(words).casefold()
-    return " ".join((about.rule, *(f"{one.host} {one.subject} {one.reason}" for one in about.places))).casefold()
+        severity = SEVERITY_LABELS[about.severity].word
+        words = [about.host, about.subject, about.rule, severity, about.title]
+    else:
+        words = [about.rule]
+        for place in about.places:
+            words += [place.host, place.subject, place.reason]
+    return " ".join(words).casefold()
 
 
-def _set_title(view: LineView, title: str) -> None:
+def _set_title(view: LineWidget, title: str) -> None:
     title = view.glyphs.text(title).replace("[", r"\[")
     if view.border_title != title:
         view.border_title = title

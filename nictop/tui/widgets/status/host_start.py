@@ -1,5 +1,5 @@
-"""What a view shows of a host before there is anything else: if it failed, why and what comes next; what was reached
-already, and what is waited for, each with its time.
+"""What a view shows of a host before there is anything else: if it failed, why and what comes next;
+what was reached already, and what is waited for, each with its time.
 
  vm1: logging in, 4 s
  ✓ resolve the name     vm1.example              0.1 s
@@ -14,12 +14,18 @@ from collections.abc import Sequence
 
 from nictop.hosts.session import HostSession
 from nictop.hosts.start import LABELS, StartStep, StepState
-from nictop.model.facts import fit, wrap
+from nictop.model.facts import fit
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.keys import KeyLabels, default_label
+from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
 
-STATE_STYLES: dict[StepState, str] = {"done": "good", "active": "", "failed": "bad", "waiting": "dim"}
+STATE_STYLES: dict[StepState, str] = {
+    "done": "good",
+    "active": "",
+    "failed": "bad",
+    "waiting": "dim",
+}
 WAITING = "◌"
 LABEL_CELLS = max(map(len, LABELS.values())) + 2
 TIME_CELLS = 9
@@ -27,20 +33,31 @@ MAX_TARGET_CELLS = 40
 """Of a name or address: the times stay beside the steps on a wide screen."""
 MIN_SHOWN_SECONDS, SHORT_SECONDS = 0.1, 10.0
 """Between these a step that is done has tenths of a second."""
-RETRY_HINT = "Press 5 for the list of hosts: change, add or reconnect one."
 
 
 def draw_host_start(
-    host: HostSession, now: float, interval: float, cells: int, *, glyphs: Glyphs = UNICODE
+    host: HostSession,
+    now: float,
+    interval: float,
+    cells: int,
+    *,
+    labels: KeyLabels = default_label,
+    glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The steps of a host that is not read yet, in lines of `cells` cells. `now`, `interval`: see
     `HostSession.status`."""
     status = host.status_text(now, interval)
     lines: list[SpanLine] = [((f" {glyphs.text(f'{host.name}: {status}')}", "title"),)]
-    return [*lines, *_failure_lines(host, now, cells, glyphs), *draw_steps(host, now, cells, glyphs=glyphs)]
+    return [
+        *lines,
+        *_failure_lines(host, now, cells, labels, glyphs),
+        *draw_steps(host, now, cells, glyphs=glyphs),
+    ]
 
 
-def draw_steps(host: HostSession, now: float, cells: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+def draw_steps(
+    host: HostSession, now: float, cells: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
     """The steps alone; none before the first attempt."""
     if not host.start.has_begun:
         return []
@@ -73,27 +90,36 @@ def _time_text(step: StartStep) -> str:
         return f"{int(step.seconds)} s"
     if step.seconds < MIN_SHOWN_SECONDS:
         return f"<{MIN_SHOWN_SECONDS:g} s"
-    return units.duration(round(step.seconds, 1) if step.seconds < SHORT_SECONDS else round(step.seconds))
+    if step.seconds < SHORT_SECONDS:
+        return units.duration(round(step.seconds, 1))
+    return units.duration(round(step.seconds))
 
 
-def _failure_lines(host: HostSession, now: float, cells: int, glyphs: Glyphs) -> Sequence[SpanLine]:
+def _failure_lines(
+    host: HostSession, now: float, cells: int, labels: KeyLabels, glyphs: Glyphs
+) -> Sequence[SpanLine]:
     """Why it is not reached, and what comes next."""
     if not host.reason:
         return ()
     reason, _, advice = host.reason.partition("; ")
-    texts = [(reason, "bad"), (f"To do: {advice}" if advice else "", "")]
-    texts.append((_next_text(host, now), ""))
+    texts = [(reason, "bad")]
+    if advice:
+        texts.append((f"Hint: {advice}", ""))
+    next_text = _next_text(host, now, labels)
+    if next_text:
+        texts.append((next_text, ""))
     lines: list[SpanLine] = []
     for text, tone in texts:
-        if text:
-            lines += [((f" {part}", tone),) for part in wrap(glyphs.text(text), max(10, cells - 2))]
+        lines += wrapped_lines(glyphs.text(text), max(10, cells - 2), tone)
     return [*lines, ((" ", ""),)]
 
 
-def _next_text(host: HostSession, now: float) -> str:
+def _next_text(host: HostSession, now: float, labels: KeyLabels) -> str:
     """What nictop does next."""
+    key = labels("hosts")
+    hint = f"Press {key} for the list of hosts: change, add or reconnect one."
     if host.retry_at is not None:
-        return f"Next attempt in {max(0, round(host.retry_at - now))} s. {RETRY_HINT}"
+        return f"Next attempt in {max(0, round(host.retry_at - now))} s. {hint}"
     if host.snapshot.state == "failed":
-        return f"nictop does not try again by itself. {RETRY_HINT}"
+        return f"nictop does not try again by itself. {hint}"
     return ""

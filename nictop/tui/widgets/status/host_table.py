@@ -14,11 +14,11 @@ from typing import NamedTuple
 from textual.message import Message
 
 from nictop.hosts.session import MAX_BRIEF_CELLS, ConnectionStatus, HostSession
-from nictop.hosts.specification import Host
+from nictop.hosts.specification import Host, specification_text
 from nictop.model.columns.column import Cell, Column
 from nictop.model.devices.rights import missing_rights_text, rights_text
-from nictop.model.facts import clean, platform_text, width, wrap
-from nictop.model.rates.links import Rates
+from nictop.model.facts import clean, platform_text, width
+from nictop.model.rates.links import LinkRates, Rates, sum_known
 from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
@@ -28,9 +28,16 @@ from nictop.model.time_axis import LocalClock, clock_text
 from nictop.rules import Diagnosis, Severity
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.base.list_view import ChoiceView
-from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, cell_spans, fit_with_mark, header_line, headings
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
+from nictop.tui.widgets.base.table_line import (
+    HIDDEN_MARK_CELLS,
+    cell_spans,
+    columns_cells,
+    fit_with_mark,
+    header_line,
+    headings,
+)
 from nictop.tui.widgets.status.host_start import draw_steps
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark, mark_of
 
@@ -39,12 +46,8 @@ CPU_BAR_CELLS = 5
 
 
 def host_address_text(host: Host) -> str:
-    """``root@pve.example:2222``; ~/.ssh/config may add what is missing."""
-    if host.is_local:
-        return "this machine"
-    address = f"[{host.address}]" if ":" in host.address and host.port is not None else host.address
-    user = f"{host.user}@" if host.user else ""
-    return f"{user}{address}" + (f":{host.port}" if host.port is not None else "")
+    """``root@pve.example:2222``"""
+    return "this machine" if host.is_local else specification_text(host)
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,16 @@ class HostRow(NamedTuple):
         return self.host.status(self.moment.here.monotonic, self.moment.interval)
 
     @property
+    def is_read(self) -> bool:
+        """What is known of it is current."""
+        return self.status in ("live", "overloaded")
+
+    @property
     def rates(self) -> Rates | None:
         """None unless they are current."""
-        return self.host.snapshot.rates if self.status in ("live", "overloaded") else None
+        if not self.is_read:
+            return None
+        return self.host.snapshot.rates
 
 
 def _state(row: HostRow, cells: int = MAX_BRIEF_CELLS) -> Cell:
@@ -81,29 +91,39 @@ def _state(row: HostRow, cells: int = MAX_BRIEF_CELLS) -> Cell:
 
 def _cpu(row: HostRow) -> Cell:
     """Mean of all CPUs: a bar and per cent."""
-    cpus = row.rates.cpus.values() if row.rates is not None else ()
-    if not cpus:
+    rates = row.rates
+    if rates is None or not rates.cpus:
         return f"{units.UNKNOWN:>{CPU_BAR_CELLS + 4}} ", "dim"
-    busy = sum(shares.busy for shares in cpus) / len(cpus)
+    busy = sum(shares.busy for shares in rates.cpus.values()) / len(rates.cpus)
     full = min(CPU_BAR_CELLS, round(busy * CPU_BAR_CELLS))
     bar = row.glyphs.flow * full + row.glyphs.idle * (CPU_BAR_CELLS - full)
     return f"{bar} {100 * busy:3.0f}%", "normal" if busy >= 0.005 else "dim"
 
 
 def _sum(*names: str) -> Callable[[HostRow], Cell]:
-    """Sum of some fields of `LinkRates` over the NICs of the host: the links with a device, as bridges, bonds and VLANs
-    carry the same packets again. Where there is none, as in a network namespace, the veth links."""
+    """Sum of some fields of `LinkRates` over the NICs of the host."""
 
     def cell(row: HostRow) -> Cell:
-        links = row.host.snapshot.links.values()
-        nics = [link for link in links if not is_virtual(link)] or [link for link in links if link.kind == "veth"]
-        rates = row.rates.links if row.rates is not None else {}
-        counted = [rates[link.ifindex] for link in nics if link.ifindex in rates]
-        values = [value for one in counted for name in names if (value := getattr(one, name)) is not None]
-        total = sum(values) if values else None
+        values: list[float | None] = []
+        for rates in _nic_rates(row):
+            values += [getattr(rates, name) for name in names]
+        total = sum_known(values)
         return units.scaled(total), "normal" if total else "dim"
 
     return cell
+
+
+def _nic_rates(row: HostRow) -> list[LinkRates]:
+    """Those of the links with a device, as bridges, bonds and VLANs carry the same packets again.
+    Where there is none, as in a network namespace, those of the veth links."""
+    rates = row.rates
+    if rates is None:
+        return []
+    links = row.host.snapshot.links.values()
+    nics = [link for link in links if not is_virtual(link)]
+    if not nics:
+        nics = [link for link in links if link.kind == "veth"]
+    return [rates.links[link.ifindex] for link in nics if link.ifindex in rates.links]
 
 
 def _drops(row: HostRow) -> Cell:
@@ -115,23 +135,25 @@ def _findings(row: HostRow) -> Cell:
     """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse."""
     if row.severities is None:
         return units.UNKNOWN, "dim"
-    badges = severity_badges(row.severities, glyphs=row.glyphs) or severity_badges(
-        row.severities, shown=("info",), glyphs=row.glyphs
-    )
+    badges = severity_badges(row.severities, glyphs=row.glyphs)
+    if not badges:
+        badges = severity_badges(row.severities, shown=("info",), glyphs=row.glyphs)
     if not badges:
         return "0", "dim"
     return " ".join(text for text, _ in badges), badges[0][1]
 
 
 def _round_trip(row: HostRow) -> Cell:
-    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; local hosts and ESXi
-    hosts have none."""
+    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; local hosts and
+    ESXi hosts have none."""
     snapshot = row.host.snapshot
-    clock = snapshot.clock if row.status in ("live", "overloaded") else None
-    if clock is None or (snapshot.hello is not None and not snapshot.hello.pid):
+    has_probe = snapshot.hello is None or bool(snapshot.hello.pid)
+    if snapshot.clock is None or not has_probe or not row.is_read:
         return units.UNKNOWN, "dim"
-    milliseconds = 2e3 * clock.uncertainty
-    return units.significant(milliseconds) if milliseconds < 999 else f"{milliseconds:.0f}", "normal"
+    milliseconds = 2e3 * snapshot.clock.uncertainty
+    if milliseconds >= 999:
+        return f"{milliseconds:.0f}", "normal"
+    return units.significant(milliseconds), "normal"
 
 
 COLUMNS: tuple[Column[HostRow], ...] = (
@@ -146,12 +168,15 @@ COLUMNS: tuple[Column[HostRow], ...] = (
     Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("tx_bits"),
         source="bits sent by all NICs (IFLA_STATS_LINK_64 tx_bytes)"),
     Column("drops", "drops/s", "1/s", 7, 5, "right", _drops,
-        source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + rx_missed_errors)"),
+        source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
+               "rx_missed_errors)"),
     Column("findings", "FINDINGS", "", 8, 6, "right", _findings,
-        source="number of critical findings and of warnings; of info where there are none (rules of nictop)"),
+        source="number of critical findings and of warnings; of info where there are none (rules "
+               "of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="shortest round trip of the last pings (ping of the probe over its connection)"),
-    Column("address", "ADDRESS", "", 40, 8, "left", lambda row: (host_address_text(row.host.host), "dim"),
+    Column("address", "ADDRESS", "", 40, 8, "left",
+        lambda row: (host_address_text(row.host.host), "dim"),
         source="user, address and port (command line or config.toml)", keeps_end=True),
 )  # fmt: skip
 SIZED_COLUMNS = ("host", "state", "address")
@@ -159,18 +184,22 @@ SIZED_COLUMNS = ("host", "state", "address")
 STATE_CELLS = (6, 10, 24, 30, 36)
 """Widths of the column: it does not become another one with each digit of the seconds in it."""
 MIN_FAILED_CELLS = 24
-"""Of states with a reason, which is cut to leave room for the columns up to `LAST_BEFORE_REASON`."""
+"""Of states with a reason, which is cut to leave room for the columns up to
+`LAST_BEFORE_REASON`."""
 LAST_BEFORE_REASON = "findings"
+MIN_STATE_CELLS = 10
+"""Where no host is tried again: of one that has failed for good the reason stands below the table,
+and it does not take the columns of all others."""
 MIN_ADDRESS_CELLS = 10
 
 
-class HostTable(ChoiceView):
+class HostTable(ChoiceList):
     """Posts `Chosen` when the cursor is on another host, `Opened` on a second click."""
 
     class Chosen(Message):
         """The cursor is on another host."""
 
-    class Opened(ChoiceView.Opened):
+    class Opened(ChoiceList.Opened):
         """The chosen host is to be shown."""
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -182,24 +211,33 @@ class HostTable(ChoiceView):
     @property
     def chosen(self) -> HostSession | None:
         index = self.index
-        return None if index is None else self._hosts[index]
+        if index is None:
+            return None
+        return self._hosts[index]
 
     def show(
-        self, hosts: Sequence[HostSession], shown: str, moment: DrawTime, diagnosis: Diagnosis | None = None
+        self,
+        hosts: Sequence[HostSession],
+        shown: str,
+        moment: DrawTime,
+        diagnosis: Diagnosis | None = None,
     ) -> None:
-        """Draw `hosts` and the number of their findings; `shown` is the name of the one on the live screen."""
+        """Draw `hosts` and the number of their findings; `shown` is the name of the one on the live
+        screen."""
         self._hosts, self._shown = hosts, shown
-        severities: dict[str, list[Severity]] = {
-            host.name: [] for host in hosts if is_checked(diagnosis, host.snapshot)
-        }
-        for finding in diagnosis.findings if diagnosis is not None else ():
-            severities.setdefault(finding.host, []).append(finding.severity)
-        self._rows = [HostRow(host, moment, severities.get(host.name), self.glyphs) for host in hosts]
+        severities = _severities(hosts, diagnosis)
+        self._rows = [
+            HostRow(host, moment, severities.get(host.name), self.glyphs) for host in hosts
+        ]
         self.set_keys([host.name for host in hosts])
         self.redraw()
 
     def first_choice(self) -> int:
-        return next((index for index, host in enumerate(self._hosts) if host.name == self._shown), 0)
+        """The host on the live screen."""
+        for index, host in enumerate(self._hosts):
+            if host.name == self._shown:
+                return index
+        return 0
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
@@ -208,18 +246,42 @@ class HostTable(ChoiceView):
         cells = self.scrollable_content_region.width - 2
         columns, hidden = visible_columns(self._rows, cells)
         header = header_line(f"  {headings(columns)}", hidden, cells + 2, self.glyphs)
-        self.show_drawn(len(self._rows), lambda index: self._row_line(self._rows[index], columns), header, self.index)
+        self.show_drawn(
+            len(self._rows),
+            lambda index: self._row_line(self._rows[index], columns),
+            header,
+            self.index,
+        )
 
     def _row_line(self, row: HostRow, columns: Sequence[Column[HostRow]]) -> SpanLine:
-        return (" ", ""), host_mark(row.host, row.status, glyphs=self.glyphs), *cell_spans(columns, row, self.glyphs)
+        return (
+            (" ", ""),
+            host_mark(row.host, row.status, glyphs=self.glyphs),
+            *cell_spans(columns, row, self.glyphs),
+        )
+
+
+def _severities(
+    hosts: Iterable[HostSession], diagnosis: Diagnosis | None
+) -> dict[str, list[Severity]]:
+    """Host → severities of its findings; nothing of a host without any that is not checked."""
+    severities: dict[str, list[Severity]] = {}
+    for host in hosts:
+        if is_checked(diagnosis, host.snapshot):
+            severities[host.name] = []
+    if diagnosis is not None:
+        for finding in diagnosis.findings:
+            severities.setdefault(finding.host, []).append(finding.severity)
+    return severities
 
 
 def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[HostRow], ...], int]:
-    """The columns that fit into `room` cells, and the number of the others; the name at any width, cut if necessary."""
+    """The columns that fit into `room` cells, and the number of the others; the name at any width,
+    cut if necessary."""
     sized = [_sized(column, rows) for column in COLUMNS]
-    sized[1] = _state_column(sized, room)
+    sized[1] = _state_column(sized, rows, room)
     *others, address = sized
-    left = room - sum(column.width + 1 for column in others) - 1
+    left = room - columns_cells(others) - 1
     if MIN_ADDRESS_CELLS <= left < address.width:
         address = replace(address, width=left)
     columns, hidden = fit_with_mark((*others, address), room)
@@ -228,13 +290,22 @@ def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[Ho
     return columns, hidden
 
 
-def _state_column(sized: Sequence[Column[HostRow]], room: int) -> Column[HostRow]:
+def _is_tried_again(row: HostRow) -> bool:
+    """Its state has a reason and the seconds until the next attempt."""
+    return row.host.has_failed and row.host.snapshot.state != "failed"
+
+
+def _state_column(
+    sized: Sequence[Column[HostRow]], rows: Sequence[HostRow], room: int
+) -> Column[HostRow]:
     """The second of these columns, as wide as the more important ones of the others let it be."""
     host, state, *others = sized
-    last = next(column.priority for column in others if column.key == LAST_BEFORE_REASON)
-    beside = [host, *(column for column in others if column.priority <= last)]
-    left = room - sum(column.width + 1 for column in beside) - HIDDEN_MARK_CELLS - 1
-    cells = min(state.width, max(MIN_FAILED_CELLS, left))
+    keys = [column.key for column in others]
+    beside = [host, *others[: keys.index(LAST_BEFORE_REASON) + 1]]
+    left = room - columns_cells(beside) - HIDDEN_MARK_CELLS - 1
+    is_any_tried_again = any(map(_is_tried_again, rows))
+    least = MIN_FAILED_CELLS if is_any_tried_again else MIN_STATE_CELLS
+    cells = min(state.width, max(least, left))
     return replace(state, width=cells, value=lambda row: _state(row, cells))
 
 
@@ -250,9 +321,11 @@ def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
     return replace(column, width=min(column.width, max(needed, len(column.title))))
 
 
-def draw_host(host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The facts of a host, in one line if they fit; before them why it is not live, after them what is waited for, or
-    what its probe could not read."""
+def draw_host(
+    host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """The facts of a host, in one line if they fit; before them why it is not live, after them what
+    is waited for, or what its probe could not read."""
     now, snapshot = moment.here.monotonic, host.snapshot
     status = host.status(now, moment.interval)
     lines: list[SpanLine] = []
@@ -264,39 +337,51 @@ def draw_host(host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs
     missing = missing_rights_text(snapshot)
     if missing:
         lines += _lines(f"{missing}; {MORE_RIGHTS}", cells, "dim")
-    lines += [line for text in retried_texts(snapshot) for line in _lines(text, cells, "warn")]
-    return lines + [line for one in snapshot.troubles[-3:] for line in _lines(f"error: {one.message}", cells, "warn")]
+    for text in retried_texts(snapshot):
+        lines += _lines(text, cells, "warn")
+    for trouble in snapshot.troubles[-3:]:
+        lines += _lines(f"error: {trouble.message}", cells, "warn")
+    return lines
 
 
 def retried_texts(snapshot: Snapshot) -> list[str]:
-    """``NetworkManager (D-Bus): not readable (did not answer); retry follows``: sources that failed, of a live host."""
+    """``NetworkManager (D-Bus): not readable (did not answer); retry follows``: sources that
+    failed, of a live host."""
     inventory = snapshot.inventory
     if inventory is None or snapshot.state != "live":
         return []
-    failed = [(source, why) for source, why in inventory.unreadable.items() if is_retried(inventory, why)]
-    return [f"{reason_text(source, why)}; {RETRY_FOLLOWS}" for source, why in failed if source in SOURCES]
+    texts = []
+    for source, why in inventory.unreadable.items():
+        if source in SOURCES and is_retried(inventory, why):
+            texts.append(f"{reason_text(source, why)}; {RETRY_FOLLOWS}")
+    return texts
 
 
 def host_facts_text(host: HostSession, moment: DrawTime, cells: int) -> str:
-    """``root · Linux 6.18.3-1.el9 · KVM guest · 2 CPUs · Python 3.11.7 · clock offset 0 s ± 410 µs``. Where it does not
-    fit: ``Linux 6.18`` and ``Python 3.11``, then without Python."""
+    """``root · Linux 6.18.3-1.el9 · KVM guest · 2 CPUs · Python 3.11.7 · clock offset 0 s ± 410
+    µs``. Where it does not fit: ``Linux 6.18`` and ``Python 3.11``, then without Python."""
     snapshot, hello = host.snapshot, host.snapshot.hello
     if hello is None:
         return host_address_text(host.host)
-    machine = [hello.hostname] if hello.hostname not in ("", host.name) else []
+    machine = []
+    if hello.hostname not in ("", host.name):
+        machine.append(hello.hostname)
     if has_platform(snapshot) and snapshot.inventory is not None:
         machine.append(platform_text(snapshot.inventory.platform))
     clock = clock_text(snapshot, moment.here)
-    kernel, python = _minor(hello.kernel), _minor(hello.python)
-    texts = [
-        " · ".join((rights_text(snapshot), *system, clock))
-        for system in (
-            (kernel_text(hello.kernel), *machine, *((f"Python {hello.python}",) if hello.python else ())),
-            (kernel_text(kernel), *machine, *((f"Python {python}",) if python else ())),
-            (kernel_text(kernel), *machine),
-        )
-    ]
-    return next((text for text in texts if width(clean(text)) <= cells - 2), texts[-1])
+    text = ""
+    for kernel, python in (
+        (hello.kernel, hello.python),
+        (_minor(hello.kernel), _minor(hello.python)),
+        (_minor(hello.kernel), ""),
+    ):
+        facts = [rights_text(snapshot), kernel_text(kernel), *machine]
+        if python:
+            facts.append(f"Python {python}")
+        text = " · ".join((*facts, clock))
+        if width(clean(text)) <= cells - 2:
+            break
+    return text
 
 
 def _minor(version: str) -> str:
@@ -304,5 +389,7 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _lines(text: str, cells: int, style: str = "") -> Iterable[SpanLine]:
-    return (((f" {part}", style),) for part in wrap(text, cells - 2) if text)
+def _lines(text: str, cells: int, style: str = "") -> list[SpanLine]:
+    if not text:
+        return []
+    return wrapped_lines(text, cells - 2, style)

@@ -1,4 +1,5 @@
-"""What nictop costs: CPU time and memory of this process and of the probes that it started, by psutil."""
+"""What nictop costs: CPU time and memory of this process and of the probes that it started, by
+psutil."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ class OwnCost:
         self.newest = self.read(pids)
 
     def read(self, pids: Iterable[int]) -> tuple[float, int]:
-        """Per cent of one CPU since the last call, and resident bytes now, summed over this process and `pids`."""
+        """Per cent of one CPU since the last call, and resident bytes now, summed over this process
+        and `pids`."""
         import psutil
 
         wanted = {os.getpid(), *pids}

@@ -1,4 +1,5 @@
-"""Where the playback of a recording is, in the second line of every screen: the timeline, a pane of its own.
+"""Where the playback of a recording is, in the second line of every screen: the timeline, a pane of
+its own.
 
 ▶ 14:03:20  14:02:11 ━━━━━━━━━━╋╋╋╋━━━●────────── 14:03:23  ×2  demo.nictop
 """
@@ -17,7 +18,7 @@ from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.keys import TIMELINE_KEYS
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells
 
 STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
 MIN_TIMELINE_CELLS, MAX_TIMELINE_CELLS = 8, 200
@@ -38,24 +39,36 @@ class Timeline(NamedTuple):
 
     def share(self, x: int) -> float | None:
         """Of the recording before a column; None: the bar is not there."""
-        return (x - self.begin) / max(1, self.cells - 1) if 0 <= x - self.begin < self.cells else None
+        place = x - self.begin
+        if not 0 <= place < self.cells:
+            return None
+        return place / max(1, self.cells - 1)
 
 
 def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> Timeline:
     """One line of at most `width` cells; the least important parts are left out first."""
-    marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
-    left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_clock_text(place.wall + place.now), "title")]
+    marks = {
+        "playing": glyphs.playing,
+        "paused": glyphs.paused,
+        "end": glyphs.end,
+        "newest": glyphs.newest,
+    }
+    left: list[Span] = [
+        (f" {marks[place.state]} ", "accent"),
+        (wall_clock_text(place.wall + place.now), "title"),
+    ]
     if STATE_TEXT[place.state]:
         left.append((f" {STATE_TEXT[place.state]}", "warn" if place.state == "paused" else "dim"))
     left.append((" ", ""))
     right = f" {glyphs.encode('×')}{place.speed:g} "
-    room = width - sum(cells(text) for text, _ in left) - cells(right)
+    room = width - span_cells(left) - cells(right)
     if room < MIN_TIMELINE_CELLS:
         return Timeline(tuple(cut_spans((*left, (right, "dim")), width)))
     behind: list[Span] = [(right, "dim")]
     if width >= EDGE_CELLS:
         date = place.end - place.begin >= DATED_SECONDS
-        first, last = (wall_clock_text(place.wall + edge, date=date) for edge in (place.begin, place.end))
+        first = wall_clock_text(place.wall + place.begin, date=date)
+        last = wall_clock_text(place.wall + place.end, date=date)
         name = f"{clean(os.path.basename(place.path))} "
         if room - len(first) - len(last) - 3 >= MIN_TIMELINE_CELLS:
             left.append((f" {first} ", "dim"))
@@ -68,27 +81,33 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
         behind.insert(0, (f" {wall_clock_text(place.wall + place.end)}", "dim"))
         room -= END_CELLS + 1
     bar = draw_bar(place, min(room, MAX_TIMELINE_CELLS), glyphs=glyphs)
-    return Timeline((*left, *bar, *behind), sum(cells(text) for text, _ in left), len(bar))
+    return Timeline((*left, *bar, *behind), span_cells(left), len(bar))
 
 
 def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
-    """The whole recording in `width` cells: before the position, after it, runs, and the position."""
+    """The whole recording in `width` cells: before the position, after it, runs, and the
+    position."""
     past, future, run_past, run_future, here = glyphs.timeline
     span = max(place.end - place.begin, 1e-9)
 
     def cell(moment: float) -> int:
         return min(width - 1, max(0, int((moment - place.begin) / span * width)))
 
+    runs: set[int] = set()
+    for begin, end in place.runs:
+        runs.update(range(cell(begin), cell(end) + 1))
     at = cell(place.now)
-    runs = {index for begin, end in place.runs for index in range(cell(begin), cell(end) + 1)}
     spans: list[Span] = []
     for index in range(width):
+        is_past = index < at
         if index == at:
             spans.append((here, "title"))
         elif index in runs:
-            spans.append((run_past if index < at else run_future, "accent"))
+            spans.append((run_past if is_past else run_future, "accent"))
+        elif is_past:
+            spans.append((past, "good"))
         else:
-            spans.append((past, "good") if index < at else (future, "dim"))
+            spans.append((future, "dim"))
     return tuple(spans)
 
 
@@ -110,7 +129,7 @@ class TimelineTarget(Protocol):
         """To the end, and what is added to it."""
 
 
-class ReplayLine(LineView):
+class ReplayLine(LineWidget):
     """The timeline of `replay`; hidden while the hosts are live. Posts `GoRequested`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TIMELINE_KEYS]
@@ -129,7 +148,8 @@ class ReplayLine(LineView):
         """Draw the present position."""
         if self._replay is not None and self.size.width:
             self._timeline = draw_place(self._replay.where(), self.size.width, glyphs=self.glyphs)
-            self.show_lines([self._timeline.line], cursor=0 if self.screen.focused is self else None)
+            cursor = 0 if self.screen.focused is self else None
+            self.show_lines([self._timeline.line], cursor=cursor)
 
     def draw_for_size(self) -> None:
         super().draw_for_size()

@@ -1,5 +1,5 @@
-"""The second line of every screen: the hosts and how they are, what is running, whether the chosen host may be changed,
-how often they are read, and what nictop itself costs.
+"""The second line of every screen: the hosts and how they are, what is running, whether the chosen
+host may be changed, how often they are read, and what nictop itself costs.
 
  [● vm1]  ✖ vm2 refused, retry in 4 s     ● REC 01:05 3.2 MB  PAUSED  read-only  every 1 s
 """
@@ -12,14 +12,22 @@ from time import monotonic
 from textual import events
 from textual.message import Message
 
-from nictop.hosts.session import HostSession, is_silent
+from nictop.hosts.session import HostSession
 from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.units import whole_seconds
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
-from nictop.tui.widgets.status.host_strip import BADGE_STYLES, FAILED, MARKS, STYLES, HostSpans, draw_hosts
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells
+from nictop.tui.widgets.status.host_strip import (
+    BADGE_STYLES,
+    FAILED,
+    MARKS,
+    MAX_HOST_NAME_CELLS,
+    STYLES,
+    HostSpans,
+    draw_hosts,
+)
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 PAUSED = " PAUSED "
@@ -33,6 +41,8 @@ NOTHING_TO_CHANGE: Span = ("", "")
 """A recording."""
 MIN_MODE_CELLS = 60
 """Cells below which the line does not say whether the host may be changed."""
+CHOSEN_HOST_CELLS, MIN_RIGHT_CELLS = 5, 7
+"""Cells around the name of the chosen one of several hosts; of the interval at the right end."""
 MIN_INTERVAL_CELLS = 36
 """Cells below which the line has the hosts only."""
 
@@ -51,32 +61,45 @@ def draw_status(
     run: str = "",
     mode: Span = NOTHING_TO_CHANGE,
 ) -> SpanLine:
-    """One host in a line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for
-    which a live host has said nothing, although it should have; 0 while it does what it should. `doing`: what of it is
-    waited for. `failure`: why it is not reached, and when it is tried again. `run`: about what is running (a run, a
-    recording), short. `mode`: whether the host may be changed."""
+    """One host in a line of exactly `width` cells; what matters least is left out or cut first.
+    `silent`: seconds for which a live host has said nothing, although it should have; 0 while it
+    does what it should. `doing`: what of it is waited for. `failure`: why it is not reached, and
+    when it is tried again. `run`: about what is running (a run, a recording), short. `mode`:
+    whether the host may be changed."""
     state = "lost" if silent else snapshot.state
-    mark, style = (FAILED, BADGE_STYLES[FAILED]) if failure else (MARKS[state], STYLES[state])
-    left: list[Span] = [(f" {glyphs.encode(mark)} ", style), (f"{clean(snapshot.host)}  ", "title")]
+    mark, style = MARKS[state], STYLES[state]
     if failure:
-        left.append((f"{glyphs.text(failure)} ", style))
+        mark, style = FAILED, BADGE_STYLES[FAILED]
+    head: list[Span] = [(f" {glyphs.encode(mark)} ", style), (f"{clean(snapshot.host)}  ", "title")]
+    if failure:
+        words: list[Span] = [(f"{glyphs.text(failure)} ", style)]
     elif silent:
-        left.append((f"silent for {whole_seconds(silent)} ", "warn"))
+        words = [(f"silent for {whole_seconds(silent)} ", "warn")]
     elif snapshot.state != "live":
-        left.append((f"{doing or snapshot.state} ", STYLES[snapshot.state]))
-    elif snapshot.inventory is None or "platform" in snapshot.inventory.pending:
-        left.append((f"{doing or 'inventory pending'} ", "dim"))
+        words = [(f"{doing or snapshot.state} ", STYLES[snapshot.state])]
     else:
-        left.append((clean(platform_text(snapshot.inventory.platform)), "dim"))
-        if doing:
-            left.append((glyphs.encode(f" · {doing} "), "dim"))
-    return _line(left, width, interval, cost, run, mode=_mode_in(mode, width), paused=paused, glyphs=glyphs)
+        words = _live_words(snapshot, doing, glyphs)
+    mode = _mode_in(mode, width - span_cells(head) - len(_run_badge(run)), width)
+    left = [*head, *words]
+    return _line(left, width, interval, cost, run, mode=mode, paused=paused, glyphs=glyphs)
+
+
+def _live_words(snapshot: Snapshot, doing: str, glyphs: Glyphs) -> list[Span]:
+    """What kind of machine it is, and what of it is waited for."""
+    if snapshot.inventory is None or "platform" in snapshot.inventory.pending:
+        return [(f"{doing or 'inventory pending'} ", "dim")]
+    words: list[Span] = [(clean(platform_text(snapshot.inventory.platform)), "dim")]
+    if doing:
+        words.append((glyphs.encode(f" · {doing} "), "dim"))
+    return words
 
 
 def reading_interval(hosts: Iterable[HostSession], interval: float) -> float:
     """Seconds between two readings of the first host; `interval`: outside of a run."""
     host = next(iter(hosts), None)
-    return interval if host is None or host.run_interval is None else host.run_interval
+    if host is None or host.run_interval is None:
+        return interval
+    return host.run_interval
 
 
 def draw_several(
@@ -92,13 +115,17 @@ def draw_several(
     run: str = "",
     mode: Span = NOTHING_TO_CHANGE,
 ) -> tuple[SpanLine, HostSpans]:
-    """The same for several hosts, with the status of each, and where each of them is; `now` is CLOCK_MONOTONIC."""
-    mode = _mode_in(mode, width)
-    badges = len(_run_badge(run)) + (len(PAUSED) if paused else 0) + len(mode[0])
+    """The same for several hosts, with the status of each, and where each of them is; `now` is
+    CLOCK_MONOTONIC."""
+    name_cells = min(cells(chosen), MAX_HOST_NAME_CELLS) + CHOSEN_HOST_CELLS
+    mode = _mode_in(mode, width - name_cells - len(_run_badge(run)), width)
+    paused_badge = PAUSED if paused else ""
+    badges = len(_run_badge(run)) + len(paused_badge) + len(mode[0])
     least = len(_right(width, width, interval, None, "")) + badges
     found = draw_hosts(hosts, chosen, max(0, width - least), now, interval, glyphs=glyphs)
-    shown = reading_interval((one for one in hosts if one.name == chosen), interval)
-    return _line(found.spans, width, shown, cost, run, mode=mode, paused=paused, glyphs=glyphs), found
+    shown = reading_interval((host for host in hosts if host.name == chosen), interval)
+    line = _line(found.spans, width, shown, cost, run, mode=mode, paused=paused, glyphs=glyphs)
+    return line, found
 
 
 def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
@@ -106,8 +133,13 @@ def draw_note(note: str, width: int, *, glyphs: Glyphs) -> SpanLine:
     return tuple(cut_spans([(f" {glyphs.text(note)}", "warn")], width))
 
 
-def _mode_in(mode: Span, width: int) -> Span:
-    return mode if width >= MIN_MODE_CELLS else NOTHING_TO_CHANGE
+def _mode_in(mode: Span, room: int, width: int) -> Span:
+    """The mode, if `room`, the cells beside the name of the host and what is running, is enough:
+    which host it is comes first, above all while a change of it waits for an answer."""
+    needed = len(mode[0]) + MIN_RIGHT_CELLS
+    if width < MIN_MODE_CELLS or room < needed:
+        return NOTHING_TO_CHANGE
+    return mode
 
 
 def _run_badge(run: str) -> str:
@@ -126,11 +158,11 @@ def _line(
     glyphs: Glyphs,
 ) -> SpanLine:
     badge, going = PAUSED if paused else "", _run_badge(run)
-    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going) + len(mode[0])
+    wanted = span_cells(left) + len(badge) + len(going) + len(mode[0])
     right = _right(width, wanted, interval, cost, glyphs.encode("·"))
     room = max(0, width - len(right) - len(badge) - len(going) - len(mode[0]))
     spans = cut_spans(left, room)
-    room -= sum(cells(text) for text, _ in spans)
+    room -= span_cells(spans)
     rest = max(0, width - len(right))
     badges = cut_spans([(going, "accent"), (badge, "warn"), mode], rest)
     return (*spans, (" " * room, ""), *badges, (right, "dim"))
@@ -140,16 +172,18 @@ def _right(width: int, left: int, interval: float, cost: tuple[float, int] | Non
     """Interval and own cost, as far as `left`, the cells about the hosts, leave room."""
     every = f" {interval:g} s "
     if cost is not None:
-        long = f" every {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
-        short = f" {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
-        for text in (long, short):
+        short = f"{every}{dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
+        for text in (f" every{short}", short):
             if len(text) <= width - left:
                 return text
-    return every if width >= MIN_INTERVAL_CELLS else ""
+    if width < MIN_INTERVAL_CELLS:
+        return ""
+    return every
 
 
-class StatusLine(LineView):
-    """Refreshes the own cost of nictop by itself while it is in sight. Posts `HostClicked` and `ActivityClicked`."""
+class StatusLine(LineWidget):
+    """Refreshes the own cost of nictop by itself while it is in sight. Posts `HostClicked` and
+    `ActivityClicked`."""
 
     can_focus = False
     COST_EVERY = 2.0
@@ -168,7 +202,9 @@ class StatusLine(LineView):
             super().__init__()
             self.action = action
 
-    def __init__(self, cost: OwnCost, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:
+    def __init__(
+        self, cost: OwnCost, *, clock: Callable[[], float] = monotonic, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self._clock, self._cost = clock, cost
         self._interval = 1.0
@@ -190,7 +226,8 @@ class StatusLine(LineView):
         self.set_interval(self.COST_EVERY, self.refresh_cost)
 
     def refresh_cost(self) -> None:
-        """Read the cost and draw again; without new readings of a host, only this shows its silence."""
+        """Read the cost and draw again; without new readings of a host, only this shows its
+        silence."""
         if self.screen.is_active:
             self._cost.refresh(self.pids)
             self._draw()
@@ -207,9 +244,9 @@ class StatusLine(LineView):
         note: str,
         mode: Span,
     ) -> None:
-        """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the recording, the run
-        and the change that go on, and the action of a click on it; `note`: about long work, instead of the hosts.
-        `mode`: whether the chosen host may be changed."""
+        """`snapshot`: of the chosen host; a single host is drawn from it. `going`: text about the
+        recording, the run and the change that go on, and the action of a click on it; `note`: about
+        long work, instead of the hosts. `mode`: whether the chosen host may be changed."""
         self._snapshot, self._hosts, self._chosen, self._mode = snapshot, hosts, chosen, mode
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._draw()
@@ -220,14 +257,16 @@ class StatusLine(LineView):
 
     def on_click(self, event: events.Click) -> None:
         x = event.get_content_offset_capture(self).x
-        name, end = self._found.at(x), self._going_at
+        name = self._found.at(x)
         if name is not None:
             self.post_message(self.HostClicked(name))
-        for text, action in () if self._note else self._going:
-            start, end = end, end + cells(text)
-            if start <= x < end:
+        if self._note:
+            return
+        begin = self._going_at
+        for text, action in self._going:
+            if begin <= x < begin + cells(text):
                 self.post_message(self.ActivityClicked(action))
-            end += len(BETWEEN)
+            begin += cells(text) + len(BETWEEN)
 
     def _draw(self) -> None:
         cost, width = self._cost.newest, self.size.width
@@ -249,8 +288,6 @@ class StatusLine(LineView):
                 mode=self._mode,
             )
         elif self._snapshot is not None:
-            silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
-            overdue = self._snapshot.state == "live" and not self._paused and is_silent(silent, self._interval)
             line = draw_status(
                 self._snapshot,
                 width,
@@ -258,18 +295,34 @@ class StatusLine(LineView):
                 cost,
                 paused=self._paused,
                 glyphs=self.glyphs,
-                silent=silent if overdue else 0.0,
-                doing=self._hosts[0].start.active_text(self._clock()) if self._hosts else "",
+                silent=self._silent_seconds(),
+                doing=self._doing(),
                 failure=self._failure(),
                 run=run,
                 mode=self._mode,
             )
         else:
             return
-        self._going_at = sum(cells(text) for text, _ in line[:RIGHT_SPANS]) + 1  # behind the blank of `_run_badge`
+        self._going_at = span_cells(line[:RIGHT_SPANS]) + 1  # behind the blank of `_run_badge`
         self.show_lines((line,))
+
+    def _doing(self) -> str:
+        """What of the single host is waited for; "": nothing."""
+        if not self._hosts:
+            return ""
+        return self._hosts[0].doing_text(self._clock())
+
+    def _silent_seconds(self) -> float:
+        """Of the single host; 0: it does what it should, or is not waited for."""
+        if self._paused or not self._hosts:
+            return 0.0
+        host, now = self._hosts[0], self._clock()
+        if not host.is_overdue(now, self._interval):
+            return 0.0
+        return host.age(now) or 0.0
 
     def _failure(self) -> str:
         """Of the single host; "": it is reached, or the first attempt has not ended."""
-        host = next(iter(self._hosts), None)
-        return host.brief_text(self._clock(), self._interval) if host is not None and host.has_failed else ""
+        if not self._hosts or not self._hosts[0].has_failed:
+            return ""
+        return self._hosts[0].brief_text(self._clock(), self._interval)

@@ -1,4 +1,5 @@
-"""The first line of every screen: its views, each with the digit that is its key, and the number of what is in it.
+"""The first line of every screen: its views, each with the digit that is its key, and the number of
+what is in it.
 
 nictop │1 Devices│2 Queues 3 CPUs 4 Findings ✖1 ▲4 5 Hosts ●2 6 Traffic ● 7 Results
 """
@@ -14,8 +15,8 @@ from textual.message import Message
 
 from nictop.model.facts import width
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.keys import TABS, Tab
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
+from nictop.tui.keys import TABS, KeyLabels, Tab, default_label
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells
 
 PROGRAM = " nictop "
 
@@ -31,40 +32,65 @@ class DrawnTabs:
         """Name of the tab in a column; that before the first one is None."""
         if not self.ends or x < self.ends[0]:
             return None
-        return next((tab.name for tab, end in zip(TABS, self.ends[1:], strict=True) if x < end), None)
+        for tab, end in zip(TABS, self.ends[1:], strict=True):
+            if x < end:
+                return tab.name
+        return None
 
 
-def draw_tabs(active: str, badges: Mapping[str, Sequence[Span]], cells: int, *, glyphs: Glyphs = UNICODE) -> DrawnTabs:
-    """At most `cells` cells: names become short, then only the active one has its name, and at last there are only
-    digits. `badges`: name of a tab → what is behind its name: marks, with a number behind each."""
+def draw_tabs(
+    active: str,
+    badges: Mapping[str, Sequence[Span]],
+    cells: int,
+    *,
+    labels: KeyLabels = default_label,
+    glyphs: Glyphs = UNICODE,
+) -> DrawnTabs:
+    """At most `cells` cells: names become short, then only the active one has its name, and at last
+    there are only the keys. `badges`: name of a tab → what is behind its name: marks, with a number
+    behind each."""
+
+    def active_label(tab: Tab) -> str:
+        return tab.label if tab.name == active else ""
+
     forms: tuple[tuple[str, Callable[[Tab], str], bool], ...] = (
         (PROGRAM, lambda tab: tab.label, True),
         (" ", lambda tab: tab.label, True),
         (" ", lambda tab: tab.short, True),
-        (" ", lambda tab: tab.label if tab.name == active else "", True),
-        (" ", lambda tab: tab.label if tab.name == active else "", False),
+        (" ", active_label, True),
+        (" ", active_label, False),
         ("", lambda tab: "", False),
     )
     spans: list[Span] = []
     sizes: list[int] = []
     for lead, name_of, has_badges in forms:
         spans, sizes = [(lead, "accent")], [width(lead)]
-        for number, tab in enumerate(TABS, 1):
-            tab_badges = badges.get(tab.name, ()) if has_badges else ()
-            words = f"{number} {name_of(tab)}".rstrip()
-            here = tab.name == active
-            edge = glyphs.axis if here else ""
-            parts = [(edge, "title"), (words, "title" if here else "")]
-            parts += [(f" {glyphs.encode(badge)}", style) for badge, style in tab_badges]
-            parts += [(edge or " ", "title")]
+        for tab in TABS:
+            words = f"{labels(tab.name)} {name_of(tab)}".rstrip()
+            shown_badges = badges.get(tab.name, ()) if has_badges else ()
+            parts = _tab_spans(words, shown_badges, glyphs, is_active=tab.name == active)
             spans += parts
-            sizes.append(sum(width(text) for text, _ in parts))
-        if sum(sizes) - 1 <= cells:
+            sizes.append(span_cells(parts))
+        if width("".join(text for text, _ in spans).rstrip()) <= cells:
             break
-    return DrawnTabs(tuple(cut_spans(spans, cells)), tuple(accumulate(sizes)))
+    shown = [(glyphs.encode(text), style) for text, style in cut_spans(spans, cells)]
+    return DrawnTabs(tuple(shown), tuple(accumulate(sizes)))
 
 
-class TabLine(LineView):
+def _tab_spans(
+    words: str, badges: Sequence[Span], glyphs: Glyphs, *, is_active: bool
+) -> list[Span]:
+    """One tab, between two lines if it is the active one."""
+    left, style, right = "", "", " "
+    if is_active:
+        left, style, right = glyphs.axis, "title", glyphs.axis
+    spans: list[Span] = [(left, "title"), (words, style)]
+    spans += [(f" {glyphs.encode(badge)}", badge_style) for badge, badge_style in badges]
+    spans.append((right, "title"))
+    return spans
+
+
+class TabLine(LineWidget):
     """`draw_tabs`. Posts `Clicked`."""
 
     can_focus = False
@@ -92,10 +118,18 @@ class TabLine(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        self._drawn_tabs = draw_tabs(self.active, self._badges, self.size.width, glyphs=self.glyphs)
+        self._drawn_tabs = draw_tabs(
+            self.active,
+            self._badges,
+            self.size.width,
+            labels=self.key_label,
+            glyphs=self.glyphs,
+        )
         self.show_lines((self._drawn_tabs.line,))
 
     def on_click(self, event: events.Click) -> None:
-        name = self._drawn_tabs.at(event.get_content_offset_capture(self).x) if self._drawn_tabs is not None else None
+        if self._drawn_tabs is None:
+            return
+        name = self._drawn_tabs.at(event.get_content_offset_capture(self).x)
         if name is not None:
             self.post_message(self.Clicked(name))

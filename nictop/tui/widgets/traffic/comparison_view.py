@@ -1,4 +1,5 @@
-"""Set-up A against set-up B: the verdict, every run of both on one axis, CPU costs, and what differs.
+"""Set-up A against set-up B: the verdict, every run of both on one axis, CPU costs, and what
+differs.
 
  Better: queues 4 = 1.63× of queues 1 (+63 %, 95 % CI 1.60–1.66)
  goodput A ──●●◆●●──────────────────────────────── 5.60 Gb/s  5 runs
@@ -14,6 +15,7 @@ A digit stands for that many runs in one cell. Pure functions, and the widget th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from nictop.model.facts import width as cells
@@ -36,7 +38,7 @@ from nictop.traffic.analysis.comparison import (
 )
 from nictop.traffic.results.measures import MeasureName
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, span_cells
 from nictop.tui.widgets.charts.plot import Canvas
 from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
@@ -68,21 +70,27 @@ TICK_STEPS = (1, 2, 2.5, 5, 10)
 
 def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
     """Of an experiment that compared two set-ups; None: it did not, or one has no run yet."""
-    found = sorted(set_ups(runs), key=lambda one: one.first.group)
-    if len(found) != 2 or runs[0].kind != "compare":
+    groups = sorted(set_ups(runs), key=lambda group: group.first.group)
+    if len(groups) != 2 or runs[0].kind != "compare":
         return None
-    a, b = found
+    a, b = groups
     return compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
 
 
 def _names(a: ResultGroup, b: ResultGroup) -> tuple[str, str]:
-    """A and B for those without a name of their own, or with the same one; of one experiment the varied values."""
-    if a.first.label == b.first.label and a.varied and b.varied and a.varied != b.varied:
+    """A and B for those without a name of their own, or with the same one; of one experiment the
+    varied values."""
+    is_one_label = a.first.label == b.first.label
+    if is_one_label and a.varied and b.varied and a.varied != b.varied:
         return a.varied, b.varied
-    return ("A", "B") if a.name == b.name else (a.name or "A", b.name or "B")
+    if a.name == b.name:
+        return "A", "B"
+    return a.name or "A", b.name or "B"
 
 
-def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
+def draw_comparison(
+    a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
     """All lines, none wider than `width`."""
     comparison = compare_stored_runs(a.point.runs, b.point.runs, _names(a, b))
     lines = _verdict_lines(comparison, width, glyphs)
@@ -90,11 +98,12 @@ def draw_comparison(a: ResultGroup, b: ResultGroup, width: int, *, glyphs: Glyph
         lines += _dot_lines(figure, comparison.caveats, width, glyphs)
     for cost in comparison.costs:
         lines += _cost_lines(cost, width, glyphs)
-    for number, (what, one, other) in enumerate(comparison.differences):
-        label = "differs" if not number else ""
-        text = glyphs.text(f"{what}: {one} → {other}")
-        for row, part in enumerate(wrap(text, max(10, width - LABEL_CELLS - 1))):
-            lines.append(((f" {label if not row else '':<{LABEL_CELLS}}", "dim"), (part, "")))
+    label = "differs"
+    for what, of_a, of_b in comparison.differences:
+        text = glyphs.text(f"{what}: {of_a} → {of_b}")
+        for part in wrap(text, max(10, width - LABEL_CELLS - 1)):
+            lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, "")))
+            label = ""
     return [cut(line, width) for line in lines]
 
 
@@ -106,58 +115,64 @@ def _verdict_lines(comparison: Comparison, width: int, glyphs: Glyphs) -> list[S
     if reasons:
         known = comparison.known_text.replace(UNICODE.warning, glyphs.warning)
         sentences = [(known, "warn" if any(comparison.caveats) else "title")]
-        label = VERDICT_LABELS[comparison.verdict]
-        sentences += [(f"{label}: {reason}" if not number else reason, style) for number, reason in enumerate(reasons)]
-    return [
-        ((f" {part}", style),)
-        for sentence, style in sentences
-        if sentence
-        for part in wrap(glyphs.text(sentence), max(10, width - 4))
-    ]
+        reasons[0] = f"{VERDICT_LABELS[comparison.verdict]}: {reasons[0]}"
+        sentences += [(reason, style) for reason in reasons]
+    lines: list[SpanLine] = []
+    for sentence, tone in sentences:
+        if sentence:
+            parts = wrap(glyphs.text(sentence), max(10, width - 4))
+            lines += [((f" {part}", tone),) for part in parts]
+    return lines
 
 
 def _refusals(comparison: Comparison) -> list[str]:
     """Why it is not ranked. Of facts that differ only the names: their values are below."""
-    reasons = list(refusal_reasons(comparison))
-    differing = [
-        what for what, _, _ in comparison.differences if any(one.startswith(f"{what} differs: ") for one in reasons)
-    ]
-    reasons = [one for one in reasons if not any(one.startswith(f"{what} differs: ") for what in differing)]
-    return [*reasons, f"different {', '.join(differing)}"] if differing else reasons
+    others: list[str] = []
+    differing: dict[str, None] = {}
+    names = [what for what, _, _ in comparison.differences]
+    for reason in refusal_reasons(comparison):
+        about = [name for name in names if reason.startswith(f"{name} differs: ")]
+        if about:
+            differing.update(dict.fromkeys(about))
+        else:
+            others.append(reason)
+    if not differing:
+        return others
+    in_order = [name for name in names if name in differing]
+    return [*others, f"different {', '.join(in_order)}"]
 
 
-def _dot_lines(figure: ComparedFigure, caveats: tuple[str, str], width: int, glyphs: Glyphs) -> list[SpanLine]:
-    """Every run of both set-ups as a dot on one axis, which does not begin at 0. `caveats`: of A and B; the sentence
-    above has their words."""
-    spreads, text = (figure.a, figure.b), figure.measure.text
+def _dot_lines(
+    figure: ComparedFigure, caveats: tuple[str, str], width: int, glyphs: Glyphs
+) -> list[SpanLine]:
+    """Every run of both set-ups as a dot on one axis, which does not begin at 0. `caveats`: of A
+    and B; the sentence above has their words."""
+    spreads = (figure.a, figure.b)
     known = [spread for spread in spreads if spread is not None]
     bar = width - LABEL_CELLS - VALUE_CELLS - 1
     if not known or bar < MIN_BAR_CELLS:
         return []
-    ticks = axis_ticks(min(one.lowest for one in known), max(one.highest for one in known), bar)
+    lowest = min(spread.lowest for spread in known)
+    highest = max(spread.highest for spread in known)
+    ticks = axis_ticks(lowest, highest, bar)
     lines: list[SpanLine] = []
-    both = zip("AB", spreads, ("in", "out"), caveats, figure.absent, strict=True)
-    for number, (letter, spread, style, caveat, absent) in enumerate(both):
-        label = f" {FIGURE_LABELS[figure.name] if not number else '':<{LABEL_CELLS - 3}} {letter} "
+    labels = (FIGURE_LABELS[figure.name], "A"), ("", "B")
+    both = zip(labels, spreads, ("in", "out"), caveats, figure.absent, strict=True)
+    for (title, letter), spread, style, caveat, absent in both:
+        label = f" {title:<{LABEL_CELLS - 3}} {letter} "
         if spread is None:
             lines.append(((label, "dim"), (absent, "bad" if absent == NO_RUN else "dim")))
             continue
-        mark = glyphs.warning if caveat else ""
-        figures = f" {mark}{text(spread.median):>{9 - len(mark)}} {count_noun(len(spread.values), 'run')}"
-        lines.append(((label, "title"), *_dots(spread, ticks, bar, style, glyphs), (figures, "title")))
-    canvas = Canvas(width, 1)
-    scale, free = Scale(ticks[-1], None, "b/s" if figure.name == "goodput" else "/s"), 0
-    for value in ticks:
-        words = scale.label(value) + (f" {scale.unit}" if value == ticks[-1] else "")
-        words = text(value) if figure.measure.less_is_better else words
-        x = min(LABEL_CELLS + _cell(value, ticks, bar), width - len(words))
-        if x >= free:
-            canvas.write(x, 0, words, "dim")
-            free = x + len(words) + 1
-    key = f"{glyphs.median} median"
-    if free + len(key) + 1 < width:
-        canvas.write(width - len(key) - 1, 0, key, "dim")
-    return [*lines, canvas.row(0)]
+        dots = _dots(spread, ticks, bar, style, glyphs)
+        figures = _figures_text(figure, spread, glyphs.warning if caveat else "")
+        lines.append(((label, "title"), *dots, (figures, "title")))
+    return [*lines, _axis_line(figure, ticks, bar, width, glyphs)]
+
+
+def _figures_text(figure: ComparedFigure, spread: Spread, mark: str) -> str:
+    """Median and number of runs. `mark`: of what they lack."""
+    value = figure.measure.text(spread.median)
+    return f" {mark}{value:>{9 - len(mark)}} {count_noun(len(spread.values), 'run')}"
 
 
 def axis_ticks(lowest: float, highest: float, width: int) -> list[float]:
@@ -167,7 +182,8 @@ def axis_ticks(lowest: float, highest: float, width: int) -> list[float]:
     span = highest - lowest or highest
     rough = max(span, 1e-3 * highest) / max(2, width // 10)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(one * power for one in TICK_STEPS if one * power >= rough * (1 - 1e-9))
+    steps = [factor * power for factor in TICK_STEPS]
+    step = next(step for step in steps if step >= rough * (1 - 1e-9))
     first = max(0, math.floor(lowest / step + 1e-9))
     last = max(first + 1, math.ceil(highest / step - 1e-9))
     return [number * step for number in range(first, last + 1)]
@@ -178,61 +194,107 @@ def _cell(value: float, ticks: Sequence[float], width: int) -> int:
     return min(width - 1, max(0, round(share * (width - 1))))
 
 
-def _dots(spread: Spread, ticks: Sequence[float], width: int, style: str, glyphs: Glyphs) -> list[Span]:
-    counts: dict[int, int] = {}
-    for value in spread.values:
-        cell = _cell(value, ticks, width)
-        counts[cell] = counts.get(cell, 0) + 1
+def _axis_line(
+    figure: ComparedFigure, ticks: Sequence[float], bar: int, width: int, glyphs: Glyphs
+) -> SpanLine:
+    """Round values below the dots, the last one with its unit, and what the mark of the median
+    is."""
+    canvas, free = Canvas(width, 1), 0
+    for value in ticks:
+        words = _tick_text(figure, value, ticks)
+        x = min(LABEL_CELLS + _cell(value, ticks, bar), width - len(words))
+        if x >= free:
+            canvas.write(x, 0, words, "dim")
+            free = x + len(words) + 1
+    key = f"{glyphs.median} median"
+    if free + len(key) + 1 < width:
+        canvas.write(width - len(key) - 1, 0, key, "dim")
+    return canvas.row(0)
+
+
+def _tick_text(figure: ComparedFigure, value: float, ticks: Sequence[float]) -> str:
+    if figure.measure.less_is_better:
+        return figure.measure.text(value)
+    scale = Scale(ticks[-1], None, "b/s" if figure.name == "goodput" else "/s")
+    text = scale.label(value)
+    return f"{text} {scale.unit}" if value == ticks[-1] else text
+
+
+def _dots(
+    spread: Spread, ticks: Sequence[float], width: int, style: str, glyphs: Glyphs
+) -> list[Span]:
+    counts = Counter(_cell(value, ticks, width) for value in spread.values)
     canvas = Canvas(width, 1)
     canvas.write(0, 0, glyphs.ceiling * width, "dim")
     for cell, count in counts.items():
         canvas.put(cell, 0, glyphs.run if count == 1 else str(min(9, count)), style)
     middle = _cell(spread.median, ticks, width)
-    canvas.put(middle, 0, glyphs.median if counts.get(middle, 0) < 2 else canvas.at(middle, 0), "title")
+    median = canvas.at(middle, 0) if counts[middle] > 1 else glyphs.median
+    canvas.put(middle, 0, median, "title")
     return list(canvas.row(0))
 
 
 def _cost_lines(cost: Cost, width: int, glyphs: Glyphs) -> list[SpanLine]:
     """Median CPU cost of both set-ups in one role, as bars from 0."""
-    most = max((one.median for one in (cost.a, cost.b) if one is not None), default=0.0)
+    known = [spread.median for spread in (cost.a, cost.b) if spread is not None]
     bar = max(0, int(MAX_COST_SHARE * (width - LABEL_CELLS - VALUE_CELLS - 1)))
+    longest = (max(known, default=0.0), bar)
     title = "core/Gb" if cost.per == "Gb/s" else "CPU/tr."
-    lines: list[SpanLine] = []
-    for number, (letter, spread) in enumerate((("A", cost.a), ("B", cost.b))):
-        label = f" {title if not number else '':<{LABEL_CELLS - 3}} {letter} "
-        if spread is None:
-            lines.append(((label, "title"), (f"{units.UNKNOWN} {cost.role}", "dim")))
-            continue
-        marks = max(1, round(bar * spread.median / most)) if most > 0 and spread.median > 0 and bar else 0
-        value = ">999" if spread.median >= 999.5 else cost_value_text(spread.median, cost.per)
-        text = f" {value} {cost.role}"
-        line: SpanLine = ((label, "title"), (glyphs.cost * marks, "system"), (text, ""))
-        if number and cost.ratio is not None:
-            ratio = f"   B/A {ratio_text(cost.ratio)}"
-            room = width - sum(cells(part) for part, _ in line)
-            for words in (f"{ratio} {percent_text(cost.ratio.estimate)}", ratio):
-                if cells(words) <= room:
-                    line = (*line, (words, "dim"))
-                    break
-        lines.append(line)
+    lines = [
+        _cost_line(f"{title:<{LABEL_CELLS - 3}} A", cost, cost.a, longest, glyphs),
+        _cost_line(f"{'':<{LABEL_CELLS - 3}} B", cost, cost.b, longest, glyphs),
+    ]
+    if cost.b is not None:
+        lines[1] = (*lines[1], *_ratio_spans(cost, width - span_cells(lines[1])))
     return lines
 
 
-class ComparisonView(LineView):
+def _cost_line(
+    label: str, cost: Cost, spread: Spread | None, longest: tuple[float, int], glyphs: Glyphs
+) -> SpanLine:
+    """`longest`: median and cells of the longest bar."""
+    lead: Span = (f" {label} ", "title")
+    if spread is None:
+        return (lead, (f"{units.UNKNOWN} {cost.role}", "dim"))
+    most, bar = longest
+    marks = 0
+    if bar and spread.median > 0:
+        marks = max(1, round(bar * spread.median / most))
+    value = cost_value_text(spread.median, cost.per)
+    if spread.median >= 999.5:
+        value = ">999"
+    return (lead, (glyphs.cost * marks, "system"), (f" {value} {cost.role}", ""))
+
+
+def _ratio_spans(cost: Cost, room: int) -> list[Span]:
+    """B relative to A, as long as there is room for it."""
+    if cost.ratio is None:
+        return []
+    ratio = f"   B/A {ratio_text(cost.ratio)}"
+    for words in (f"{ratio} {percent_text(cost.ratio.estimate)}", ratio):
+        if cells(words) <= room:
+            return [(words, "dim")]
+    return []
+
+
+class ComparisonLines(LineWidget):
     """`draw_comparison` of two set-ups, or other lines."""
 
     marks_more = True
 
     @property
     def more_key(self) -> str:
-        return super().more_key if self.has_focus else "Tab PgDn"
+        key = super().more_key
+        return key if self.has_focus else f"{self.key_label('pane')} {key}"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._pair: tuple[ResultGroup, ResultGroup] | None = None
         self._otherwise: Sequence[SpanLine] = ()
 
-    def show(self, pair: tuple[ResultGroup, ResultGroup] | None, otherwise: Sequence[SpanLine] = ()) -> None:
+    def show(
+        self, pair: tuple[ResultGroup, ResultGroup] | None, otherwise: Sequence[SpanLine] = ()
+    ) -> None:
         """`otherwise`: shown without a pair."""
         self._pair, self._otherwise = pair, otherwise
         self._draw()
@@ -242,6 +304,8 @@ class ComparisonView(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        width = self.scrollable_content_region.width
-        pair = self._pair
-        self.show_lines(draw_comparison(*pair, width, glyphs=self.glyphs) if pair is not None else self._otherwise)
+        lines = self._otherwise
+        if self._pair is not None:
+            width = self.scrollable_content_region.width
+            lines = draw_comparison(*self._pair, width, glyphs=self.glyphs)
+        self.show_lines(lines)

@@ -29,20 +29,16 @@ class RunForm(Form):
 
     @property
     def shown(self) -> Sequence[Field]:
-        """Of those that apply to the chosen test: the common ones, those that were set or are wrong, and on demand the
-        others."""
-        preset = presets()
+        """Of those that apply to the chosen test: the common ones, those that were set or are
+        wrong, and on demand the others."""
         return [
-            field
-            for field in FIELDS
-            if belongs(field.name, self.words)
-            and (
-                self.everything
-                or field.common
-                or field.name in self.problems
-                or self.words[field.name] != preset[field.name]
-            )
+            field for field in FIELDS if belongs(field.name, self.words) and self._is_wanted(field)
         ]
+
+    def _is_wanted(self, field: Field) -> bool:
+        if self.everything or field.common or field.name in self.problems:
+            return True
+        return self.words[field.name] != presets()[field.name]
 
     def _label(self, field: Field) -> str:
         return label_of(field.name, self.words)
@@ -51,17 +47,23 @@ class RunForm(Form):
         text, style = super()._beside(field)
         if field.name in self.problems:
             return text, style
-        kind = TESTS[test_of(self.words)]
-        if field.name == "test":
-            return kind.text, style
-        if field.name in kind.texts:
-            return kind.texts[field.name][1], style
-        if field.name == "time" and belongs("files", self.words) and self.words["files"].strip():
-            return "at most: it ends after the files", style
-        if field.name == "direction":
-            return self._direction_text(), style
         question = rate_question(self.words) if field.name == "bitrate" else ""
-        return (question, "warn") if question else (text, style)
+        own_text = self._text_of_test(field)
+        if question and not own_text:
+            return question, "warn"
+        return own_text or text, style
+
+    def _text_of_test(self, field: Field) -> str:
+        """What is beside the field in the chosen test; "": the same as in others."""
+        kind, name = TESTS[test_of(self.words)], field.name
+        if name == "test":
+            return kind.text
+        if name in kind.texts:
+            return kind.texts[name][1]
+        if name == "direction":
+            return self._direction_text()
+        has_files = belongs("files", self.words) and bool(self.words["files"].strip())
+        return "at most: it ends after the files" if name == "time" and has_files else ""
 
     def _direction_text(self) -> str:
         """``web1 sends, web2 receives``"""
@@ -69,5 +71,6 @@ class RunForm(Form):
         direction = DIRECTIONS.get(self.words["direction"], "forward")
         if direction == "bidirectional":
             return f"{client} and {server} send"
-        sender, receiver = (client, server) if direction == "forward" else (server, client)
-        return f"{sender} sends, {receiver} receives"
+        if direction == "reverse":
+            return f"{server} sends, {client} receives"
+        return f"{client} sends, {server} receives"

@@ -1,8 +1,8 @@
 """The options of a run as they are typed: one table of fields, and the request of their texts.
 
-Reads nothing. An empty field is the default. Letters in brackets are the options of iperf3. Two values of the field
-vary are a comparison, any other number is a sweep; so are several sizes. `TESTS` has the kinds of tests, and which
-fields do not apply to them.
+Reads nothing. An empty field is the default. Letters in brackets are the options of iperf3. Two
+values of the field vary are a comparison, any other number is a sweep; so are several sizes.
+`TESTS` has the kinds of tests, and which fields do not apply to them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nictop.traffic.plan.request import RunRequest, parse_values, with_sizes
 from nictop.tui.widgets.base.form import Field, next_choice
 from nictop.tui.widgets.base.form import presets as presets_of
 
-__all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "request_of_form"]
+__all__ = ["FIELDS", "Field", "form_field_of", "next_choice", "presets", "request_of_form"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class KindOfTest:
     without: frozenset[str]
     """Fields that do not apply to it: hidden, and their texts are ignored."""
     texts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name of a field → its label and the text beside it, where they differ from those of `FIELDS`."""
+    """Name of a field → its label and the text beside it, where they differ from those of
+    `FIELDS`."""
 
 
 NOT_BULK = frozenset(("size", "files", "rate"))
@@ -82,17 +83,76 @@ FIELDS = (
     Field("direction", "direction", "", None, tuple(DIRECTIONS), common=True),
     Field("protocol", "protocol", "", None, ("tcp", "udp"), common=True),
     Field("time", "seconds", "measured seconds (-t)", parse_whole_number, preset="10", common=True),
-    Field("streams", "streams", "parallel connections, 1 to 128 (-P)", parse_whole_number, preset="1", common=True),
-    Field("length", "block size", "bytes per write or datagram: 128K, 1M (-l)", parse_byte_count, common=True),
-    Field("size", "size", "bytes; request:response 64:4K; several 1,64", None, empty="64 bytes", common=True),
-    Field("files", "files", "transactions after which it ends", parse_whole_number, empty="no limit", common=True),
-    Field("rate", "request rate", "requests/s on schedule (--rate)", parse_whole_number, empty="default", common=True),
+    Field(
+        "streams",
+        "streams",
+        "parallel connections, 1 to 128 (-P)",
+        parse_whole_number,
+        preset="1",
+        common=True,
+    ),
+    Field(
+        "length",
+        "block size",
+        "bytes per write or datagram: 128K, 1M (-l)",
+        parse_byte_count,
+        common=True,
+    ),
+    Field(
+        "size",
+        "size",
+        "bytes; request:response 64:4K; several 1,64",
+        None,
+        empty="64 bytes",
+        common=True,
+    ),
+    Field(
+        "files",
+        "files",
+        "transactions after which it ends",
+        parse_whole_number,
+        empty="no limit",
+        common=True,
+    ),
+    Field(
+        "rate",
+        "request rate",
+        "requests/s on schedule (--rate)",
+        parse_whole_number,
+        empty="default",
+        common=True,
+    ),
     Field("bitrate", "rate", "b/s per stream: 500M, 2.5G (-b)", parse_bit_rate, common=True),
-    Field("repeat", "runs", "runs per variant (5 recommended)", parse_whole_number, preset="1", common=True),
-    Field("vary", "vary", "streams=1,4  length=512,4K,8M  mtu=  nic= …", parse_values, empty="nothing", common=True),
+    Field(
+        "repeat",
+        "runs",
+        "runs per variant (5 recommended)",
+        parse_whole_number,
+        preset="1",
+        common=True,
+    ),
+    Field(
+        "vary",
+        "vary",
+        "streams=1,4  length=512,4K,8M  mtu=  nic= …",
+        parse_values,
+        empty="nothing",
+        common=True,
+    ),
     Field("label", "label", "label for the saved result", empty="none", common=True),
-    Field("generator", "tool", "auto: iperf3 if both hosts have it", None, ("auto", "iperf3", "builtin")),
-    Field("between", "command", "setup command between variants (mtu, queues, setup)", empty="none: you are asked"),
+    Field(
+        "generator",
+        "tool",
+        "auto: iperf3 if both hosts have it",
+        None,
+        ("auto", "iperf3", "builtin"),
+    ),
+    Field(
+        "between",
+        "command",
+        "setup command between variants (mtu, queues, setup)",
+        empty="none: you are asked",
+    ),
     Field("rest", "pause", "seconds between two runs", parse_seconds, preset="2"),
     Field("observers", "also monitor", "CPU and NICs of these hosts", None, (ALL_OTHERS, NOBODY)),
     Field("omit", "omit", "seconds before the measured ones (-O)", parse_whole_number, preset="0"),
@@ -104,20 +164,22 @@ FIELDS = (
     Field("server_cpu", "server CPU", "CPU affinity of the server process (-A)", parse_cpu),
     Field("zerocopy", "zerocopy", "sendfile (-Z)", lambda word: word == YES, (NO, YES)),
     Field("port", "port", "1 to 65535 (-p)", parse_whole_number, preset="5201"),
-    Field("interval", "interval", "seconds between two reports, from 0.1 (-i)", parse_seconds, preset="0.5"),
+    Field(
+        "interval",
+        "interval",
+        "seconds between two reports, from 0.1 (-i)",
+        parse_seconds,
+        preset="0.5",
+    ),
 )
 """In the order in which they are shown."""
 
-BY_NAME = {one.name: one for one in FIELDS}
+BY_NAME = {form_field.name: form_field for form_field in FIELDS}
 
-PLAN_NAMES = {
-    "client CPU": "client_cpu", "server CPU": "server_cpu", "congestion control": "congestion",
-    "reverse and bidirectional": "direction",
-    "connections": "streams", "request rate": "rate",
-    "rate": "bitrate", "bidirectional": "direction", "runs": "repeat", "block size": "length",
-    "sweep": "vary", "compare": "vary", "pause": "rest",
+FORM_NAMES = {
+    "request_size": "size", "response_size": "size", "sweep": "vary", "compare": "vary",
 }  # fmt: skip
-"""How a sentence about a plan begins → the field that it is about, where that is not its name."""
+"""Field of a request → the field of the form, where their names differ."""
 
 
 def presets() -> dict[str, str]:
@@ -134,27 +196,19 @@ def test_of(words: Mapping[str, str]) -> TestKind:
 def request_of_form(
     words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]
 ) -> tuple[RunRequest, dict[str, str]]:
-    """The request, of whose endpoints only the hosts are set, and name of a field → why its text is invalid. `others`:
-    hosts that may be monitored too."""
-    found: dict[str, object] = {"test": test_of(words)}
+    """The request, of whose endpoints only the hosts are set, and name of a field → why its text is
+    invalid. `others`: hosts that may be monitored too."""
     problems: dict[str, str] = {}
-    for one in FIELDS:
-        word = words.get(one.name, "").strip()
-        if not belongs(one.name, words) or one.name in ("test", "size"):
+    options: dict[str, object] = {"test": test_of(words)}
+    for form_field in FIELDS:
+        name = form_field.name
+        if name in ("test", "size") or not belongs(name, words):
             continue
-        if one.name == "observers":
-            found["observers"] = () if word == NOBODY else others
-        elif one.name == "direction":
-            found["direction"] = DIRECTIONS.get(word, "forward")
-        elif word:
-            try:
-                found[one.name] = word if one.parse is None else one.parse(word)
-            except NictopError as error:
-                problems[one.name] = _problem_text(error)
-    varied = found.pop("vary", None)
-    if isinstance(varied, tuple):
-        found["compare" if len(varied[1]) == 2 else "sweep"] = varied
-    request = replace(RunRequest(client, server), **found)  # type: ignore[arg-type]
+        try:
+            options |= _options_of(form_field, words.get(name, "").strip(), others)
+        except NictopError as error:
+            problems[name] = _problem_text(error)
+    request = replace(RunRequest(client, server), **options)  # type: ignore[arg-type]
     sizes = words.get("size", "").strip()
     if sizes and belongs("size", words):
         try:
@@ -162,6 +216,24 @@ def request_of_form(
         except NictopError as error:
             problems["size"] = _problem_text(error)
     return request, problems
+
+
+def _options_of(form_field: Field, word: str, others: tuple[str, ...]) -> dict[str, object]:
+    """Field of the request → what was typed; {}: its default. Raises NictopError if the text is
+    invalid."""
+    name = form_field.name
+    if name == "observers":
+        return {name: () if word == NOBODY else others}
+    if name == "direction":
+        return {name: DIRECTIONS.get(word, "forward")}
+    if not word:
+        return {}
+    value = word if form_field.parse is None else form_field.parse(word)
+    if name != "vary":
+        return {name: value}
+    if not isinstance(value, tuple):
+        return {}
+    return {"compare" if len(value[1]) == 2 else "sweep": value}
 
 
 def _problem_text(error: NictopError) -> str:
@@ -194,13 +266,15 @@ def belongs(name: str, words: Mapping[str, str]) -> bool:
     return name not in TESTS[test_of(words)].without
 
 
-def field_of(sentence: str) -> str | None:
-    """Name of the field that a sentence about a plan refers to, by its beginning; None: no particular one."""
-    for words, name in PLAN_NAMES.items():
-        if sentence.startswith(words):
-            return name
-    first = sentence.partition(" ")[0].rstrip(":").lower()
-    return first if first in BY_NAME else None
+def form_field_of(name: str, request: RunRequest, words: Mapping[str, str]) -> str:
+    """The field of the form in which a field of the request was typed; "": in none of those of this
+    test. A variable is typed in vary, not in the field that it varies."""
+    field = FORM_NAMES.get(name, name)
+    varied = request.compare or request.sweep
+    is_varied = varied is not None and field == varied[0]
+    if is_varied and words.get("vary", "").strip():
+        return "vary"
+    return field if field in BY_NAME and belongs(field, words) else ""
 
 
-assert set(BY_NAME) - {"vary", "size"} <= {one.name for one in fields(RunRequest)}
+assert set(BY_NAME) - {"vary", "size"} <= {option.name for option in fields(RunRequest)}

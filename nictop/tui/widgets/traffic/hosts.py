@@ -1,4 +1,5 @@
-"""Every host of a run: its CPUs, its NIC and its connections, now, at the cursor, or over the whole run.
+"""Every host of a run: its CPUs, its NIC and its connections, now, at the cursor, or over the whole
+run.
 
 One or two lines each where rows are few:
  TX a:ens4  CPU  41 % of 4  hottest CPU0  41 %    softirq   3 % of 4  ▂▂▃▃▃
@@ -13,17 +14,18 @@ With more of them a chart of the kinds of CPU time, and beside it all that is kn
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import fit_middle
-from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.run_view import HostSample, RunSample, RunView
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.live.samples import HostSample, RunSample, values_of
+from nictop.traffic.results.host_load import Busy
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, span_cells
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import spark
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split
-from nictop.tui.widgets.traffic.chart_drawing import values_of
 from nictop.tui.widgets.traffic.host_text import (
     ROLE_STYLES,
     Part,
@@ -37,7 +39,7 @@ from nictop.tui.widgets.traffic.host_text import (
     steal_text,
 )
 from nictop.tui.widgets.traffic.legend import cut
-from nictop.tui.widgets.traffic.viewport import View, sight_of
+from nictop.tui.widgets.traffic.viewport import Viewport, sight_of
 
 MIN_HOST_CHART_ROWS, MAX_HOST_ROWS = 3, 6
 """Rows for each host from which on it has a chart, and that it takes at most."""
@@ -48,27 +50,48 @@ LONG_TEXT_CELLS = 100
 """Cells from which on a line has the softirq share of the busiest core."""
 
 
-def draw_hosts(run_view: RunView, view: View, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """All hosts in order, each with as many of the rows as it can use, at least one; none wider than `width`."""
+def draw_hosts(
+    run_view: RunView, view: Viewport, width: int, rows: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """All hosts in order, each with as many of the rows as it can use, at least one; none wider
+    than `width`."""
     if width < 1 or not run_view.hosts:
         return []
     values = values_of(run_view, view.cursor)
     each = min(MAX_HOST_ROWS, rows // len(run_view.hosts))
-    label = min(max(cells(host_label(one.host, run_view.plan)) for one in values.hosts), max(8, width // 3))
+    longest = max(cells(host_label(load, run_view)) for load in run_view.hosts)
+    label = min(longest, max(8, width // 3))
+    has_charts = each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS
     lines: list[SpanLine] = []
-    for one in values.hosts:
-        if each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS:
-            lines += _block(run_view, view, one, values, (label, width, each), glyphs=glyphs)
+    for host in values.hosts:
+        if has_charts:
+            lines += _block(run_view, view, host, values, (label, width, each), glyphs=glyphs)
             continue
-        lines.append(_line(run_view, view, one, values, (label, width), network=each == 1, glyphs=glyphs))
-        if each > 1:
-            lead: Span = (" " * min(label + 2, width // 4), "")
-            room = width - cells(lead[0])
-            parts = [*_network(one, values, room, glyphs), _split(one.busy, room, glyphs)]
-            if not any(parts):
-                parts = [_not_measured(run_view)]
-            lines.append(_fitting(lead, parts, width, glyphs))
+        size, has_second = (label, width), each > 1
+        lines.append(
+            _line(run_view, view, host, values, size, network=not has_second, glyphs=glyphs)
+        )
+        if has_second:
+            lines.append(_second_line(run_view, host, values, size, glyphs))
     return lines
+
+
+def _second_line(
+    run_view: RunView, host: HostSample, values: RunSample, size: tuple[int, int], glyphs: Glyphs
+) -> SpanLine:
+    """What of the host has no room in its first line. `size`: cells of label and line."""
+    label, width = size
+    lead: Span = (" " * min(label + 2, width // 4), "")
+    room = width - cells(lead[0])
+    parts = [*_network(host, values, room, glyphs), _split(host.busy, room, glyphs)]
+    if not any(parts):
+        parts = [_not_measured(run_view)]
+    return _fitting(lead, parts, width, glyphs)
+
+
+def _is_mean(run_view: RunView, view: Viewport) -> bool:
+    """The values are those of the whole run, not of one moment."""
+    return run_view.result is not None and view.cursor is None
 
 
 def _not_measured(run_view: RunView) -> Part:
@@ -77,75 +100,89 @@ def _not_measured(run_view: RunView) -> Part:
     return ((f"NIC, queues and kinds of CPU time: not measured{when}", "dim"),)
 
 
-def drawing_inputs(run_view: RunView, view: View) -> tuple[object, ...]:
-    """Everything that the drawing depends on: unless it changes, the hosts need not be drawn again."""
-    datagrams = run_view.plan.protocol == "udp"
-    return (
-        view,
-        sight_of(run_view, view),
-        run_view.result,
-        *(
-            (flow.sender, flow.receiver, flow.sender_states, flow.arrivals if datagrams else ())
-            for flow in run_view.flows
-        ),
-        *((one.role, one.host, one.nic, one.series, one.packets, one.carrying, one.load) for one in run_view.hosts),
-    )
+def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
+    """Everything that the drawing depends on: unless it changes, the hosts need not be drawn
+    again."""
+    flows: list[object] = []
+    for flow in run_view.flows:
+        flows.append((flow.sender, flow.receiver, flow.reports_of_sender))
+        if run_view.plan.protocol == "udp":
+            flows.append(flow.points)  # with the lost datagrams
+    hosts = [(load, run_view.nic_of(load)) for load in run_view.hosts]
+    return (view, sight_of(run_view, view), run_view.result, flows, hosts)
 
 
 def _line(
     run_view: RunView,
-    view: View,
-    one: HostSample,
+    view: Viewport,
+    host: HostSample,
     values: RunSample,
     size: tuple[int, int],
     *,
     network: bool,
     glyphs: Glyphs,
 ) -> SpanLine:
-    """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line;
-    `network`: there is no second line for those of the NIC."""
+    """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of
+    label and line; `network`: there is no second line for those of the NIC."""
     label, width = size
-    lead: Span = (f" {_label(one, run_view, label, glyphs)} ", ROLE_STYLES[one.host.role])
-    hottest = hottest_text(one.busy, brief=width < LONG_TEXT_CELLS)
     parts = [
-        cpu_text(one.busy),
-        hottest,
-        softirq_text(one.busy),
-        steal_text(one.busy),
-        ready_text(one.host.load),
-        *(network_parts(one, values)[:1] if network else ()),
+        cpu_text(host.busy, is_mean=_is_mean(run_view, view)),
+        hottest_text(host.busy, brief=width < LONG_TEXT_CELLS),
+        softirq_text(host.busy),
+        steal_text(host.busy),
+        ready_text(host.host),
     ]
+    if network:
+        parts += network_parts(host, values)[:1]
+    lead = _lead(host, run_view, label, glyphs)
     line = _fitting(lead, parts, width - MIN_SPARK_CELLS - 1, glyphs)
-    used = _cells(line)
-    room = min(MAX_SPARK_CELLS, width - used - 1)
+    room = min(MAX_SPARK_CELLS, width - span_cells(line) - 1)
     if room < MIN_SPARK_CELLS or not parts[0]:
         return cut(line, width)
-    busy = [
-        sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(run_view, view), room)
-    ]
+    busy: list[float | None] = []
+    for stack in columns(host.host.series, sight_of(run_view, view), room):
+        busy.append(None if stack is None else sum(stack))
     return cut((*line, (" ", ""), (spark(busy, room, 1.0, glyphs=glyphs), "user")), width)
 
 
+def _lead(host: HostSample, run_view: RunView, width: int, glyphs: Glyphs) -> Span:
+    """The label in `width` cells, with a gap at both sides; the NIC at the end of it is not cut."""
+    label = glyphs.text(host_label(host.host, run_view))
+    return (f" {glyphs.text(fit_middle(label, width))} ", ROLE_STYLES[host.host.role])
+
+
 def _block(
-    run_view: RunView, view: View, one: HostSample, values: RunSample, size: tuple[int, int, int], *, glyphs: Glyphs
+    run_view: RunView,
+    view: Viewport,
+    host: HostSample,
+    values: RunSample,
+    size: tuple[int, int, int],
+    *,
+    glyphs: Glyphs,
 ) -> list[SpanLine]:
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
     label, width, rows = size
-    lead: Span = (f" {_label(one, run_view, label, glyphs)} ", ROLE_STYLES[one.host.role])
+    lead = _lead(host, run_view, label, glyphs)
     chart = int(width * CHART_SHARE)
-    network = _network(one, values, width - chart, glyphs)
-    parts = [cpu_text(one.busy), hottest_text(one.busy), steal_text(one.busy), ready_text(one.host.load)]
+    network = _network(host, values, width - chart, glyphs)
+    parts = [
+        cpu_text(host.busy, is_mean=_is_mean(run_view, view)),
+        hottest_text(host.busy),
+        steal_text(host.busy),
+        ready_text(host.host),
+    ]
     head = _fitting(lead, parts, width, glyphs)
     longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
-    if rows == MIN_HOST_CHART_ROWS and _cells(longer) > _cells(head):
+    if rows == MIN_HOST_CHART_ROWS and span_cells(longer) > span_cells(head):
         head, network = longer, network[1:]
-    canvas = Canvas(chart, rows - 1)
-    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(run_view, view), glyphs=glyphs)
-    split = _split(one.busy, width - chart - 2, glyphs)
-    texts = [[split], network]
+    texts = [network]
     if rows > MIN_HOST_CHART_ROWS:
-        texts = [[split], *_network_lines(one, values, (width - chart, rows), glyphs)]
+        texts = _network_lines(host, values, (width - chart, rows), glyphs)
+    texts.insert(0, [_split(host.busy, width - chart - 2, glyphs)])
+    canvas = Canvas(chart, rows - 1)
+    box, sight = Box(1, 0, chart - 1, rows - 1), sight_of(run_view, view)
+    draw_split(canvas, box, host.host.series, sight, glyphs=glyphs)
     lines = [head]
     for row in range(rows - 1):
         beside = _fitting((" ", ""), texts[row], width - chart, glyphs) if row < len(texts) else ()
@@ -153,21 +190,19 @@ def _block(
     return lines
 
 
-def _label(one: HostSample, run_view: RunView, width: int, glyphs: Glyphs) -> str:
-    """In exactly `width` cells; the NIC at the end of it is not cut."""
-    return glyphs.text(fit_middle(glyphs.text(host_label(one.host, run_view.plan)), width))
-
-
-def _network(one: HostSample, values: RunSample, room: int, glyphs: Glyphs) -> list[Part]:
+def _network(host: HostSample, values: RunSample, room: int, glyphs: Glyphs) -> list[Part]:
     """In full words, if they fit into one line."""
-    return _in_room(network_parts(one, values), network_parts(one, values, brief=True), room, glyphs)
+    words, brief = network_parts(host, values), network_parts(host, values, brief=True)
+    return _in_room(words, brief, room, glyphs)
 
 
-def _network_lines(one: HostSample, values: RunSample, size: tuple[int, int], glyphs: Glyphs) -> list[list[Part]]:
-    """The parts of each line, in full words where they fit into it: the last part has a line of its own, with more rows
-    each of them. `size`: cells of a line, and rows of the block."""
+def _network_lines(
+    host: HostSample, values: RunSample, size: tuple[int, int], glyphs: Glyphs
+) -> list[list[Part]]:
+    """The parts of each line, in full words where they fit into it: the last part has a line of its
+    own, with more rows each of them. `size`: cells of a line, and rows of the block."""
     room, rows = size
-    words, brief = network_parts(one, values), network_parts(one, values, brief=True)
+    words, brief = network_parts(host, values), network_parts(host, values, brief=True)
     parts = [slice(0, -1), slice(-1, None)]
     if rows > MIN_HOST_CHART_ROWS + 1:
         parts = [slice(number, number + 1) for number in range(len(words))]
@@ -175,18 +210,16 @@ def _network_lines(one: HostSample, values: RunSample, size: tuple[int, int], gl
 
 
 def _in_room(words: list[Part], brief: list[Part], room: int, glyphs: Glyphs) -> list[Part]:
-    wanted = sum(cells(glyphs.text(text)) for part in words for text, _ in part) + 2 * len(words)
+    wanted = 2 * len(words)
+    for text, _ in chain.from_iterable(words):
+        wanted += cells(glyphs.text(text))
     return words if wanted <= room else brief
-
-
-def _cells(line: SpanLine) -> int:
-    return sum(cells(text) for text, _ in line)
 
 
 def _split(busy: Busy | None, width: int, glyphs: Glyphs) -> Part:
     """All kinds of work; if they do not fit, only those with a share."""
     words = split_text(busy, glyphs)
-    return words if _cells(tuple(words)) <= width else split_text(busy, glyphs, brief=True)
+    return words if span_cells(tuple(words)) <= width else split_text(busy, glyphs, brief=True)
 
 
 def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, glyphs: Glyphs) -> SpanLine:
@@ -195,7 +228,7 @@ def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, glyphs: Gl
     used = cells(lead[0])
     for part in parts:
         spans = [(glyphs.text(text), style) for text, style in part]
-        wanted = sum(cells(text) for text, _ in spans)
+        wanted = span_cells(spans)
         gap = 2 if len(line) > 1 else 1
         if spans and used + gap + wanted <= width:
             line += [(" " * gap, ""), *spans]
@@ -203,7 +236,7 @@ def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, glyphs: Gl
     return cut(tuple(line), max(0, width))
 
 
-class RunHosts(LineView):
+class RunHosts(LineWidget):
     """`draw_hosts` of a run; more hosts than there are rows scroll."""
 
     can_focus = False
@@ -211,12 +244,15 @@ class RunHosts(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._run_view: RunView | None = None
-        self._view = View()
+        self._view = Viewport()
         self._drawn_of: tuple[object, ...] | None = None
 
-    def show(self, run_view: RunView | None, time: float | None = None, span: float | None = None) -> None:
-        """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show the same."""
-        self._run_view, self._view = run_view, View(cursor=time, span=span)
+    def show(
+        self, run_view: RunView | None, time: float | None = None, span: float | None = None
+    ) -> None:
+        """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show
+        the same."""
+        self._run_view, self._view = run_view, Viewport(cursor=time, span=span)
         self._draw()
 
     def draw_for_size(self) -> None:
@@ -224,9 +260,13 @@ class RunHosts(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        cells, run_view = (self.scrollable_content_region.width, self.size.height), self._run_view
-        of = (cells, *drawing_inputs(run_view, self._view)) if run_view is not None else None
-        if of is not None and of == self._drawn_of:
+        width, rows = self.scrollable_content_region.width, self.size.height
+        run_view = self._run_view
+        if run_view is None:
+            self._drawn_of = None
+            self.show_lines([])
             return
-        self._drawn_of = of
-        self.show_lines(draw_hosts(run_view, self._view, *cells, glyphs=self.glyphs) if run_view is not None else [])
+        drawn_of = (width, rows, *drawing_inputs(run_view, self._view))
+        if drawn_of != self._drawn_of:
+            self._drawn_of = drawn_of
+            self.show_lines(draw_hosts(run_view, self._view, width, rows, glyphs=self.glyphs))

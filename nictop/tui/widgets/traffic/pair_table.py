@@ -1,4 +1,5 @@
-"""The paths that a test can use, one line each: two NICs that share a subnet. The direction is chosen in the form.
+"""The paths that a test can use, one line each: two NICs that share a subnet. The direction is
+chosen in the form.
 
 PATH                       NETWORK        SPEED  DIFFERS
 vm1:ens224 ↔ vm2:ens224    192.0.2.0/24   10G    mtu 9000 / 1500
@@ -19,7 +20,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.names import names_in_path
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 MAX_PATH_CELLS, MAX_CELLS = 52, 22
@@ -30,10 +31,10 @@ UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
-class OfferRow:
-    """An offer as text, as the hosts report it."""
+class PairRow:
+    """A pair as text, as the hosts report it."""
 
-    offer: EndpointPair
+    pair: EndpointPair
     client_nic: str
     server_nic: str
     speed: str
@@ -47,26 +48,26 @@ class OfferRow:
     def path_in(self, cells: int) -> str:
         """The path; names of hosts are cut where it has not enough `cells`."""
         nics = width(clean(self.client_nic)) + width(clean(self.server_nic))
-        hosts = (self.offer.client.host, self.offer.server.host)
+        hosts = (self.pair.client.host, self.pair.server.host)
         client, server = names_in_path(hosts, nics + len(": <-> :"), cells)
         return f"{client}:{self.client_nic} ↔ {server}:{self.server_nic}"
 
     @property
     def key(self) -> str:
-        offer = self.offer
-        return f"{offer.client.host} {offer.client.address} {offer.server.host} {offer.server.address}"
+        client, server = self.pair.client, self.pair.server
+        return f"{client.host} {client.address} {server.host} {server.address}"
 
     def accepts(self, words: Sequence[str]) -> bool:
         """Whether the row contains every word."""
         texts = (column.cell(self)[0] for column in COLUMNS)
-        text = " ".join((*texts, self.offer.client.address, self.offer.server.address)).casefold()
+        text = " ".join((*texts, self.pair.client.address, self.pair.server.address)).casefold()
         return all(word in text for word in words)
 
 
-COLUMNS: tuple[Column[OfferRow], ...] = (
+COLUMNS: tuple[Column[PairRow], ...] = (
     Column("path", "PATH", "", MAX_PATH_CELLS, 1, "left", lambda row: (row.path, "title"),
         source="two interfaces that share a subnet, the client first (RTM_GETADDR of both hosts)"),
-    Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network,
+    Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.pair.network,
         source="their subnet (RTM_GETADDR)"),
     Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed,
         source="link speed of both (ETHTOOL_MSG_LINKMODES_GET)"),
@@ -75,41 +76,49 @@ COLUMNS: tuple[Column[OfferRow], ...] = (
 )  # fmt: skip
 
 
-def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
-    """One row for each path, in the order of `offers`, which have it in both directions: the first one is taken."""
+def pair_rows(
+    pairs: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]
+) -> tuple[PairRow, ...]:
+    """One row for each path, in the order of `pairs`, which have it in both directions: the first
+    one is taken."""
     found: dict[frozenset[Endpoint], EndpointPair] = {}
-    for offer in offers:
-        found.setdefault(frozenset((offer.client, offer.server)), offer)
-    return tuple(_row(offer, snapshots) for offer in found.values())
+    for pair in pairs:
+        found.setdefault(frozenset((pair.client, pair.server)), pair)
+    return tuple(_row(pair, snapshots) for pair in found.values())
 
 
-def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
-    """The netdev of an endpoint."""
-    snapshot = snapshots.get(place.host)
-    return snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
+def _nic_name(link: Link | None) -> str:
+    return UNKNOWN if link is None else link.name
 
 
-def _row(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> OfferRow:
-    client, server = (link_of(place, snapshots) for place in (offer.client, offer.server))
+def _row(pair: EndpointPair, snapshots: Mapping[str, Snapshot]) -> PairRow:
+    client, server = pair.client.link_in(snapshots), pair.server.link_in(snapshots)
     speeds = dict.fromkeys(speed(link) or UNKNOWN for link in (client, server) if link is not None)
-    return OfferRow(
-        offer,
-        client.name if client is not None else UNKNOWN,
-        server.name if server is not None else UNKNOWN,
+    differs = []
+    for disagreement in pair.disagreements:
+        values = " / ".join(value for value, _ in disagreement.sides)
+        differs.append(f"{disagreement.what} {values}")
+    return PairRow(
+        pair,
+        _nic_name(client),
+        _nic_name(server),
         "/".join(speeds),
-        ", ".join(f"{one.what} {' / '.join(value for value, _ in one.sides)}" for one in offer.disagreements),
+        ", ".join(differs),
     )
 
 
-def fitting_columns(rows: Sequence[OfferRow], room: int, glyphs: Glyphs) -> Sequence[Column[OfferRow]]:
-    """The columns in `room` cells; in a path that does not fit the names of both hosts are cut, and nothing else."""
+def fitting_columns(
+    rows: Sequence[PairRow], room: int, glyphs: Glyphs
+) -> Sequence[Column[PairRow]]:
+    """The columns in `room` cells; in a path that does not fit the names of both hosts are cut, and
+    nothing else."""
     first, *others = COLUMNS
     wide = replace(first, width=max(MAX_PATH_CELLS, room // 2))
     path, *others = sized_columns(encoded_columns((wide, *others), glyphs), rows, room)
     return (replace(path, value=lambda row: (row.path_in(path.width), "title")), *others)
 
 
-class OfferTable(ChoiceView):
+class PairTable(ChoiceList):
     """Posts `Chosen` when the cursor is on another pair."""
 
     class Chosen(Message):
@@ -117,19 +126,21 @@ class OfferTable(ChoiceView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._rows: tuple[OfferRow, ...] = ()
+        self._rows: tuple[PairRow, ...] = ()
         self._empty: Sequence[str] = ()
 
     @property
-    def chosen(self) -> OfferRow | None:
+    def chosen(self) -> PairRow | None:
         index = self.index
-        return None if index is None or index >= len(self._rows) else self._rows[index]
+        if index is None or index >= len(self._rows):
+            return None
+        return self._rows[index]
 
     @property
     def count(self) -> int:
         return len(self._rows)
 
-    def show(self, rows: Sequence[OfferRow], empty: Sequence[str]) -> None:
+    def show(self, rows: Sequence[PairRow], empty: Sequence[str]) -> None:
         """Draw `rows`; the cursor stays on its pair. `empty`: lines to show when there are none."""
         self._rows, self._empty = tuple(rows), empty
         self.set_keys([row.key for row in self._rows])
@@ -139,15 +150,10 @@ class OfferTable(ChoiceView):
         self.post_message(self.Chosen())
 
     def redraw(self) -> None:
-        if not self._rows:
-            cells = max(10, self.scrollable_content_region.width - 2)
-            texts = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
-            room = max(1, self.size.height - self.gutter.height)
-            if len(texts) > room:
-                texts = [*texts[: room - 1], fit(f"{texts[room - 1]} …", cells)]
-            self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])
-            return
         rows = self._rows
+        if not rows:
+            self._draw_empty()
+            return
         columns = fitting_columns(rows, self.scrollable_content_region.width, self.glyphs)
         self.show_drawn(
             len(rows),
@@ -155,3 +161,14 @@ class OfferTable(ChoiceView):
             ((headings(columns), ""),),
             self.index,
         )
+
+    def _draw_empty(self) -> None:
+        """The lines instead of rows, as many as are seen; the last one says if there is more."""
+        cells = max(10, self.scrollable_content_region.width - 2)
+        texts: list[str] = []
+        for line in self._empty:
+            texts += wrap(self.glyphs.encode(line), cells)
+        room = max(1, self.size.height - self.gutter.height)
+        if len(texts) > room:
+            texts = [*texts[: room - 1], fit(f"{texts[room - 1]} …", cells)]
+        self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])

@@ -1,5 +1,5 @@
-"""The queues of both NICs of a run as bars: the share of the packets that each carried in the last reading with
-packets, and its CPU.
+"""The queues of both NICs of a run as bars: the share of the packets that each carried in the last
+reading with packets, and its CPU.
 
  RX b:ens4 · 4 queues · last reading
    0 ███████████████ 97 %  CPU 2
@@ -18,9 +18,9 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
-from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.traffic.results.host_load import HostLoad
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
 from nictop.tui.widgets.traffic.legend import cut, shown
 
@@ -32,60 +32,76 @@ HOT_SHARE = 0.8
 """Share of all packets from which a queue of several is marked."""
 
 
-def draw_queue_bars(run_view: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
-    """The queues of sender and receiver, at most `rows` lines; the queues that carried least are summed up."""
-    hosts = [one for one in run_view.hosts if one.role != "observer" and one.nic]
+def draw_queue_bars(
+    run_view: RunView, width: int, rows: int, *, glyphs: Glyphs = UNICODE
+) -> list[SpanLine]:
+    """The queues of sender and receiver, at most `rows` lines; the queues that carried least are
+    summed up."""
+    ends = [load for load in run_view.hosts if load.role != "observer" and run_view.nic_of(load)]
     lines: list[SpanLine] = []
-    for number, one in enumerate(hosts):
-        room = (rows - len(lines)) // (len(hosts) - number)
+    for number, load in enumerate(ends):
+        room = (rows - len(lines)) // (len(ends) - number)
         if room >= 2:
-            lines += _host_lines(run_view, one, width, room, glyphs)
+            lines += _host_lines(run_view, load, width, room, glyphs)
     return lines
 
 
-def _host_lines(run_view: RunView, one: HostLoadView, width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
-    queues, others = _queues_of(one)
+def _host_lines(
+    run_view: RunView, load: HostLoad, width: int, rows: int, glyphs: Glyphs
+) -> list[SpanLine]:
+    queues, others = _queues_of(run_view, load)
     count = len(queues) + others
-    title = _title(host_label(one, run_view.plan), count, width, glyphs)
+    title = _title(host_label(load, run_view), count, width, glyphs)
     lines: list[SpanLine] = [((shown(f" {title}", width, glyphs), "title"),)]
     if not queues:
-        return [*lines, ((shown(f"   {_why_none(run_view, one)}", width, glyphs), "dim"),)]
-    listed = queues if not others and len(queues) < rows else _busiest(queues, max(1, rows - 2))
+        return [*lines, ((shown(f"   {_why_none(run_view, load)}", width, glyphs), "dim"),)]
+    listed = queues
+    if others or len(queues) >= rows:
+        listed = _busiest(queues, max(1, rows - 2))
     lines += [_bar_line(queue, count, width, glyphs) for queue in listed]
     rest = count - len(listed)
     if rest and len(lines) < rows:
         share = max(0.0, 1 - sum(queue.share for queue in listed))
-        words = f"{rest} {'other' if rest == 1 else 'others'}"
-        lines.append(cut(((shown(f" {words}: {100 * share:.0f} %", width, glyphs), "dim"),), width))
+        words = f" {_counted(rest, 'other')}: {100 * share:.0f} %"
+        lines.append(cut(((shown(words, width, glyphs), "dim"),), width))
     return lines
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _title(label: str, count: int, width: int, glyphs: Glyphs) -> str:
-    """``RX b:ens4 · 4 queues · last reading``: beside it are means of the whole run, or values at the cursor."""
+    """``RX b:ens4 · 4 queues · last reading``: beside it are means of the whole run, or values at
+    the cursor."""
     if not count:
         return label
-    counted = f"{label} · {count} {'queue' if count == 1 else 'queues'}"
-    long, short = f"{counted} · {LAST_READING}", f"{label} · {LAST_READING}"
-    return next((title for title in (long, short) if cells(glyphs.text(title)) < width), counted)
+    counted = f"{label} · {_counted(count, 'queue')}"
+    for title in (f"{counted} · {LAST_READING}", f"{label} · {LAST_READING}"):
+        if cells(glyphs.text(title)) < width:
+            return title
+    return counted
 
 
-def _why_none(run_view: RunView, one: HostLoadView) -> str:
+def _why_none(run_view: RunView, load: HostLoad) -> str:
     """Why no queue of the host has a bar."""
-    is_early = run_view.result is None and not one.is_of_run
+    is_early = run_view.result is None and not run_view.host_now(load).is_of_run
     return "not measured yet" if is_early else "no packets counted per queue"
 
 
-def _queues_of(one: HostLoadView) -> tuple[Sequence[QueueShare], int]:
+def _queues_of(run_view: RunView, load: HostLoad) -> tuple[Sequence[QueueShare], int]:
     """The queues whose share is known, and the number of the others."""
-    if one.queues:
-        return one.queues, 0
-    if not one.is_of_run and one.load is None:
+    now = run_view.host_now(load)
+    if now.queues:
+        return now.queues, 0
+    if not now.is_of_run and run_view.result is None:
         return (), 0
-    last = next((window for window in reversed(one.carrying) if window.queue is not None), None)
-    if last is None or last.queue is None:
-        return (), 0
-    share = 1.0 if last.share is None else last.share
-    return (QueueShare(last.queue, share, last.cpus),), max(0, last.queues - 1)
+    for window in reversed(load.carrying):
+        if window.queue is not None:
+            share = 1.0 if window.share is None else window.share
+            busiest = QueueShare(window.queue, share, window.cpus)
+            return (busiest,), max(0, window.queues - 1)
+    return (), 0
 
 
 def _busiest(queues: Sequence[QueueShare], count: int) -> list[QueueShare]:
@@ -109,7 +125,7 @@ def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> Span
     )
 
 
-class RunLines(LineView):
+class RunLines(LineWidget):
     """Lines about a run, drawn again when what they show has changed."""
 
     can_focus = False
@@ -137,18 +153,23 @@ class RunLines(LineView):
 
     def _draw(self) -> None:
         run_view = self._run_view
-        of = (self.size, *(self.shown_of(run_view) if run_view is not None else ()))
-        if of != self._drawn_of:
-            self._drawn_of = of
-            self.show_lines(self.draw(run_view, *self.size) if run_view is not None else [])
+        if run_view is None:
+            if self._drawn_of != (self.size,):
+                self._drawn_of = (self.size,)
+                self.show_lines([])
+            return
+        drawn_of = (self.size, *self.shown_of(run_view))
+        if drawn_of != self._drawn_of:
+            self._drawn_of = drawn_of
+            self.show_lines(self.draw(run_view, *self.size))
 
 
 class RunQueues(RunLines):
     """`draw_queue_bars` of a run."""
 
     def shown_of(self, run_view: RunView) -> tuple[object, ...]:
-        has_result = run_view.result is not None
-        return tuple((one.host, one.queues, one.carrying, has_result, one.is_of_run) for one in run_view.hosts)
+        hosts = [(load.host, load.carrying, run_view.host_now(load)) for load in run_view.hosts]
+        return (run_view.result is not None, hosts)
 
     def draw(self, run_view: RunView, width: int, rows: int) -> list[SpanLine]:
         return draw_queue_bars(run_view, width, rows, glyphs=self.glyphs)

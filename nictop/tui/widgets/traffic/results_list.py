@@ -1,8 +1,11 @@
-"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU cost, test.
+"""The stored results by set-up, one line each: when, hosts, NIC, runs, goodput or transactions, CPU
+cost, test.
 
   WHEN        HOSTS     NIC  RUNS    RESULT PATH                     CPU COST TEST
-A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s verified          0.31 cores/Gb/s TCP ×1 20 s MTU 1500 iperf3
-B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified 40.1 µs/transaction rr TCP ×1 20 s 64 B MTU 1500
+A 11-21 08:01 vm1 → vm2 ens3    5 9.38 Gb/s verified          0.31 cores/Gb/s TCP ×1 20 s MTU 1500
+iperf3
+B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified 40.1 µs/transaction rr TCP ×1 20 s 64 B
+                                   MTU 1500
 """
 
 from __future__ import annotations
@@ -17,14 +20,14 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import names_in_path
-from nictop.model.text.terminal import clean, width
+from nictop.model.text.terminal import clean, width, wrap
 from nictop.model.text.units import wall_time_text
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, hosts_text, plan_options
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.widgets.base.filter_line import NO_MATCHES
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.filter_line import no_matches
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 WHEN = slice(len("2026-"), len("2026-11-21 08:01"))
@@ -51,8 +54,8 @@ LEFT_OUT: dict[bool, tuple[tuple[tuple[str, ...], int], ...]] = {
         (("cost", "nic", "runs", "when"), MIN_LABEL_CELLS),
     ),
 }
-"""Whether a result is not verified → (columns that are left out, cells that the last one must then have), one set after
-the other. The result, and that it is not verified, are never left out."""
+"""Whether a result is not verified → (columns that are left out, cells that the last one must then
+have), one set after the other. The result, and that it is not verified, are never left out."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class ResultGroup:
     @property
     def name(self) -> str:
         """Its name in a comparison: label and varied value; "" without both."""
-        return " ".join(part for part in (self.first.label, self.varied) if part)
+        return " ".join(filter(None, (self.first.label, self.varied)))
 
     @property
     def varied(self) -> str:
@@ -80,25 +83,26 @@ class ResultGroup:
 
 
 def _runs(row: ResultGroup) -> str:
-    found = row.point
-    return f"{len(found.runs) - found.failed}/{len(found.runs)}" if found.failed else str(len(found.runs))
+    """``5``; ``4/5``: one of them has failed."""
+    count, failed = len(row.point.runs), row.point.failed
+    return f"{count - failed}/{count}" if failed else str(count)
 
 
 def _deciding(row: ResultGroup) -> Cell:
-    found = row.point.main
-    return (
-        (row.point.measures[0].text(found.median), "title")
-        if found is not None
-        else (f"{UNICODE.critical} failed", "bad")
-    )
+    figure = row.point.main
+    if figure is None:
+        return f"{UNICODE.critical} failed", "bad"
+    return row.point.measures[0].text(figure.median), "title"
 
 
 def _path(row: ResultGroup) -> Cell:
-    """``verified``, ``▲ not verified``, ``▲ stopped early``; "": there is no figure that it could be about."""
+    """``verified``, ``▲ not verified``, ``▲ stopped early``; "": there is no figure that it could
+    be about."""
     if row.point.main is None:
         return "", "normal"
-    caveat = row.point.caveat.replace("path ", "")
-    return (f"{UNICODE.warning} {caveat}", "warn") if caveat else ("verified", "normal")
+    if not row.point.caveat:
+        return "verified", "normal"
+    return f"{UNICODE.warning} {row.point.caveat.replace('path ', '')}", "warn"
 
 
 def _hosts(row: ResultGroup) -> str:
@@ -109,27 +113,15 @@ def _hosts(row: ResultGroup) -> str:
 def _nics(row: ResultGroup) -> str:
     """``ens4/ens5``: of client and server; one name if they are the same."""
     facts = row.first.result.facts
-    return "/".join(dict.fromkeys(nic for side in ("client", "server") if (nic := facts.get(f"{side} nic"))))
+    names = dict.fromkeys((facts.get("client nic", ""), facts.get("server nic", "")))
+    return "/".join(filter(None, names))
 
 
 def set_up_text(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
-    """Label, varied value, protocol and streams, seconds, MTU, options, tool: as many of them as fit into `room` cells,
-    and the first one in any case. The varied value tells the set-ups of a comparison apart: it comes before a label
-    beside which it does not fit."""
-    run, plan, facts = row.first, row.first.result.plan, row.first.result.facts
-    varied = f"{run.variable}={run.value}" if run.value else ""
-    label = "" if varied and width(clean(f"{run.label} {varied}")) > room else run.label
-    words = (
-        label,
-        varied,
-        plan.test if plan.test != "bulk" else "",
-        f"{plan.protocol.upper()} ×{plan.streams}",
-        f"{plan.time} s",
-        f"MTU {facts['mtu']}" if facts.get("mtu") else "",
-        *plan_options(plan),
-        plan.generator,
-    )
-    text, *rest = [clean(word) for word in words if word]
+    """Label, varied value, protocol and streams, seconds, MTU, options, tool: as many of them as
+    fit into `room` cells, and the first one in any case. The varied value tells the set-ups of a
+    comparison apart: it comes before a label beside which it does not fit."""
+    text, *rest = _set_up_words(row, room)
     for word in rest:
         if width(f"{text} {word}") > room:
             break
@@ -137,16 +129,37 @@ def set_up_text(row: ResultGroup, room: int = REMAINING_WIDTH) -> str:
     return text
 
 
+def _set_up_words(row: ResultGroup, room: int) -> list[str]:
+    run, plan, mtu = row.first, row.first.result.plan, row.first.result.facts.get("mtu")
+    words = [run.label]
+    if run.value:
+        varied = f"{run.variable}={run.value}"
+        has_room = width(clean(f"{run.label} {varied}")) <= room
+        words = [run.label, varied] if has_room else [varied]
+    if plan.test != "bulk":
+        words.append(plan.test)
+    words += [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s"]
+    if mtu:
+        words.append(f"MTU {mtu}")
+    words += [*plan_options(plan), plan.generator]
+    return [clean(word) for word in words if word]
+
+
 def _cost(row: ResultGroup) -> str:
-    known = [spread.median for role, _, spread in row.point.costs if spread is not None and role != "observer"]
-    if not known:
+    """Of the client or the server, whichever is higher."""
+    highest: float | None = None
+    for role, _, spread in row.point.costs:
+        if spread is not None and role != "observer":
+            highest = spread.median if highest is None else max(highest, spread.median)
+    if highest is None:
         return units.UNKNOWN
     unit = " cores/Gb/s" if row.point.cost_unit == "Gb/s" else "/transaction"
-    return f"{cost_value_text(max(known), row.point.cost_unit)}{unit}"
+    return f"{cost_value_text(highest, row.point.cost_unit)}{unit}"
 
 
 COLUMNS: tuple[Column[ResultGroup], ...] = (
-    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: wall_time_text(row.first.result.wall)[WHEN],
+    Column("when", "WHEN", "", MAX_CELLS, 1, "left",
+        lambda row: wall_time_text(row.first.result.wall)[WHEN],
         source="start of the first run (clock of this machine)"),
     Column("hosts", "HOSTS", "", MAX_CELLS, 1, "left", _hosts,
         source="client and server, with the direction of the payload (test plan)"),
@@ -155,12 +168,16 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
     Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs,
         source="completed runs, or completed/all (saved results)"),
     Column("goodput", "RESULT", "b/s, transactions/s or latency", MAX_CELLS, 1, "right", _deciding,
-        source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs the median (receiver of "
+        source="goodput, of rr and crr transactions, of loaded p50 under load; of several runs "
+               "the median (receiver of "
         "iperf3 or the built-in generator)"),
     Column("path", "PATH", "", MAX_CELLS, 1, "left", _path,
-        source="whether the test ended normally and the chosen interfaces carried it (their counters)"),
-    Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS, 1, "right", _cost,
-        source="busy CPU cores: of the client or the server, whichever is higher; of several runs the median "
+        source="whether the test ended normally and the chosen interfaces carried it (their "
+               "counters)"),
+    Column("cost", "CPU COST", "cores per Gb/s, of rr and crr CPU time per transaction", MAX_CELLS,
+        1, "right", _cost,
+        source="busy CPU cores: of the client or the server, whichever is higher; of several runs "
+               "the median "
         "(/proc/stat)"),
     Column("test", "TEST", "", REMAINING_WIDTH, 1, "left", set_up_text,
         source="label, varied value, protocol, streams, seconds, MTU, tool (test plan)"),
@@ -168,10 +185,16 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
 
 
 def accepts(row: ResultGroup, words: Sequence[str]) -> bool:
-    """Whether every word (in lower case) is in a cell of the row, or is its direction, label, address or generator."""
+    """Whether every word (in lower case) is in a cell of the row, or is its direction, label,
+    address or generator."""
     plan = row.first.result.plan
     texts = (column.cell(row)[0] for column in COLUMNS if column.key != "cost")
-    more = (plan.direction, DIRECTION_TEXTS[plan.direction], plan.client.address, plan.server.address)
+    more = (
+        plan.direction,
+        DIRECTION_TEXTS[plan.direction],
+        plan.client.address,
+        plan.server.address,
+    )
     text = " ".join((*texts, *more)).casefold()
     return all(word in text for word in words)
 
@@ -179,17 +202,21 @@ def accepts(row: ResultGroup, words: Sequence[str]) -> bool:
 def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
     """Newest experiment first; within one, in the order of their first runs."""
     experiments: dict[str, list[StoredRun]] = {}
-    for one in runs:
-        experiments.setdefault(one.experiment, []).append(one)
-    found: list[ResultGroup] = []
+    for run in runs:
+        experiments.setdefault(run.experiment, []).append(run)
+    groups: list[ResultGroup] = []
     for identity, members in experiments.items():
-        ordered = tuple(sorted(members, key=lambda one: one.number))
-        found += [ResultGroup(f"{identity} {one.group} {one.value}", one, ordered) for one in set_up_points(ordered)]
-    return tuple(found)
+        ordered = tuple(sorted(members, key=lambda run: run.number))
+        for point in set_up_points(ordered):
+            groups.append(ResultGroup(f"{identity} {point.group} {point.value}", point, ordered))
+    return tuple(groups)
 
 
-def fitting_columns(rows: Sequence[ResultGroup], room: int, glyphs: Glyphs) -> Sequence[Column[ResultGroup]]:
-    """The columns of a list of `room` cells. Where the names of the hosts are too long, both are cut."""
+def fitting_columns(
+    rows: Sequence[ResultGroup], room: int, glyphs: Glyphs
+) -> Sequence[Column[ResultGroup]]:
+    """The columns of a list of `room` cells. Where the names of the hosts are too long, both are
+    cut."""
     has_caveat = any(row.point.caveat for row in rows)
     for left_out, least in LEFT_OUT[has_caveat]:
         chosen = [column for column in COLUMNS if column.key not in left_out]
@@ -216,11 +243,16 @@ def _with_short_hosts(
         hosts = names_in_path((first.host, second.host), len(" <-> "), cells)
         return f"{hosts[0]} {arrow} {hosts[1]}"
 
-    return [replace(one, width=cells, value=in_short) if one.key == "hosts" else one for one in chosen]
+    columns = list(chosen)
+    for number, column in enumerate(columns):
+        if column.key == "hosts":
+            columns[number] = replace(column, width=cells, value=in_short)
+    return columns
 
 
-class SetUpList(ChoiceView):
-    """Two of the lines may be marked: A and B. Posts `Chosen` when the cursor is on another line."""
+class SetUpList(ChoiceList):
+    """Two of the lines may be marked: A and B. Posts `Chosen` when the cursor is on another
+    line."""
 
     class Chosen(Message):
         """The cursor is on another line."""
@@ -237,7 +269,9 @@ class SetUpList(ChoiceView):
     @property
     def chosen(self) -> ResultGroup | None:
         index = self.index
-        return None if index is None or index >= len(self._rows) else self._rows[index]
+        if index is None or index >= len(self._rows):
+            return None
+        return self._rows[index]
 
     @property
     def count(self) -> int:
@@ -247,16 +281,22 @@ class SetUpList(ChoiceView):
         self.post_message(self.Chosen())
 
     def marked(self, letter: str) -> ResultGroup | None:
-        return next((row for row in self._all if row.key == self.marks.get(letter)), None)
+        for row in self._all:
+            if row.key == self.marks.get(letter):
+                return row
+        return None
 
     def mark(self) -> None:
-        """Mark the chosen line: as A, then another one as B, then again; a marked line loses its mark."""
+        """Mark the chosen line: as A, then another one as B, then again; a marked line loses its
+        mark."""
         row = self.chosen
         if row is None:
             return
         marks = {letter: key for letter, key in self.marks.items() if key != row.key}
-        if marks == self.marks:
-            marks["A" if "A" not in marks or "B" in marks else "B"] = row.key
+        was_marked = marks != self.marks
+        if not was_marked:
+            is_b_next = "A" in marks and "B" not in marks
+            marks["B" if is_b_next else "A"] = row.key
         self.marks = marks
         self.redraw()
 
@@ -267,29 +307,38 @@ class SetUpList(ChoiceView):
 
     @property
     def compared(self) -> tuple[ResultGroup, ResultGroup] | None:
-        """A and B; without marks, the two set-ups of the chosen comparison. None: there are no two."""
+        """A and B; without marks, the two set-ups of the chosen comparison. None: there are no
+        two."""
         a, b = self.marked("A"), self.marked("B")
         if a is not None and b is not None:
             return a, b
         row = self.chosen
         if self.marks or row is None or row.first.kind != "compare":
             return None
-        both = [one for one in self._all if one.first.experiment == row.first.experiment]
+        both = [group for group in self._all if group.first.experiment == row.first.experiment]
         return (both[0], both[1]) if len(both) == 2 else None
 
-    def show(self, rows: Sequence[ResultGroup], empty: Sequence[str], words: Sequence[str] = ()) -> None:
-        """Draw those of `rows` that contain all `words`; `empty`: lines to show when there are no rows."""
-        self._all, self._empty = rows, (NO_MATCHES.strip(),) if rows else empty
-        self._rows = [row for row in rows if accepts(row, words)] if words else rows
+    def show(
+        self, rows: Sequence[ResultGroup], empty: Sequence[str], words: Sequence[str] = ()
+    ) -> None:
+        """Draw those of `rows` that contain all `words`; `empty`: lines to show when there are no
+        rows."""
+        self._all = self._rows = rows
+        self._empty = (no_matches(self.key_label),) if rows else empty
+        if words:
+            self._rows = [row for row in rows if accepts(row, words)]
         self.set_keys([row.key for row in self._rows])
         self.redraw()
 
     def redraw(self) -> None:
-        if not self._rows:
-            self.show_lines([((f" {line}", ""),) for line in self._empty], ((" ", ""),))
-            return
         rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
         room = self.scrollable_content_region.width - 2
+        if not rows:
+            lines: list[SpanLine] = []
+            for text in self._empty:
+                lines += [((f" {part}", ""),) for part in wrap(text, room) or ("",)]
+            self.show_lines(lines, ((" ", ""),))
+            return
         columns = fitting_columns(rows, room, self.glyphs)
 
         def line(index: int) -> SpanLine:

@@ -1,4 +1,5 @@
-"""What the page of a run shows in the place of its chart before anything was measured, or if nothing was.
+"""What the page of a run shows in the place of its chart before anything was measured, or if
+nothing was.
 
 Nothing is measured yet
 ✓ checking iperf3 on both hosts, and the path between them          2 s
@@ -14,7 +15,7 @@ from typing import Literal
 
 from nictop.model.facts import fit, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 
 WAITING = "◌"
 TIME_CELLS = 8
@@ -47,10 +48,13 @@ class RunWaiting:
 def draw_waiting(
     waiting: RunWaiting, cells: int, *, rows: int | None = None, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
-    """Lines of at most `cells` cells. `rows`: how many are seen; the stage that is carried out now, or failed, is one
-    of them; None: all."""
-    lines = [*_text_lines(waiting.title, "title", cells, glyphs), *_text_lines(waiting.failure, "bad", cells, glyphs)]
-    stages = [_stage_line(one, cells, glyphs) for one in waiting.stages]
+    """Lines of at most `cells` cells. `rows`: how many are seen; the stage that is carried out now,
+    or failed, is one of them; None: all."""
+    lines = [
+        *_text_lines(waiting.title, "title", cells, glyphs),
+        *_text_lines(waiting.failure, "bad", cells, glyphs),
+    ]
+    stages = [_stage_line(stage, cells, glyphs) for stage in waiting.stages]
     if stages and rows is not None:
         missing = max(0, len(lines) + len(stages) - rows)
         stages = stages[min(missing, len(stages) - 1) :]

@@ -16,7 +16,7 @@ from textual.message import Message
 from nictop.model.facts import fit, width, wrap
 from nictop.rules.wording import LINE_CONTINUATION
 from nictop.tui.keys import BUTTON_KEYS
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, span_cells
 
 SELF_TEST_LABEL = "Self-test"
 BUTTONS = ("Start", SELF_TEST_LABEL)
@@ -25,15 +25,19 @@ MAX_COMMAND_ROWS = 4
 
 
 def _command_rows(text: str, cells: int) -> Sequence[str]:
-    """The command in rows that end as a shell wants it, as many as are shown; the last one says if there is more."""
+    """The command in rows that end as a shell wants it, as many as are shown; the last one says if
+    there is more."""
     *rows, last = wrap(text, cells - len(LINE_CONTINUATION))
     rows = [row + LINE_CONTINUATION for row in rows]
     if len(rows) < MAX_COMMAND_ROWS:
         return [*rows, last]
-    return [*rows[: MAX_COMMAND_ROWS - 1], f"{fit(rows[MAX_COMMAND_ROWS - 1], cells - 2).rstrip()} …"]
+    return [
+        *rows[: MAX_COMMAND_ROWS - 1],
+        f"{fit(rows[MAX_COMMAND_ROWS - 1], cells - 2).rstrip()} …",
+    ]
 
 
-class StartLines(LineView):
+class StartLines(LineWidget):
     """Posts `Pressed` when a button is pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = BUTTON_KEYS
@@ -53,8 +57,8 @@ class StartLines(LineView):
         """Index of the button that Enter presses."""
 
     def show(self, command: str, start: tuple[str, str] = ("", "")) -> None:
-        """Draw the command line, in as many rows as it needs, the buttons, and what Start does (text, style): beside
-        the buttons, or above them where there is too little room."""
+        """Draw the command line, in as many rows as it needs, the buttons, and what Start does
+        (text, style): beside the buttons, or above them where there is too little room."""
         self._command, self._start = command, start
         self._draw()
 
@@ -63,25 +67,34 @@ class StartLines(LineView):
         self._draw()
 
     def _draw(self) -> None:
-        text = self.glyphs.text(self._command)
-        parts = _command_rows(text, max(10, self.size.width - 4))
-        lead = "=" if text else " "
-        lines: list[SpanLine] = [
-            ((f" {lead if not number else ' '} ", "dim"), (part, "title")) for number, part in enumerate(parts)
-        ]
-        buttons: list[Span] = [(" " * FIRST_CELL, "")]
-        for index, label in enumerate(BUTTONS):
-            is_chosen = self.screen.focused is self and index == self._chosen  # has_focus follows later
-            mark, style = (self.glyphs.cursor, "cursor") if is_chosen else (" ", "accent")
-            buttons += [(f"[{mark}{label} ]", style), (" " * GAP, "")]
+        lines = self._command_lines()
+        buttons = self._buttons()
         text, style = self.glyphs.text(self._start[0]), self._start[1]
-        room = max(10, self.size.width - sum(width(part) for part, _ in buttons))
-        if width(text) <= room:
+        if width(text) <= max(10, self.size.width - span_cells(buttons)):
             buttons.append((text, style))
         else:
             lines += [((f" {part}", style),) for part in wrap(text, max(10, self.size.width - 2))]
         self.take_rows(len(lines) + 1)
         self.show_lines([*lines, tuple(buttons)])
+
+    def _command_lines(self) -> list[SpanLine]:
+        text = self.glyphs.text(self._command)
+        lead = "=" if text else " "
+        lines: list[SpanLine] = []
+        for part in _command_rows(text, max(10, self.size.width - 4)):
+            lines.append(((f" {lead} ", "dim"), (part, "title")))
+            lead = " "
+        return lines
+
+    def _buttons(self) -> list[Span]:
+        is_focused = self.screen.focused is self  # has_focus follows later
+        spans: list[Span] = [(" " * FIRST_CELL, "")]
+        for index, label in enumerate(BUTTONS):
+            mark, style = " ", "accent"
+            if is_focused and index == self._chosen:
+                mark, style = self.glyphs.cursor, "cursor"
+            spans += [(f"[{mark}{label} ]", style), (" " * GAP, "")]
+        return spans
 
     def on_focus(self) -> None:
         super().on_focus()
@@ -103,5 +116,6 @@ class StartLines(LineView):
         place = event.get_content_offset_capture(self)
         first, second = (len(label) + len("[  ]") for label in BUTTONS)
         self_test_cell = FIRST_CELL + first + GAP
-        if self.line_at(place.y) == len(self.lines) - 1 and FIRST_CELL <= place.x < self_test_cell + second:
+        is_button_line = self.line_at(place.y) == len(self.lines) - 1
+        if is_button_line and FIRST_CELL <= place.x < self_test_cell + second:
             self.post_message(self.Pressed(self_test=place.x >= self_test_cell))

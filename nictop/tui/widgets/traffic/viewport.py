@@ -1,4 +1,5 @@
-"""What of a run is in sight, and on which scale: the part of its time axis, the top of its value axis, the CPU line.
+"""What of a run is in sight, and on which scale: the part of its time axis, the top of its value
+axis, the CPU line.
 
 Pure functions; `RunChart` draws what they give.
 """
@@ -9,22 +10,25 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 
 from nictop.model.text.units import SI_PREFIXES
-from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.flow_view import BY_TIME, FlowView
-from nictop.traffic.live.host_view import HostLoadView
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.live.series import BY_TIME
+from nictop.traffic.results.host_load import Busy, HostLoad
+from nictop.traffic.results.result import Flow
 from nictop.tui.widgets.charts.plot import Vertex
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 
-RATE = attrgetter("bits_per_second")
+RATE = attrgetter("interval.bits_per_second")
 MAX_WINDOW_GAP_SECONDS = 2.5
-"""Seconds between two readings of the CPUs beyond which nothing is known of the time between them."""
+"""Seconds between two readings of the CPUs beyond which nothing is known of the time between
+them."""
 CPU_WINDOW_SECONDS = 1.0
 MIN_CEILING_SHARE = 0.05
-"""A run below this share of its ceiling is drawn on a scale of its own, or nothing of it would be seen."""
+"""A run below this share of its ceiling is drawn on a scale of its own, or nothing of it would be
+seen."""
 MAX_SCALE_BITS_PER_SECOND = 1e30
 """Bits per second that an axis reaches up to at most, whatever a generator writes."""
 MIN_SPAN_SECONDS, MAX_SPAN_SECONDS = 2.0, 2 * 86400.0
@@ -32,7 +36,7 @@ MIN_SPAN_SECONDS, MAX_SPAN_SECONDS = 2.0, 2 * 86400.0
 
 
 @dataclass(frozen=True)
-class View:
+class Viewport:
     """How a run is shown."""
 
     host: str | None = None
@@ -57,7 +61,7 @@ class VisibleRange:
         return self.begin + self.span
 
 
-def sight_of(run_view: RunView, view: View) -> VisibleRange:
+def sight_of(run_view: RunView, view: Viewport) -> VisibleRange:
     """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
     begin = run_view.start
     end = min(max(run_view.end, begin + 1.0), begin + MAX_SPAN_SECONDS)
@@ -71,12 +75,15 @@ def sight_of(run_view: RunView, view: View) -> VisibleRange:
     return VisibleRange(last - view.span, view.span)
 
 
-def enlarged(run_view: RunView, view: View, steps: int) -> float | None:
-    """Seconds in sight after so many steps in (above 0) or out: halves of the whole run; None: all of it."""
-    everything = sight_of(run_view, View()).span
+def enlarged(run_view: RunView, view: Viewport, steps: int) -> float | None:
+    """Seconds in sight after so many steps in (above 0) or out: halves of the whole run; None: all
+    of it."""
+    everything = sight_of(run_view, Viewport()).span
     now = math.log2(everything / view.span) if view.span else 0.0
-    wanted = everything / 2 ** max(0, min(20, round(now) + steps))
-    return max(MIN_SPAN_SECONDS, wanted) if wanted < everything > MIN_SPAN_SECONDS else None
+    wanted: float = everything / 2 ** max(0, min(20, round(now) + steps))
+    if everything <= max(wanted, MIN_SPAN_SECONDS):
+        return None
+    return max(MIN_SPAN_SECONDS, wanted)
 
 
 @dataclass(frozen=True)
@@ -104,48 +111,69 @@ class Scale:
         return f"{value / 1000.0**self.power:g}"
 
 
-def peak_of(flow: FlowView, sight: VisibleRange) -> float:
-    """Bits per second of the highest interval in sight: a column of the chart may be the mean of several."""
-    low, high = (bisect_left(flow.arrivals, time, key=BY_TIME) for time in (sight.begin, sight.end))
-    rates = list(map(RATE, flow.arrivals[low : high + 1]))
+def peak_of(flow: Flow, sight: VisibleRange) -> float:
+    """Bits per second of the highest interval in sight: a column of the chart may be the mean of
+    several."""
+    low, high = (bisect_left(flow.points, time, key=BY_TIME) for time in (sight.begin, sight.end))
+    rates = list(map(RATE, flow.points[low : high + 1]))
     most = max(rates, default=0.0)
     return most if math.isfinite(most) else max(filter(math.isfinite, rates), default=0.0)
 
 
-def scale_of(run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()) -> Scale:
-    """The ceiling is on it, unless the run is far below; so are the `peaks` of all directions. `columns`: what is drawn
-    of each."""
-    most = max((value for one in (*columns, peaks) for value in one if value is not None), default=0.0)
+def scale_of(
+    run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()
+) -> Scale:
+    """The ceiling is on it, unless the run is far below; so are the `peaks` of all directions.
+    `columns`: what is drawn of each."""
+    most = max((0.0, *peaks, *filter(None, chain.from_iterable(columns))))
     ceiling = run_view.ceiling.goodput if run_view.ceiling is not None else None
-    if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < MIN_CEILING_SHARE * ceiling:
-        return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))) if most > 0 else 1e9, None)
+    if ceiling is None or not 1 <= ceiling < math.inf:
+        return _scale_without_ceiling(most)
+    is_far_below = 0 < most < MIN_CEILING_SHARE * ceiling
+    if is_far_below:
+        return _scale_without_ceiling(most)
     return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(most, ceiling))), ceiling)
 
 
-def chosen_host(run_view: RunView, view: View) -> HostLoadView | None:
+def _scale_without_ceiling(most: float) -> Scale:
+    if most <= 0:
+        return Scale(1e9, None)
+    return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))), None)
+
+
+def chosen_host(run_view: RunView, view: Viewport) -> HostLoad | None:
     """The host whose CPU is drawn."""
-    receiver = run_view.flows[0].receiver if run_view.flows else None
-    by_name = {one.host: one for one in run_view.hosts}
-    found = by_name.get(view.host or "") or by_name.get(receiver or "")
-    return found or (run_view.hosts[0] if run_view.hosts else None)
+    by_name = {load.host: load for load in run_view.hosts}
+    names = [view.host]
+    if run_view.flows:
+        names.append(run_view.flows[0].receiver)
+    for name in names:
+        if name in by_name:
+            return by_name[name]
+    return run_view.hosts[0] if run_view.hosts else None
 
 
 def cpu_share(busy: Busy, hottest: bool) -> float:
     """Share of 1: of the busiest core, or of all cores."""
-    return busy.hottest_busy if hottest else busy.total / busy.cores if busy.cores else 0.0
+    return busy.hottest_busy if hottest else busy.share
 
 
 def cpu_line(series: Sequence[Busy], hottest: bool) -> list[Vertex]:
-    """A share is the mean of a window: it stands at the middle of it. Interrupted where nothing was read."""
+    """A share is the mean of a window: it stands at the middle of it. Interrupted where nothing was
+    read."""
     line: list[Vertex] = []
-    before: float | None = None
-    for number, busy in enumerate(series):
-        if before is None or busy.time - before > MAX_WINDOW_GAP_SECONDS:
-            line += [None] if before is not None else []
-            before = busy.time - CPU_WINDOW_SECONDS
-            line.append((before, cpu_share(busy, hottest)))
-        line.append(((before + busy.time) / 2, cpu_share(busy, hottest)))
-        before = busy.time
-        if number + 1 == len(series) or series[number + 1].time - busy.time > MAX_WINDOW_GAP_SECONDS:
-            line.append((busy.time, cpu_share(busy, hottest)))
+    before: Busy | None = None
+    for busy in series:
+        share = cpu_share(busy, hottest)
+        if before is None or busy.time - before.time > MAX_WINDOW_GAP_SECONDS:
+            if before is not None:
+                line += [(before.time, cpu_share(before, hottest)), None]
+            begin = busy.time - CPU_WINDOW_SECONDS
+            line.append((begin, share))
+        else:
+            begin = before.time
+        line.append(((begin + busy.time) / 2, share))
+        before = busy
+    if before is not None:
+        line.append((before.time, cpu_share(before, hottest)))
     return line

@@ -1,7 +1,8 @@
 """Asks the OpenSSH client of this machine for the settings of a host: ``ssh -G`` (ssh(1)).
 
-It reads the files of the user and of the system, with Include, Match (whose ``exec`` it runs, as for any connection)
-and CanonicalizeHostname, and it refuses files that others can write. It opens no connection.
+It reads the files of the user and of the system, with Include, Match (whose ``exec`` it runs, as
+for any connection) and CanonicalizeHostname, and it refuses files that others can write. It opens
+no connection.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _defaults: dict[str, Options] = {}
 
 
 def ssh_program(config: Sequence[str] | None) -> str:
-    """Path of the ssh whose reading is that of this user; "" if there is none. ssh reads the files in the home
-    directory of the user database, nictop those in $HOME: if they differ, it would read others."""
+    """Path of the ssh whose reading is that of this user; "" if there is none. ssh reads the files
+    in the home directory of the user database, nictop those in $HOME: if they differ, it would read
+    others."""
     if config is None and os.path.expanduser("~") != _database_home():
         return ""
     return shutil.which("ssh") or ""
@@ -42,8 +44,11 @@ def _database_home() -> str:
         return ""
 
 
-async def ask_ssh(program: str, host: str, user: str | None, port: int | None, config: Sequence[str] | None) -> Options:
-    """The options that differ from the defaults of ssh, and those of `ALWAYS_SET`. Raises PermanentError."""
+async def ask_ssh(
+    program: str, host: str, user: str | None, port: int | None, config: Sequence[str] | None
+) -> Options:
+    """The options that differ from the defaults of ssh, and those of `ALWAYS_SET`. Raises
+    PermanentError."""
     words = []
     if config is not None:
         readable = [path for path in map(os.path.expanduser, config) if os.access(path, os.R_OK)]
@@ -56,7 +61,11 @@ async def ask_ssh(program: str, host: str, user: str | None, port: int | None, c
     if program not in _defaults:
         _defaults[program] = await _answer(program, ["-F", "none", "--", "localhost"], "localhost")
     defaults = _defaults[program]
-    return {name: values for name, values in found.items() if name in ALWAYS_SET or values != defaults.get(name)}
+    return {
+        name: values
+        for name, values in found.items()
+        if name in ALWAYS_SET or values != defaults.get(name)
+    }
 
 
 async def _answer(program: str, words: Sequence[str], host: str) -> Options:
@@ -67,13 +76,15 @@ async def _answer(program: str, words: Sequence[str], host: str) -> Options:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,  # a command of Match reads nothing from this terminal, and ends with ssh
+        # a command of Match reads nothing from this terminal, and ends with ssh
+        start_new_session=True,
     )
     try:
         output, errors = await with_timeout(ASK_TIMEOUT, process.communicate())
     except asyncio.TimeoutError:
         raise PermanentError(
-            f"ssh -G {sanitize(host)} has not answered within {ASK_TIMEOUT:g} s", "check Match exec in ~/.ssh/config"
+            f"ssh -G {sanitize(host)} has not answered within {ASK_TIMEOUT:g} s",
+            "check Match exec in ~/.ssh/config",
         ) from None
     finally:
         if process.returncode is None:
@@ -81,9 +92,11 @@ async def _answer(program: str, words: Sequence[str], host: str) -> Options:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode != 0:
-        lines = [sanitize(line) for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
+        printed = errors.decode("utf-8", "replace").splitlines()
+        lines = [sanitize(line) for line in printed if line.strip()]
         raise PermanentError(
-            f"ssh refuses its settings for {sanitize(host)}: {'; '.join(lines[:2]) or 'no reason given'}",
+            f"ssh refuses its settings for {sanitize(host)}: "
+            f"{'; '.join(lines[:2]) or 'no reason given'}",
             f"check ~/.ssh/config; try ssh -G {sanitize(host)}",
         )
     return parse_answer(output.decode("utf-8", "surrogateescape"))

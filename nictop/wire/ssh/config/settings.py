@@ -1,4 +1,5 @@
-"""What a connection needs of the options of a host, or a PermanentError that says why there is no connection."""
+"""What a connection needs of the options of a host, or a PermanentError that says why there is no
+connection."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ from nictop.wire.ssh.host_keys import GLOBAL_FILES, USER_FILES, Policy
 from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
 
 TOKEN = re.compile(r"%(.)|\$\{([A-Za-z_]\w{0,99})\}", re.ASCII)
+CHANGES_DEFAULT = re.compile(r"^[+^-]|[*?!]")
+"""A list of algorithms that is added to the default list, taken from it, or a pattern."""
 HINT = "check ~/.ssh/config"
 FAMILIES = {"any": socket.AF_UNSPEC, "inet": socket.AF_INET, "inet6": socket.AF_INET6}
 MAX_CONNECT_SECONDS = 600
@@ -28,8 +31,8 @@ BYTES = {"k": 2**10, "m": 2**20, "g": 2**30}
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 DEFAULT_RSA_BITS = 1024
 GROUP_EXCHANGE = b"diffie-hellman-group-exchange-"
-"""The host chooses a prime number, which is tested before its host key is: for one of 8191 bits that takes more than a
-minute, in which nothing else is done."""
+"""The host chooses a prime number, which is tested before its host key is: for one of 8191 bits
+that takes more than a minute, in which nothing else is done."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +70,29 @@ class SshSettings:
     """(): those of nictop."""
 
 
-async def read_settings(host: str, user: str | None, port: int | None, config: Sequence[str] | None) -> SshSettings:
+async def read_settings(
+    host: str, user: str | None, port: int | None, config: Sequence[str] | None
+) -> SshSettings:
     """The settings of a host. Raises PermanentError. asyncssh is imported already."""
     check_names(host, user)
     program = ssh_program(config)
-    options = await ask_ssh(program, host, user, port, config) if program else read_files(host, user, port, config)
+    if program:
+        options = await ask_ssh(program, host, user, port, config)
+    else:
+        options = read_files(host, user, port, config)
     return settings_from(host, options)
 
 
 def check_names(host: str, user: str | None) -> None:
     """Raises PermanentError for names that a shell could execute."""
     if UNSAFE_HOST.search(host):
-        raise PermanentError(f"host name {sanitize(host)!r} has characters of a shell", "ssh refuses it, too")
+        raise PermanentError(
+            f"host name {sanitize(host)!r} has characters of a shell", "ssh refuses it, too"
+        )
     if user is not None and UNSAFE_USER.search(user):
-        raise PermanentError(f"user name {sanitize(user)!r} has characters of a shell", "ssh refuses it, too")
+        raise PermanentError(
+            f"user name {sanitize(user)!r} has characters of a shell", "ssh refuses it, too"
+        )
 
 
 def settings_from(host: str, options: Options) -> SshSettings:
@@ -93,40 +105,63 @@ def settings_from(host: str, options: Options) -> SshSettings:
     filled = _expander(host, first)
     alias = first.get("hostkeyalias", "")
     command, jumps = first.get("proxycommand", "none"), first.get("proxyjump", "none")
-    bind = first.get("bindaddress", "")
-    seconds = first.get("connecttimeout", "none")
+    is_direct = command == jumps == "none"
+    rsa_bits = first.get("requiredrsasize", str(DEFAULT_RSA_BITS))
     return SshSettings(
         name,
         port,
         user,
         _asyncssh_options(options, first, filled),
         family=FAMILIES.get(first.get("addressfamily", "any").lower(), socket.AF_UNSPEC),
-        local_addr=(bind, 0) if bind and bind != "none" else None,
-        proxy_command=_shell_words(filled("ProxyCommand", command)) if command.lower() != "none" else (),
-        jumps=jumps if jumps.lower() != "none" else "",
-        host_key_alias=alias if alias.lower() != "none" else "",
+        local_addr=_local_address(first.get("bindaddress", "")),
+        proxy_command=_proxy_command(command, filled),
+        jumps=_unless_none(jumps),
+        host_key_alias=_unless_none(alias),
         key_files=_files(options, "identityfile", filled),
         identities_only=first.get("identitiesonly") in ("yes", "true"),
         user_files=_known_hosts(first, "userknownhostsfile", USER_FILES, filled),
         global_files=_known_hosts(first, "globalknownhostsfile", GLOBAL_FILES, filled),
         revoked_file=_revoked_file(first, filled),
         is_hashed=_is_on(first, "hashknownhosts"),
-        checks_address=_is_on(first, "checkhostip") and command == jumps == "none" and not alias,
-        min_rsa_bits=_number("requiredrsasize", first.get("requiredrsasize", str(DEFAULT_RSA_BITS))),
+        checks_address=is_direct and not alias and _is_on(first, "checkhostip"),
+        min_rsa_bits=_number("requiredrsasize", rsa_bits),
         strict=_policy(first.get("stricthostkeychecking", "").lower()),
         is_batch=_is_on(first, "batchmode"),
-        connect_seconds=None
-        if seconds in ("none", "0")
-        else min(_number("connecttimeout", seconds, SECONDS), MAX_CONNECT_SECONDS),
+        connect_seconds=_connect_seconds(first.get("connecttimeout", "none")),
         host_key_algorithms=tuple(_supported("hostkeyalgorithms", first)),
     )
+
+
+def _unless_none(text: str) -> str:
+    """``none`` means the same as no value."""
+    return "" if text.lower() == "none" else text
+
+
+def _local_address(bind: str) -> tuple[str, int] | None:
+    if bind in ("", "none"):
+        return None
+    return bind, 0
+
+
+def _proxy_command(command: str, filled: Callable[[str, str], str]) -> tuple[str, ...]:
+    if command.lower() == "none":
+        return ()
+    return _shell_words(filled("ProxyCommand", command))
+
+
+def _connect_seconds(text: str) -> float | None:
+    if text in ("none", "0"):
+        return None
+    return min(_number("connecttimeout", text, SECONDS), MAX_CONNECT_SECONDS)
 
 
 def _check_refused(options: Options) -> None:
     for name, values in options.items():
         handling = OPTIONS.get(name)
         if handling is None:
-            raise PermanentError(f"{sanitize(name)} in the settings of ssh is not known to nictop", HINT)
+            raise PermanentError(
+                f"{sanitize(name)} in the settings of ssh is not known to nictop", HINT
+            )
         if handling == "refused" and any(value.lower() not in OFF for value in values):
             raise PermanentError(f"{sanitize(name)} is set: {REASONS[name]}", HINT)
 
@@ -154,7 +189,7 @@ def _number(name: str, text: str, units: Mapping[str, int] = MappingProxyType({}
     return int(digits) * (factor or 1)
 
 
-# ------------------------------------------------------------------------------------------------------------ files
+# -------------------------------------------------------------------------------------------- files
 
 
 def _files(options: Options, name: str, filled: Callable[[str, str], str]) -> tuple[str, ...]:
@@ -181,7 +216,9 @@ def _known_hosts(
 
 def _revoked_file(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str:
     file = first.get("revokedhostkeys", "none")
-    return os.path.expanduser(filled("RevokedHostKeys", file)) if file.lower() != "none" else ""
+    if file.lower() == "none":
+        return ""
+    return os.path.expanduser(filled("RevokedHostKeys", file))
 
 
 def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
@@ -190,15 +227,18 @@ def _expander(host: str, first: Mapping[str, str]) -> Callable[[str, str], str]:
     jumps = first.get("proxyjump", "")
     tokens = {
         "%": "%", "d": os.path.expanduser("~"), "h": name, "i": str(os.getuid()), "j": jumps,
-        "k": first.get("hostkeyalias", host), "L": local.partition(".")[0], "l": local, "n": host, "p": port,
-        "r": user, "u": local_user(),
+        "k": first.get("hostkeyalias", host), "L": local.partition(".")[0], "l": local, "n": host,
+        "p": port, "r": user, "u": local_user(),
     }  # fmt: skip
     hashed = "".join((local, name, port, user, jumps))
     tokens["C"] = hashlib.sha1(hashed.encode("utf-8", "surrogateescape")).hexdigest()
 
     def filled(option: str, text: str) -> str:
         def value(match: re.Match[str]) -> str:
-            found = tokens.get(match[1]) if match[1] is not None else os.environ.get(match[2])
+            if match[1] is not None:
+                found = tokens.get(match[1])
+            else:
+                found = os.environ.get(match[2])
             if found is None:
                 raise PermanentError(f"{option}: {sanitize(match[0])} cannot be replaced", HINT)
             return found
@@ -213,10 +253,12 @@ def _shell_words(command: str) -> tuple[str, ...]:
     return (os.environ.get("SHELL") or "/bin/sh", "-c", f"exec {command}")
 
 
-# --------------------------------------------------------------------------------------------------------- asyncssh
+# ----------------------------------------------------------------------------------------- asyncssh
 
 
-def _asyncssh_options(options: Options, first: Mapping[str, str], filled: Callable[[str, str], str]) -> dict[str, Any]:
+def _asyncssh_options(
+    options: Options, first: Mapping[str, str], filled: Callable[[str, str], str]
+) -> dict[str, Any]:
     found: dict[str, Any] = {
         "public_key_auth": not _is_off(first, "pubkeyauthentication"),
         "password_auth": not _is_off(first, "passwordauthentication"),
@@ -234,22 +276,27 @@ def _asyncssh_options(options: Options, first: Mapping[str, str], filled: Callab
         if name in first:
             found[argument] = _supported(name, first)
     if "pubkeyacceptedalgorithms" in first:  # asyncssh has one list for both
-        accepted, signed = _supported("pubkeyacceptedalgorithms", first), found.get("signature_algs")
-        found["signature_algs"] = [one for one in accepted if signed is None or one in signed]
+        accepted = _supported("pubkeyacceptedalgorithms", first)
+        signed = found.get("signature_algs", accepted)
+        found["signature_algs"] = [algorithm for algorithm in accepted if algorithm in signed]
     if "preferredauthentications" in first:
         found["preferred_auth"] = first["preferredauthentications"].split(",")
     agent = _agent_path(first, filled)
     if agent is not None:
         found["agent_path"] = agent
     size, _, seconds = first.get("rekeylimit", "").partition(" ")
-    for argument, text, units in (("rekey_bytes", size, BYTES), ("rekey_seconds", seconds, SECONDS)):
+    for argument, text, units in (
+        ("rekey_bytes", size, BYTES),
+        ("rekey_seconds", seconds, SECONDS),
+    ):
         if text not in ("", "0", "none", "default"):
             found[argument] = _number("rekeylimit", text, units)
     return found
 
 
 def _agent_path(first: Mapping[str, str], filled: Callable[[str, str], str]) -> str | None:
-    """IdentityAgent: a path, "" for none, None for the default. ``SSH_AUTH_SOCK`` and ``$NAME`` are variables."""
+    """IdentityAgent: a path, "" for none, None for the default. ``SSH_AUTH_SOCK`` and ``$NAME`` are
+    variables."""
     text = first.get("identityagent", "")
     if text in ("", "SSH_AUTH_SOCK"):
         return None
@@ -261,14 +308,16 @@ def _agent_path(first: Mapping[str, str], filled: Callable[[str, str], str]) -> 
 
 
 def _supported(name: str, first: Mapping[str, str]) -> list[str]:
-    """Those of a list of algorithms that asyncssh has, in its order; [] if the option is not set. Raises PermanentError
-    if there is none."""
+    """Those of a list of algorithms that asyncssh has, in its order; [] if the option is not set.
+    Raises PermanentError if there is none."""
     if name not in first:
         return []
-    if first[name][:1] in ("+", "-", "^") or any(mark in first[name] for mark in "*?!"):
-        raise PermanentError(f"{name}: only ssh itself knows the default that {sanitize(first[name])} changes", HINT)
+    if CHANGES_DEFAULT.search(first[name]):
+        raise PermanentError(
+            f"{name}: only ssh itself knows the default that {sanitize(first[name])} changes", HINT
+        )
     known = _known_algorithms(name)
-    found = [one for one in first[name].split(",") if one in known]
+    found = [algorithm for algorithm in first[name].split(",") if algorithm in known]
     if not found:
         raise PermanentError(
             f"{name}: nictop supports none of {sanitize(first[name])}",
@@ -285,7 +334,7 @@ def _known_algorithms(name: str) -> set[str]:
 
     tables: dict[str, Callable[[], Sequence[bytes]]] = {
         "ciphers": get_encryption_algs,
-        "kexalgorithms": lambda: [one for one in get_kex_algs() if GROUP_EXCHANGE not in one],
+        "kexalgorithms": lambda: [name for name in get_kex_algs() if GROUP_EXCHANGE not in name],
         "macs": get_mac_algs,
         "casignaturealgorithms": get_public_key_algs,
         "pubkeyacceptedalgorithms": get_public_key_algs,

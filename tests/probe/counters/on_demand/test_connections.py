@@ -1,4 +1,5 @@
-"""Connections: real sockets in namespaces joined by veth, against the kernel's own counters; kernels with less."""
+"""Connections: real sockets in namespaces joined by veth, against the kernel's own counters;
+kernels with less."""
 
 from __future__ import annotations
 
@@ -24,9 +25,23 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.links import LinkCounterReader
 from nictop.probe.counters.on_demand.connections import owners, paths, tcp, udp
-from nictop.probe.counters.on_demand.connections.dump import BODY_BYTES, IDENTITY, QUEUES, Message, without_loopback
+from nictop.probe.counters.on_demand.connections.dump import (
+    BODY_BYTES,
+    IDENTITY,
+    QUEUES,
+    Message,
+    without_loopback,
+)
 from nictop.probe.counters.on_demand.connections.owners import SocketOwners, parse_cgroup
-from nictop.probe.counters.on_demand.connections.paths import BOTH, PATH, RX, TX, Paths, has_wire, parse_local_address
+from nictop.probe.counters.on_demand.connections.paths import (
+    BOTH,
+    PATH,
+    RX,
+    TX,
+    Paths,
+    has_wire,
+    parse_local_address,
+)
 from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
 from nictop.probe.counters.on_demand.connections.tcp import TcpReader, TcpReading
 from nictop.probe.counters.on_demand.connections.udp import parse_drops
@@ -56,10 +71,14 @@ class Pair:
     server: Namespace
     sockets: list[socket.socket] = field(default_factory=list)
 
-    def connection(self, family: int = socket.AF_INET, server: str = SERVER) -> tuple[socket.socket, socket.socket]:
+    def connection(
+        self, family: int = socket.AF_INET, server: str = SERVER
+    ) -> tuple[socket.socket, socket.socket]:
         """A TCP connection: (of the client, of the server)."""
         listener = self.server.call(lambda: socket.create_server((server, 0), family=family))
-        one = self.client.call(lambda: socket.create_connection(listener.getsockname()[:2], timeout=10))
+        one = self.client.call(
+            lambda: socket.create_connection(listener.getsockname()[:2], timeout=10)
+        )
         other, _ = listener.accept()
         listener.close()
         self.sockets += [one, other]
@@ -119,7 +138,8 @@ def watch() -> Iterator[Callable[..., Watched]]:
 
 
 def transfer(sender: socket.socket, receiver: socket.socket, size: int) -> None:
-    """Send bytes and wait until the peer has read, and the kernel of the sender has got, all acknowledgements."""
+    """Send bytes and wait until the peer has read, and the kernel of the sender has got, all
+    acknowledgements."""
     data = bytes(size)
     thread = threading.Thread(target=sender.sendall, args=(data,))
     thread.start()
@@ -136,11 +156,15 @@ def only(found: Connections, one: socket.socket) -> Connection:
     return row
 
 
-# ------------------------------------------------------------------------------------------------------------- rates
+# -------------------------------------------------------------------------------------------- rates
 
 
-@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, SERVER), (socket.AF_INET6, SERVER6)])
-def test_bytes_are_those_that_were_sent(pair: Pair, watch: Callable[..., Watched], family: int, address: str) -> None:
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, SERVER), (socket.AF_INET6, SERVER6)]
+)
+def test_bytes_are_those_that_were_sent(
+    pair: Pair, watch: Callable[..., Watched], family: int, address: str
+) -> None:
     one, other = pair.connection(family, address)
     client, server = (watch(side, pair.ifindex(side)) for side in (pair.client, pair.server))
     first = client.read()
@@ -149,12 +173,21 @@ def test_bytes_are_those_that_were_sent(pair: Pair, watch: Callable[..., Watched
     transfer(one, other, 5_000_000)
     sent, received = client.read(), server.read()
     row = only(sent, one)
-    assert (row.sent, row.received, row.direction, row.state) == (5_000_000, 1, "both", "established")
-    assert (row.local, row.local_port, row.remote, row.remote_port) == (*one.getsockname()[:2], *one.getpeername()[:2])
+    assert (row.sent, row.received, row.direction, row.state) == (
+        5_000_000,
+        1,
+        "both",
+        "established",
+    )
+    assert (row.local, row.local_port, row.remote, row.remote_port) == (
+        *one.getsockname()[:2],
+        *one.getpeername()[:2],
+    )
     assert only(received, other).received == 5_000_000
     assert (sent.sent, received.received, sent.tcp) == (5_000_000, 5_000_000, 1)
     assert sent.seconds is not None and sent.seconds > 0
-    # the NIC counts headers too: of the segments as they are handed to the link, and of the acknowledgements
+    # the NIC counts headers too: of the segments as they are handed to the link, and of the
+    # acknowledgements
     assert sent.link_sent is not None and received.link_received is not None
     assert 5_000_000 < sent.link_sent < 5_500_000
     assert 5_000_000 < received.link_received < 5_500_000
@@ -168,7 +201,10 @@ def test_numbers_are_those_of_ss(pair: Pair, watch: Callable[..., Watched]) -> N
     row = only(watch(pair.client, pair.ifindex(pair.client)).read(), one)
     line = pair.client.run(["ss", "-tinOH", "state", "established"])
     found = dict(word.split(":", 1) for word in line.split() if word.count(":") == 1)
-    assert (found["bytes_acked"], found["bytes_received"]) == (str(row.bytes_acked), str(row.bytes_received))
+    assert (found["bytes_acked"], found["bytes_received"]) == (
+        str(row.bytes_acked),
+        str(row.bytes_received),
+    )
     assert (found["cwnd"], found["mss"]) == (str(row.congestion_window), str(row.send_mss))
     assert row.rtt is not None and found["rtt"].split("/")[0] == f"{row.rtt / 1000:g}"
 
@@ -179,7 +215,12 @@ def test_new_and_ended_connections(pair: Pair, watch: Callable[..., Watched]) ->
     one, other = pair.connection()
     transfer(one, other, 10_000)
     found = client.read()
-    assert (found.tcp, found.ended, only(found, one).sent, found.sent) == (1, 0, 10_001, 10_001)  # the SYN counts too
+    assert (found.tcp, found.ended, only(found, one).sent, found.sent) == (
+        1,
+        0,
+        10_001,
+        10_001,
+    )  # the SYN counts too
     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     one.close()  # at once, by RST
     found = client.read()
@@ -218,10 +259,12 @@ def test_what_limits_a_sender(pair: Pair, watch: Callable[..., Watched]) -> None
     assert waiting.receive_queue and waiting.bytes_received == waiting.receive_queue
 
 
-# -------------------------------------------------------------------------------------------------------------- UDP
+# ---------------------------------------------------------------------------------------------- UDP
 
 
-def test_udp_sockets_have_queue_and_drops_but_no_rate(pair: Pair, watch: Callable[..., Watched]) -> None:
+def test_udp_sockets_have_queue_and_drops_but_no_rate(
+    pair: Pair, watch: Callable[..., Watched]
+) -> None:
     bound, anywhere = pair.udp(pair.server, SERVER), pair.udp(pair.server)
     loopback = pair.udp(pair.server, "127.0.0.1")
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
@@ -231,7 +274,9 @@ def test_udp_sockets_have_queue_and_drops_but_no_rate(pair: Pair, watch: Callabl
     for _ in range(50):
         client.sendto(bytes(1000), bound.getsockname())
     found = server.read()
-    assert [row.inode for row in found.connections] == [os.fstat(one.fileno()).st_ino for one in (bound, anywhere)]
+    assert [row.inode for row in found.connections] == [
+        os.fstat(one.fileno()).st_ino for one in (bound, anywhere)
+    ]
     row = only(found, bound)
     assert row.protocol == "udp" and row.receive_queue and row.drops and row.dropped == row.drops
     assert (row.sent, row.received, row.remote, row.state) == (None, None, "", "close")
@@ -240,35 +285,55 @@ def test_udp_sockets_have_queue_and_drops_but_no_rate(pair: Pair, watch: Callabl
     assert loopback.fileno() not in {row.inode for row in found.connections}
 
 
-def test_a_connected_udp_socket_uses_the_link_of_its_route(pair: Pair, watch: Callable[..., Watched]) -> None:
+def test_a_connected_udp_socket_uses_the_link_of_its_route(
+    pair: Pair, watch: Callable[..., Watched]
+) -> None:
     join_by_veth(pair.client, pair.server, "x1")
     pair.client.run(["ip", "address", "add", "198.51.100.1/24", "dev", "x1"])
     one = pair.udp(pair.client)
     one.connect((SERVER, 53))
     row = only(watch(pair.client, pair.ifindex(pair.client)).read(), one)
-    assert (row.state, row.local, row.remote, row.remote_port) == ("established", CLIENT, SERVER, 53)
+    assert (row.state, row.local, row.remote, row.remote_port) == (
+        "established",
+        CLIENT,
+        SERVER,
+        53,
+    )
     assert watch(pair.client, pair.ifindex(pair.client, "x1")).read().udp == 0
 
 
-# ------------------------------------------------------------------------------------------------------ which link
+# --------------------------------------------------------------------------------------- which link
 
 
-def test_connections_within_the_host_are_left_out(pair: Pair, watch: Callable[..., Watched]) -> None:
+def test_connections_within_the_host_are_left_out(
+    pair: Pair, watch: Callable[..., Watched]
+) -> None:
     """By a loopback address, by an address of the link, and as IPv4-mapped ones."""
-    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, CLIENT), (socket.AF_INET6, "::1")):
+    for family, address in (
+        (socket.AF_INET, "127.0.0.1"),
+        (socket.AF_INET, CLIENT),
+        (socket.AF_INET6, "::1"),
+    ):
         own = Pair(pair.client, pair.client, pair.sockets)
         own.connection(family, address)
-    dual = pair.client.call(lambda: socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
+    dual = pair.client.call(
+        lambda: socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    )
     for address in ("127.0.0.1", CLIENT):
         target = (address, dual.getsockname()[1])
-        pair.sockets += [pair.client.call(partial(socket.create_connection, target)), dual.accept()[0]]
+        pair.sockets += [
+            pair.client.call(partial(socket.create_connection, target)),
+            dual.accept()[0],
+        ]
     pair.sockets.append(dual)
     found = watch(pair.client, pair.ifindex(pair.client)).read()
     assert (found.tcp, found.connections, found.unreadable) == (0, (), {})
 
 
 def test_an_ipv4_mapped_connection(pair: Pair, watch: Callable[..., Watched]) -> None:
-    listener = pair.server.call(lambda: socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True))
+    listener = pair.server.call(
+        lambda: socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    )
     one = pair.client.call(lambda: socket.create_connection((SERVER, listener.getsockname()[1])))
     other = listener.accept()[0]
     pair.sockets += [listener, one, other]
@@ -276,7 +341,12 @@ def test_an_ipv4_mapped_connection(pair: Pair, watch: Callable[..., Watched]) ->
     server.read()
     transfer(one, other, 1000)
     row = only(server.read(), other)
-    assert (row.local, row.remote, row.received, row.output) == (SERVER, CLIENT, 1000, pair.ifindex(pair.server))
+    assert (row.local, row.remote, row.received, row.output) == (
+        SERVER,
+        CLIENT,
+        1000,
+        pair.ifindex(pair.server),
+    )
 
 
 def test_a_link_local_connection_has_its_zone(pair: Pair, watch: Callable[..., Watched]) -> None:
@@ -295,9 +365,11 @@ def test_a_link_local_connection_has_its_zone(pair: Pair, watch: Callable[..., W
     assert (row.remote, row.device, row.direction) == ("fe80::2", zone, "both")
 
 
-def test_an_address_of_another_link_and_the_route(pair: Pair, watch: Callable[..., Watched]) -> None:
-    """The address of a second link, the route through the first: it sends here and receives there. An address of
-    a link without a wire counts for the link of the route."""
+def test_an_address_of_another_link_and_the_route(
+    pair: Pair, watch: Callable[..., Watched]
+) -> None:
+    """The address of a second link, the route through the first: it sends here and receives there.
+    An address of a link without a wire counts for the link of the route."""
     join_by_veth(pair.client, pair.server, "x1")
     pair.client.run(["ip", "address", "add", "198.51.100.1/24", "dev", "x1"])
     pair.client.run(["ip", "address", "add", "203.0.113.1/32", "dev", "lo"])
@@ -307,7 +379,9 @@ def test_an_address_of_another_link_and_the_route(pair: Pair, watch: Callable[..
     for source in ("198.51.100.1", "203.0.113.1"):
         listener = pair.server.call(lambda: socket.create_server((SERVER, 0)))
         target = listener.getsockname()
-        one = pair.client.call(partial(socket.create_connection, target, source_address=(source, 0)))
+        one = pair.client.call(
+            partial(socket.create_connection, target, source_address=(source, 0))
+        )
         made[source] = one
         pair.sockets += [listener, one, listener.accept()[0]]
     x0, x1 = (pair.ifindex(pair.client, name) for name in ("x0", "x1"))
@@ -361,13 +435,15 @@ def test_new_addresses_are_noticed(pair: Pair, watch: Callable[..., Watched]) ->
 
 def test_links_without_a_wire(namespace: Namespace) -> None:
     namespace.run(["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1"])
-    assert namespace.call(lambda: [has_wire(socket.if_nametoindex(name)) for name in ("lo", "v0")]) == [False, True]
+    assert namespace.call(
+        lambda: [has_wire(socket.if_nametoindex(name)) for name in ("lo", "v0")]
+    ) == [False, True]
     if namespace.try_link("d0", "type", "dummy"):
         assert namespace.call(lambda: has_wire(socket.if_nametoindex("d0"))) is False
     assert namespace.call(lambda: has_wire(4711)) is True
 
 
-# ------------------------------------------------------------------------------------------------------ processes
+# ---------------------------------------------------------------------------------------- processes
 
 
 def test_the_process_of_a_connection(
@@ -390,7 +466,8 @@ def test_the_process_of_a_connection(
 
 
 def test_processes_of_a_plain_user(pair: Pair) -> None:
-    """Without root: connections and rates are there, the processes of others are not, and that is said."""
+    """Without root: connections and rates are there, the processes of others are not, and that is
+    said."""
     pair.connection()
     code = """
 import json, os, socket
@@ -421,7 +498,9 @@ def fake_process(proc: Path, pid: int, inodes: list[int], cgroup: str = "0::/") 
         (folder / "fd" / str(number)).symlink_to(f"socket:[{inode}]")
 
 
-def test_the_search_continues_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_continues_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One step per call; a socket that no process has is searched for once."""
     monkeypatch.setattr(owners, "SLICE_SECONDS", 0.0)
     for pid in range(1, 6):
@@ -446,7 +525,9 @@ def test_the_search_continues_where_it_stopped(tmp_path: Path, monkeypatch: pyte
     assert found.find(wanted, 0.0)[0][105]["pid"] == 6
 
 
-def test_processes_of_the_control_group_are_searched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_of_the_control_group_are_searched_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(owners, "SLICE_SECONDS", 0.0)
     for pid in range(1, 30):
         fake_process(tmp_path / "proc", pid, [100 + pid])
@@ -464,7 +545,10 @@ def test_processes_of_the_control_group_are_searched_first(tmp_path: Path, monke
     ("text", "path"),
     [
         ("0::/system.slice/a.service\n", "/system.slice/a.service"),
-        ("12:cpu,cpuacct:/x\n1:name=systemd:/system.slice/b.service\n0::/\n", "/system.slice/b.service"),
+        (
+            "12:cpu,cpuacct:/x\n1:name=systemd:/system.slice/b.service\n0::/\n",
+            "/system.slice/b.service",
+        ),
         ("4:memory:/docker/1\n1:name=systemd:/docker/1\n", "/docker/1"),
         ("0::/\n", "/"),
         ("", ""),
@@ -475,7 +559,7 @@ def test_control_group_of_a_process(text: str, path: str) -> None:
     assert parse_cgroup(text) == path
 
 
-# ------------------------------------------------------------------------------------------- kernels and failures
+# ----------------------------------------------------------------------------- kernels and failures
 
 
 def message(cookie: int, info: bytes | None, *, before: bytes = b"", sequence: int = 7) -> bytes:
@@ -493,7 +577,9 @@ def message(cookie: int, info: bytes | None, *, before: bytes = b"", sequence: i
 DONE = netlink.HEADER.pack(20, netlink.NLMSG_DONE, 2, 7, 0) + bytes(4)
 
 
-def tcp_info(size: int, acked: int = 0, received: int = 0, retransmits: int = 0, busy: int = 0) -> bytes:
+def tcp_info(
+    size: int, acked: int = 0, received: int = 0, retransmits: int = 0, busy: int = 0
+) -> bytes:
     """struct tcp_info as long as an older kernel has it."""
     info = bytearray(280)
     struct.pack_into("=I", info, 100, retransmits)
@@ -508,7 +594,14 @@ class ScriptedDump:
     def __init__(self, *readings: bytes | OSError) -> None:
         self._readings = iter(readings)
 
-    def read(self, family: int, protocol: int, extension: int, states: int, use: Callable[[bytes, int], bool]) -> None:
+    def read(
+        self,
+        family: int,
+        protocol: int,
+        extension: int,
+        states: int,
+        use: Callable[[bytes, int], bool],
+    ) -> None:
         reply = DONE if family == socket.AF_INET6 else next(self._readings)
         if isinstance(reply, OSError):
             raise reply
@@ -529,21 +622,31 @@ def scripted_reader(*readings: bytes | OSError) -> TcpReader:
         (104, {"retransmitted"}),  # Linux 2.6 to 4.0
         (136, {"retransmitted", "sent", "received"}),  # 4.1
         (160, {"retransmitted", "sent", "received"}),  # 4.6
-        (192, {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"}),  # 4.10
-        (280, {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"}),
+        (
+            192,
+            {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"},
+        ),  # 4.10
+        (
+            280,
+            {"retransmitted", "sent", "received", "busy_time", "window_limited", "buffer_limited"},
+        ),
     ],
 )
 def test_what_an_older_kernel_does_not_count_is_unknown(size: int, known: set[str]) -> None:
     reader = scripted_reader(
-        message(1, tcp_info(size, 100, 10, 1, 1000)) + DONE, message(1, tcp_info(size, 400, 20, 3, 5000)) + DONE
+        message(1, tcp_info(size, 100, 10, 1, 1000)) + DONE,
+        message(1, tcp_info(size, 400, 20, 3, 5000)) + DONE,
     )
     reader.read({}, 1.0)
     result: dict[str, Any] = {}
     (row,) = reader.read(result, 2.0)
     values = {
-        "retransmitted": 2, "sent": 300, "received": 10, "busy_time": 4000, "window_limited": 2000, "buffer_limited": 0,
+        "retransmitted": 2, "sent": 300, "received": 10, "busy_time": 4000, "window_limited": 2000,
+        "buffer_limited": 0,
     }  # fmt: skip
-    assert {name: row[name] for name in values if name in row} == {name: values[name] for name in known}
+    assert {name: row[name] for name in values if name in row} == {
+        name: values[name] for name in known
+    }
     assert result.get("sent") == (300 if "sent" in known else None)
     assert ("bytes_acked" in row) == ("sent" in known)
 
@@ -570,18 +673,26 @@ def test_after_a_failure_rates_begin_anew() -> None:
     assert reader.read({}, 4.0)[0]["sent"] == 600
 
 
-def test_an_error_of_the_kernel_is_data(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_kernel_is_data(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = ConnectionReader([1])
     monkeypatch.setattr(sock_diag, "SOCK_DIAG_BY_FAMILY", 99)
     found = decoded(namespace.call(lambda: reader.read({})))
     reader.close()
-    assert found.unreadable["tcp"].reason == "not_offered" and found.unreadable["udp"].reason == "not_offered"
+    assert (
+        found.unreadable["tcp"].reason == "not_offered"
+        and found.unreadable["udp"].reason == "not_offered"
+    )
     assert (found.tcp, found.seconds, found.connections) == (0, None, ())
 
 
-@given(st.lists(st.tuples(st.binary(max_size=400), st.integers(0, 3)), max_size=6), st.integers(0, 3))
+@given(
+    st.lists(st.tuples(st.binary(max_size=400), st.integers(0, 3)), max_size=6), st.integers(0, 3)
+)
 def test_arbitrary_dumps(parts: list[tuple[bytes, int]], cut: int) -> None:
-    """Garbled messages, attributes and lengths: fewer connections, no exception but a documented one."""
+    """Garbled messages, attributes and lengths: fewer connections, no exception but a documented
+    one."""
     data = b"".join(
         netlink.HEADER.pack(16 + len(body) + wrong, sock_diag.SOCK_DIAG_BY_FAMILY, 2, 7, 0)
         + body.ljust(BODY_BYTES, b"\1")
@@ -625,11 +736,16 @@ def test_the_filter_of_the_kernel_leaves_out_loopback_only(namespace: Namespace)
         namespace.call(partial(socket.create_server, (address, 0), family=family))
         for family, address in ((socket.AF_INET, "127.0.0.9"), (socket.AF_INET6, "::1"))
     ]
-    ends = [namespace.call(partial(socket.create_connection, one.getsockname()[:2])) for one in listeners]
+    ends = [
+        namespace.call(partial(socket.create_connection, one.getsockname()[:2]))
+        for one in listeners
+    ]
     ends += [one.accept()[0] for one in listeners]
     seen: list[Message] = []
     reader = ConnectionReader([1])
-    reader._tcp._walk = lambda reading, family, data, sequence: udp._collect(seen, family, data, sequence)  # type: ignore[method-assign]
+    reader._tcp._walk = lambda reading, family, data, sequence: udp._collect(  # type: ignore[method-assign]
+        seen, family, data, sequence
+    )
     namespace.call(lambda: reader.read({}))
     reader.close()
     assert seen == []
@@ -642,7 +758,9 @@ def test_paths_are_decided_by_device_route_and_address() -> None:
     local, remote = socket.inet_aton(CLIENT) + bytes(12), socket.inet_aton(SERVER) + bytes(12)
     where._holders = {local: frozenset([2]), remote[:3] + b"\x09" + bytes(12): frozenset([3])}
 
-    def direction(source: bytes, destination: bytes, device: int = 0, output: int | None = None) -> int:
+    def direction(
+        source: bytes, destination: bytes, device: int = 0, output: int | None = None
+    ) -> int:
         path = PATH.pack(source, destination, device)
         where.directions[socket.AF_INET].clear()
         where._routes = {(socket.AF_INET, path): (output, 0.0)} if output is not None else {}
@@ -662,7 +780,7 @@ def test_paths_are_decided_by_device_route_and_address() -> None:
     assert direction(local, remote, device=9, output=2) == BOTH  # a VRF
 
 
-# ---------------------------------------------------------------------------------------------------- in the probe
+# ------------------------------------------------------------------------------------- in the probe
 
 
 def test_the_probe_reads_them_only_while_they_are_requested(pair: Pair) -> None:
@@ -680,14 +798,19 @@ def test_the_probe_reads_them_only_while_they_are_requested(pair: Pair) -> None:
         probe.send({"connections": [], "interval": 0.1, "ping": 1})
         probe.wait_for(lambda line: line.pong is not None)
         for _ in range(5):
-            assert probe.wait_for(lambda line: line.counters or line.connections).connections is None
+            assert (
+                probe.wait_for(lambda line: line.counters or line.connections).connections is None
+            )
 
 
-def test_readings_take_a_limited_share_of_the_cpu(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readings_take_a_limited_share_of_the_cpu(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reader = ConnectionReader([pair.ifindex(pair.client)])
     clock = iter((0.0, 0.2))
     monkeypatch.setattr(
-        "nictop.probe.counters.on_demand.connections.reader.time.process_time", lambda: next(clock, 0.2)
+        "nictop.probe.counters.on_demand.connections.reader.time.process_time",
+        lambda: next(clock, 0.2),
     )
     found = pair.client.call(lambda: reader.read({}))
     reader.close()
@@ -711,7 +834,10 @@ def test_show_connections(pair: Pair) -> None:
         text = pair.client.run(show)
         document = json.loads(pair.client.run([*show, "--nic", "x0", "--format", "json"]))
         failed = subprocess.run(
-            ["ip", "netns", "exec", pair.client.name, *show, "--nic", "x7"], capture_output=True, text=True, check=False
+            ["ip", "netns", "exec", pair.client.name, *show, "--nic", "x7"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
     finally:
         stop.set()
@@ -719,6 +845,10 @@ def test_show_connections(pair: Pair) -> None:
     assert f"{SERVER}:{one.getpeername()[1]}" in text and "other: headers" in text
     (host,) = document["hosts"]
     (row,) = host["connections"]["rows"]
-    assert host["connections"]["nic"] == "x0" and row["tx_bits"] > 0 and row["connection"]["pid"] == os.getpid()
+    assert (
+        host["connections"]["nic"] == "x0"
+        and row["tx_bits"] > 0
+        and row["connection"]["pid"] == os.getpid()
+    )
     assert 0 < host["connections"]["share"] <= 1
     assert failed.returncode == 2 and "no interface x7: lo, x0" in failed.stderr

@@ -1,4 +1,5 @@
-"""The whole of /proc/interrupts: every line, by CPU id of the header, and the same as a new reader after changes."""
+"""The whole of /proc/interrupts: every line, by CPU id of the header, and the same as a new reader
+after changes."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.counters.on_demand.interrupt_table import FIRST_TABLE_BYTES, InterruptTable, parse_line
+from nictop.probe.counters.on_demand.interrupt_table import (
+    FIRST_TABLE_BYTES,
+    InterruptTable,
+    parse_line,
+)
 from nictop.probe.kernel.cpu_columns import parse_cpu_header
 from tests.conftest import DATA
 
@@ -80,11 +85,17 @@ def test_a_line_with_a_single_sum() -> None:
 
 def test_columns_are_the_cpus_of_the_header(table: Table) -> None:
     """CPU 1 is offline and ids are sparse: the second column is of CPU 2."""
-    lines = table.read(b"           CPU0       CPU2       CPU9       \n 24:  1  2  3  chip 1-edge eth0\n")
-    assert lines == ({"label": "24", "description": "chip 1-edge eth0", "counts": {0: 1, 2: 2, 9: 3}},)
+    lines = table.read(
+        b"           CPU0       CPU2       CPU9       \n 24:  1  2  3  chip 1-edge eth0\n"
+    )
+    assert lines == (
+        {"label": "24", "description": "chip 1-edge eth0", "counts": {0: 1, 2: 2, 9: 3}},
+    )
 
 
-@pytest.mark.parametrize("text", [b"", b"\n", b"CPU0 CPU0\n", b"CPU0 cpu1\n", b"CPU\n", b"CPU-1\n", b"0 1\n"])
+@pytest.mark.parametrize(
+    "text", [b"", b"\n", b"CPU0 CPU0\n", b"CPU0 cpu1\n", b"CPU\n", b"CPU-1\n", b"0 1\n"]
+)
 def test_invalid_headers(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_cpu_header(text)
@@ -132,7 +143,9 @@ def interrupts_file(rows: list[list[int]], cpus: range, names: list[str]) -> byt
     """In the format of the kernel: each count is eleven characters wide."""
     head = " " * 11 + "".join(f"CPU{cpu:<8}" for cpu in cpus) + "\n"
     lines = (
-        f"{24 + index:>3}:" + "".join(f" {number:>10}" for number in row) + f"  chip  {index}-edge      {name}\n"
+        f"{24 + index:>3}:"
+        + "".join(f" {number:>10}" for number in row)
+        + f"  chip  {index}-edge      {name}\n"
         for index, (row, name) in enumerate(zip(rows, names, strict=True))
     )
     return (head + "".join(lines)).encode()
@@ -141,7 +154,11 @@ def interrupts_file(rows: list[list[int]], cpus: range, names: list[str]) -> byt
 NUMBER = st.one_of(st.just(0), st.integers(0, 120), st.integers(0, 2**32 - 1))
 
 
-@given(st.integers(1, 6), st.lists(st.lists(NUMBER, min_size=12, max_size=12), min_size=1, max_size=5), st.data())
+@given(
+    st.integers(1, 6),
+    st.lists(st.lists(NUMBER, min_size=12, max_size=12), min_size=1, max_size=5),
+    st.data(),
+)
 def test_a_second_pass_equals_that_of_a_new_reader(
     tmp_path_factory: pytest.TempPathFactory, width: int, rows: list[list[int]], data: st.DataObject
 ) -> None:
@@ -175,13 +192,16 @@ def test_a_second_pass_equals_that_of_a_new_reader(
 def test_repeated_updates_of_one_column(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int, int]]
 ) -> None:
-    """One number at a time, on the same CPU or another: the remembered column never gives a wrong count."""
+    """One number at a time, on the same CPU or another: the remembered column never gives a wrong
+    count."""
     table = Table(tmp_path_factory.mktemp("proc"))
     rows = [[0] * 4, [7] * 4]
     for line, cpu, number in steps:
         rows[line][cpu] = number
         found = table.read(interrupts_file(rows, range(4), ["eth0-rx-0", "eth0-rx-1"]))
-        assert [line["counts"] for line in found] == [{c: n for c, n in enumerate(row) if n} for row in rows]
+        assert [line["counts"] for line in found] == [
+            {c: n for c, n in enumerate(row) if n} for row in rows
+        ]
     table.reader.close()
 
 
@@ -206,11 +226,15 @@ def test_any_bytes_in_a_known_file_are_parsed_as_by_a_new_reader(
 
 def test_read_some(table: Table) -> None:
     (table.root / "interrupts").write_bytes(GUEST)
-    assert {number: line["counts"] for number, line in table.reader.read_some([57, 999, 44]).items()} == {
+    assert {
+        number: line["counts"] for number, line in table.reader.read_some([57, 999, 44]).items()
+    } == {
         57: {3: 12},
         44: {0: 71, 1: 16, 2: 26, 3: 381},
     }
-    (table.root / "interrupts").write_bytes(GUEST.replace(b" 381 ", b" 400 ").replace(b"30575", b"30576"))
+    (table.root / "interrupts").write_bytes(
+        GUEST.replace(b" 381 ", b" 400 ").replace(b"30575", b"30576")
+    )
     assert table.reader.read_some([44])[44]["counts"] == {0: 71, 1: 16, 2: 26, 3: 400}
     assert by_label(table.reader.read())["LOC"]["counts"][0] == 30576
 

@@ -1,4 +1,5 @@
-"""Configuration files that name links: literal files of each kind, their priority, and arbitrary text."""
+"""Configuration files that name links: literal files of each kind, their priority, and arbitrary
+text."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ from nictop.probe.inventory.configuration.ifupdown import (
 )
 from nictop.probe.inventory.configuration.netplan import parse_cloud_init, parse_netplan
 from nictop.probe.inventory.configuration.networkd import parse_link, parse_network, parse_unit
-from nictop.probe.inventory.configuration.sriov import VfRequest, parse_modprobe, parse_numvfs, parse_numvfs_line
+from nictop.probe.inventory.configuration.sriov import (
+    VfRequest,
+    parse_modprobe,
+    parse_numvfs,
+    parse_numvfs_line,
+)
 from nictop.probe.inventory.configuration.udev import parse_udev_rules
 from nictop.probe.inventory.configuration.yaml_subset import Node, parse_yaml
 from nictop.probe.records import ConfigurationEntry, Unreadable
@@ -44,7 +50,7 @@ def plain(node: Node) -> object:
     return [plain(item) for item in node.value] if isinstance(node.value, list) else node.value
 
 
-# ------------------------------------------------------------------------------------ netplan, cloud-init
+# ------------------------------------------------------------------------------ netplan, cloud-init
 
 NETPLAN = """# from the installer
 network:
@@ -102,15 +108,28 @@ VERSION_1 = """network:
 
 def test_cloud_init() -> None:
     assert parse_cloud_init(VERSION_1, "f") == [
-        entry("cloud-init", 4, addresses=("52:54:00:12:34:aa",), methods=("dhcp4", "static"), new_name="eth0"),
+        entry(
+            "cloud-init",
+            4,
+            addresses=("52:54:00:12:34:aa",),
+            methods=("dhcp4", "static"),
+            new_name="eth0",
+        ),
         entry("cloud-init", 10, names=("bond0",), methods=("dhcp6",)),
     ]
-    as_json = '{"version": 1,\n "config": [{"type": "physical",\n "name": "e0", "subnets": [{"type": "static"}]}]}'
-    assert parse_cloud_init(as_json, "f") == [entry("cloud-init", 1, names=("e0",), methods=("static",))]
+    as_json = (
+        '{"version": 1,\n "config": [{"type": "physical",\n "name": "e0", "subnets": '
+        '[{"type": "static"}]}]}'
+    )
+    assert parse_cloud_init(as_json, "f") == [
+        entry("cloud-init", 1, names=("e0",), methods=("static",))
+    ]
     off = "#cloud-config\nnetwork: {config: disabled}\n"
     assert parse_cloud_init(off, "f") == [entry("cloud-init", 2, names=("*",), ignores=True)]
     version_2 = "version: 2\nethernets:\n    eth0:\n        dhcp4: true\n"
-    assert parse_cloud_init(version_2, "f") == [entry("cloud-init", 3, names=("eth0",), methods=("dhcp4",))]
+    assert parse_cloud_init(version_2, "f") == [
+        entry("cloud-init", 3, names=("eth0",), methods=("dhcp4",))
+    ]
     assert parse_cloud_init("users:\n- default\nruncmd: [a, b]\n", "f") == []
 
 
@@ -118,8 +137,10 @@ def test_cloud_init() -> None:
     ("text", "structure"),
     [
         ("a: b # c\nd: 'x # y'\n", {"a": "b", "d": "x # y"}),
-        ("---\na:\n- b\n- c: d\n  e: f\n-\n  g: h\n---\nnext: 2", {"a": ["b", {"c": "d", "e": "f"}, {"g": "h"}]}),
-        ("a: |\n  text: [no\n\n   more\nb: >-\n  x\nc: &anchor !tag d\n", {"a": "", "b": "", "c": "d"}),
+        ("---\na:\n- b\n- c: d\n  e: f\n-\n  g: h\n---\nnext: 2", {"a": ["b", {"c": "d", "e": "f"},
+            {"g": "h"}]}),
+        ("a: |\n  text: [no\n\n   more\nb: >-\n  x\nc: &anchor !tag d\n", {"a": "", "b": "",
+            "c": "d"}),
         ("a: {b: [c, {d: e}], 'f g': h}\n", {"a": {"b": ["c", {"d": "e"}], "f g": "h"}}),
         ("- - a\n  - b\n- c\n", [["a", "b"], "c"]),
         ("a:\n   b: 1\n  c: 2\nd: 3\n", {"a": {"b": "1"}, "d": "3"}),
@@ -135,7 +156,12 @@ def test_structures(text: str, structure: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["\n".join(" " * depth + "a:" for depth in range(1500)), "[" * 100_000, "- " * 50_000 + "a", "{a: " * 50_000],
+    [
+        "\n".join(" " * depth + "a:" for depth in range(1500)),
+        "[" * 100_000,
+        "- " * 50_000 + "a",
+        "{a: " * 50_000,
+    ],
     ids=["blocks", "lists", "items", "maps"],
 )
 def test_deeply_nested_files(text: str) -> None:
@@ -143,7 +169,7 @@ def test_deeply_nested_files(text: str) -> None:
     parse_yaml(text)
 
 
-# ------------------------------------------------------------------------------------ ifupdown, ifcfg
+# ---------------------------------------------------------------------------------- ifupdown, ifcfg
 
 INTERFACES = """# interfaces(5)
 source /etc/network/interfaces.d/*
@@ -185,7 +211,10 @@ def test_ifupdown() -> None:
 
 
 def test_names_that_a_stanza_of_netplan_uses() -> None:
-    text = "network:\n  bridges:\n    br0: {interfaces: [ens3, ens4]}\n  vlans:\n    v5: {id: 5, link: ens3}\n"
+    text = (
+        "network:\n  bridges:\n    br0: {interfaces: [ens3, ens4]}\n  vlans:\n    v5: {id: 5, "
+        "link: ens3}\n"
+    )
     assert {one.names: one.members for one in parse_netplan(text, "f")} == {
         ("br0",): ("ens3", "ens4"),
         ("v5",): ("ens3",),
@@ -197,7 +226,10 @@ def test_names_that_a_stanza_of_netplan_uses() -> None:
 
 def test_names_that_an_ifcfg_file_uses() -> None:
     text = "STARTMODE=auto\nBONDING_SLAVE0='eth0'\nBONDING_SLAVE_1=eth1\n"
-    bond, bridge = parse_ifcfg(text, "/x/ifcfg-bond0"), parse_ifcfg("BRIDGE_PORTS='eth0 eth2'\n", "/x/ifcfg-br0")
+    bond, bridge = (
+        parse_ifcfg(text, "/x/ifcfg-bond0"),
+        parse_ifcfg("BRIDGE_PORTS='eth0 eth2'\n", "/x/ifcfg-br0"),
+    )
     assert bond is not None and bridge is not None
     assert (bond.members, bridge.members) == (("eth0", "eth1"), ("eth0", "eth2"))
 
@@ -217,45 +249,81 @@ def test_zones_of_firewalld() -> None:
 
 
 def test_ifcfg() -> None:
-    text = 'TYPE=Ethernet\nDEVICE="ens3"\nBOOTPROTO=none\nIPADDR0=192.0.2.1\nHWADDR=00:50:56:AA:BB:CC\n'
-    expected = entry("ifcfg", 1, names=("ens3",), addresses=("00:50:56:aa:bb:cc",), methods=("static",))
+    text = (
+        'TYPE=Ethernet\nDEVICE="ens3"\nBOOTPROTO=none\nIPADDR0=192.0.2.1\nHWADDR=00:50:56:AA:BB'
+        ":CC\n"
+    )
+    expected = entry(
+        "ifcfg", 1, names=("ens3",), addresses=("00:50:56:aa:bb:cc",), methods=("static",)
+    )
     assert parse_ifcfg(text, "f") == expected
     left = parse_ifcfg("BOOTPROTO='dhcp'\nNM_CONTROLLED=no\n", "/x/ifcfg-eth1")
     assert left is not None
     assert (left.names, left.methods, left.ignores) == (("eth1",), ("dhcp4",), True)
-    by_address = parse_ifcfg("HWADDR=00:50:56:AA:BB:CC\nDHCPV6C=yes\n", "/x/ifcfg-Wired_connection_1")
+    by_address = parse_ifcfg(
+        "HWADDR=00:50:56:AA:BB:CC\nDHCPV6C=yes\n", "/x/ifcfg-Wired_connection_1"
+    )
     assert by_address is not None
     assert (by_address.names, by_address.addresses) == ((), ("00:50:56:aa:bb:cc",))
     assert by_address.methods == ("dhcp6",) and not by_address.ignores
     assert parse_ifcfg("# nothing\n", "/x/ifcfg-eth0") is None
-    assert parse_assignments("A='x' # y\nexport B=\"z\nC=$(id)") == {"A": "x", "B": "z", "C": "$(id)"}
+    assert parse_assignments("A='x' # y\nexport B=\"z\nC=$(id)") == {
+        "A": "x",
+        "B": "z",
+        "C": "$(id)",
+    }
 
 
 # ------------------------------------------------------------------------------------ systemd
 
 
 def test_network_files() -> None:
-    text = "[Match]\nName=ens3 en*\nMACAddress=00-50-56-AA-BB-CC\n\n[Network]\nDHCP=ipv4\nAddress=192.0.2.1/24\n"
+    text = (
+        "[Match]\nName=ens3 "
+        "en*\nMACAddress=00-50-56-AA-BB-CC\n\n[Network]\nDHCP=ipv4\nAddress=192.0.2.1/24\n"
+    )
     expected = entry(
-        "networkd", 1, names=("ens3", "en*"), addresses=("00:50:56:aa:bb:cc",), methods=("dhcp4", "static")
+        "networkd",
+        1,
+        names=("ens3", "en*"),
+        addresses=("00:50:56:aa:bb:cc",),
+        methods=("dhcp4", "static"),
     )
     assert parse_network([text], "f") == expected
-    assert parse_network([text, "[Network]\nDHCP=no\nAddress=\n[Link]\nUnmanaged=yes\n"], "f") == replace(
-        expected, methods=(), ignores=True
-    )
+    assert parse_network(
+        [text, "[Network]\nDHCP=no\nAddress=\n[Link]\nUnmanaged=yes\n"], "f"
+    ) == replace(expected, methods=(), ignores=True)
     both = parse_network(
-        ["# a\n[Match]\nDriver=igb \\\n# between\n  ixgbe\nPath=pci-0000:02:*\n[Network]\nDHCP=yes"], "f"
+        [
+            "# a\n[Match]\nDriver=igb \\\n# between\n  "
+            "ixgbe\nPath=pci-0000:02:*\n[Network]\nDHCP=yes"
+        ],
+        "f",
     )
-    assert both == entry("networkd", 2, drivers=("igb", "ixgbe"), paths=("pci-0000:02:*",), methods=("dhcp4", "dhcp6"))
+    assert both == entry(
+        "networkd",
+        2,
+        drivers=("igb", "ixgbe"),
+        paths=("pci-0000:02:*",),
+        methods=("dhcp4", "dhcp6"),
+    )
     assert parse_network(["[Network]\nDHCP=yes\n"], "f") is None
     assert [found.line for found in parse_unit("x=1\n[A]\nb=c\n")] == [2, 3]
 
 
 def test_link_files() -> None:
     text = (
-        "[Match]\nOriginalName=*\nPermanentMACAddress=00:50:56:aa:bb:cc\n[Link]\nName=lan0\nSR-IOVVirtualFunctions=4\n"
+        "[Match]\nOriginalName=*\nPermanentMACAddress=00:50:56:aa:bb:c"
+        "c\n[Link]\nName=lan0\nSR-IOVVirtualFunctions=4\n"
     )
-    expected = entry("link", 1, names=("*",), addresses=("00:50:56:aa:bb:cc",), new_name="lan0", virtual_functions=4)
+    expected = entry(
+        "link",
+        1,
+        names=("*",),
+        addresses=("00:50:56:aa:bb:cc",),
+        new_name="lan0",
+        virtual_functions=4,
+    )
     assert parse_link([text], "f") == expected
     assert parse_link(["[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep kernel\n"], "f") is None
 
@@ -288,15 +356,17 @@ def test_udev_rules() -> None:
     ]
 
 
-# ------------------------------------------------------------------------------------ virtual functions
+# -------------------------------------------------------------------------------- virtual functions
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "", 4)),
-        ("ExecStart=sh -c 'echo 8 > /sys/bus/pci/devices/0000:3B:00.1/sriov_numvfs'", VfRequest("", "0000:3b:00.1", 8)),
-        ("  echo 2 | sudo tee /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "", 2)),
+        ("ExecStart=sh -c 'echo 8 > /sys/bus/pci/devices/0000:3B:00.1/sriov_numvfs'", VfRequest("",
+            "0000:3b:00.1", 8)),
+        ("  echo 2 | sudo tee /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "",
+            2)),
         ("/sys/class/net/ens1f0/device/sriov_numvfs=16", VfRequest("ens1f0", "", 16)),
         ("class/net/ens1f0/device/sriov_numvfs = 16", VfRequest("ens1f0", "", 16)),
         ("w /sys/class/net/ens1f0/device/sriov_numvfs - - - - 6", VfRequest("ens1f0", "", 6)),
@@ -311,10 +381,14 @@ def test_lines_that_write_sriov_numvfs(line: str, expected: VfRequest | None) ->
 
 
 def test_virtual_functions_at_boot() -> None:
-    text = "#!/bin/sh\necho 0 > /sys/class/net/e/device/sriov_numvfs\necho 4 > /sys/class/net/e/device/sriov_numvfs\n"
+    text = (
+        "#!/bin/sh\necho 0 > /sys/class/net/e/device/sriov_numvfs\necho 4 > "
+        "/sys/class/net/e/device/sriov_numvfs\n"
+    )
     assert parse_numvfs(text, "f") == [entry("sriov", 3, names=("e",), virtual_functions=4)]
     text = (
-        "options igb max_vfs=4,4 debug=1\noptions mlx4-core num_vfs=2\noptions kvm nested=1\n#options igb max_vfs=1\n"
+        "options igb max_vfs=4,4 debug=1\noptions mlx4-core num_vfs=2\noptions kvm "
+        "nested=1\n#options igb max_vfs=1\n"
     )
     assert parse_modprobe(text, "f") == [
         entry("sriov", 1, drivers=("igb",), virtual_functions=4),
@@ -329,13 +403,17 @@ PARSERS: dict[str, tuple[Parse, str]] = {
     "netplan": (lambda text: parse_netplan(text, "f"), NETPLAN),
     "cloud-init": (lambda text: parse_cloud_init(text, "f"), VERSION_1),
     "ifupdown": (lambda text: parse_interfaces(text, "f")[0], INTERFACES),
-    "ifcfg": (lambda text: [parse_ifcfg(text, "f") or entry("ifcfg", 1)], "DEVICE='ens3\nBOOTPROTO=dhcp\n"),
-    "network": (lambda text: [parse_network([text], "f") or entry("networkd", 1)], "[Match]\nName=a\n[Link]\nA=\n"),
-    "link": (lambda text: [parse_link([text], "f") or entry("link", 1)], "[Match]\nOriginalName=a\n[Link]\nName=b\n"),
+    "ifcfg": (lambda text: [parse_ifcfg(text, "f") or entry("ifcfg", 1)],
+        "DEVICE='ens3\nBOOTPROTO=dhcp\n"),
+    "network": (lambda text: [parse_network([text], "f") or entry("networkd", 1)],
+        "[Match]\nName=a\n[Link]\nA=\n"),
+    "link": (lambda text: [parse_link([text], "f") or entry("link", 1)], "[Match]\nOriginalName="
+                                                                         "a\n[Link]\nName=b\n"),
     "udev": (lambda text: parse_udev_rules(text, "f"), RULES),
     "firewalld": (lambda text: parse_zone(text, "f"), ZONE),
     "modprobe": (lambda text: parse_modprobe(text, "f"), "options igb max_vfs=4\n"),
-    "writers": (lambda text: parse_numvfs(text, "f"), "echo 4 > /sys/class/net/e/device/sriov_numvfs\n"),
+    "writers": (lambda text: parse_numvfs(text, "f"), "echo 4 > "
+                                                      "/sys/class/net/e/device/sriov_numvfs\n"),
 }  # fmt: skip
 
 
@@ -346,7 +424,10 @@ def test_any_text_can_be_parsed(kind: str, data: st.DataObject) -> None:
     parse, real = PARSERS[kind]
     position = data.draw(st.integers(0, len(real)))
     text = data.draw(ANY)
-    for candidate in (text, real[:position] + text + real[position + data.draw(st.integers(0, 20)) :]):
+    for candidate in (
+        text,
+        real[:position] + text + real[position + data.draw(st.integers(0, 20)) :],
+    ):
         entries = json.dumps(parse(candidate), default=vars)
         msgspec.json.decode(entries.encode(), type=list[ConfigurationEntry])
 
@@ -369,13 +450,15 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
             "etc/netplan/50-cloud-init.yaml": "network: {ethernets: {ens3: {dhcp4: true}}}\n",
             "etc/netplan/notes.txt": "network: {ethernets: {ens9: {dhcp4: true}}}\n",
             "etc/network/interfaces": "source interfaces.d/*\niface ens4 inet manual\n",
-            "etc/network/interfaces.d/own": "source /etc/network/interfaces\niface ens5 inet dhcp\n",
+            "etc/network/interfaces.d/own": "source /etc/network/interfaces\niface ens5 inet "
+                                            "dhcp\n",
             "etc/systemd/network/10-a.network": "[Match]\nName=ens6\n",
             "etc/systemd/network/10-a.network.d/x.conf": "[Link]\nUnmanaged=yes\n",
             "usr/lib/systemd/network/10-a.network": "[Match]\nName=hidden\n",
             "usr/lib/systemd/network/20-b.network": "[Match]\nName=shipped\n",
             "etc/systemd/network/20-b.network": "",
-            "run/systemd/network/10-c.link": "[Match]\nMACAddress=00:00:00:00:00:01\n[Link]\nName=lan1\n",
+            "run/systemd/network/10-c.link": "[Match]\nMACAddress=00:00:00:00:00:0"
+                                             "1\n[Link]\nName=lan1\n",
             "etc/udev/rules.d/70-persistent-net.rules": 'KERNEL=="eth*", NAME="lan0"\n',
             "usr/lib/udev/rules.d/70-persistent-net.rules": 'KERNEL=="hidden", NAME="lan9"\n',
             "etc/sysconfig/network-scripts/ifcfg-ens7": "DEVICE=ens7\nONBOOT=yes\n",
@@ -387,7 +470,8 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
             "etc/modprobe.d/igb.conf": "options igb max_vfs=2\n",
             "etc/rc.d/rc.local": "echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs\n",
             "etc/tuned/mine/tuned.conf": "[sysfs]\n/sys/class/net/ens2/device/sriov_numvfs=3\n",
-            "etc/systemd/system/vf.service": "ExecStart=sh -c 'echo 5 >/sys/class/net/e/device/sriov_numvfs'\n",
+            "etc/systemd/system/vf.service": "ExecStart=sh -c 'echo 5 "
+                                             ">/sys/class/net/e/device/sriov_numvfs'\n",
         },
     )  # fmt: skip
     os.symlink("rc.d/rc.local", tmp_path / "etc/rc.local")
@@ -395,7 +479,10 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
     assert trouble is None
     assert list(found) == sorted(found, key=lambda one: (one.file, one.line))
     by_path = {os.path.relpath(one.file, tmp_path): one for one in found}
-    assert {path: (one.owner, one.names or one.addresses or one.drivers) for path, one in by_path.items()} == {
+    assert {
+        path: (one.owner, one.names or one.addresses or one.drivers)
+        for path, one in by_path.items()
+    } == {
         "etc/cloud/cloud.cfg.d/99-off.cfg": ("cloud-init", ("*",)),
         "etc/firewalld/zones/internal.xml": ("firewalld", ("ens9",)),
         "etc/modprobe.d/igb.conf": ("sriov", ("igb",)),
@@ -416,7 +503,10 @@ def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
 
 
 def test_only_entries_of_a_file_are_returned(tmp_path: Path) -> None:
-    secret = "network:\n  wifis:\n    wlan0:\n      access-points: {home: {password: hunter2}}\n      dhcp4: true\n"
+    secret = (
+        "network:\n  wifis:\n    wlan0:\n      access-points: {home: {password: hunter2}}\n  "
+        "    dhcp4: true\n"
+    )
     found, _ = read_link_configuration(**write_files(tmp_path, {"etc/netplan/w.yaml": secret}))
     assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(found, default=vars)
 
@@ -461,13 +551,17 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     roots = write_files(tmp_path, {"etc/netplan/50.yaml": "network: {}\n"})
     (tmp_path / "etc/netplan/50.yaml").chmod(0)
-    assert read_link_configuration(**roots)[1] == Unreadable("needs_root", f"{tmp_path}/etc/netplan/50.yaml: EACCES")
+    assert read_link_configuration(**roots)[1] == Unreadable(
+        "needs_root", f"{tmp_path}/etc/netplan/50.yaml: EACCES"
+    )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes rights away, which only root has")
 def test_unreadable_files_are_reported_to_a_plain_user(tmp_path: Path) -> None:
     """In a fork, because dropped privileges cannot be regained."""
-    roots = write_files(tmp_path, {"etc/netplan/50.yaml": "network: {}\n", "etc/netplan/60.yaml": "network: {}\n"})
+    roots = write_files(
+        tmp_path, {"etc/netplan/50.yaml": "network: {}\n", "etc/netplan/60.yaml": "network: {}\n"}
+    )
     for path in [tmp_path, *tmp_path.rglob("*")]:
         path.chmod(0o600 if path.is_file() else 0o755)
     reader, writer = os.pipe()

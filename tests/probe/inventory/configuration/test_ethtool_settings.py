@@ -40,7 +40,10 @@ TSO_AND_GSO_OFF = {"feature-tso": 0, "feature-gso": 0}
             {"eth0": {"coalesce-adaptive-rx": 0, "coalesce-rx-usecs": 0}},
         ),
         ("ethtool --set-eee eth0 eee off", {"eth0": {"eee-enabled": 0}}),
-        ("ethtool -K eth0 tso off; ethtool -A eth0 rx off", {"eth0": {"feature-tso": 0, "pause-rx": 0}}),
+        (
+            "ethtool -K eth0 tso off; ethtool -A eth0 rx off",
+            {"eth0": {"feature-tso": 0, "pause-rx": 0}},
+        ),
         (
             "ethtool -K eth0 gro off; ethtool -K eth1 tso off",
             {"eth0": {"feature-gro": 0}, "eth1": {"feature-tso": 0}},
@@ -75,16 +78,25 @@ def test_lines_of_a_stanza(line: str, expected: dict[str, dict[str, int]]) -> No
 
 
 def test_a_stanza_may_set_up_another_interface() -> None:
-    bond, port = parse_interfaces("iface bond0 inet static\n  post-up ethtool -K eno1 tso off\n", "f")[0]
+    bond, port = parse_interfaces(
+        "iface bond0 inet static\n  post-up ethtool -K eno1 tso off\n", "f"
+    )[0]
     assert (bond.names, bond.ethtool) == (("bond0",), {})
-    assert (port.owner, port.names, port.line, port.ethtool) == ("other", ("eno1",), 2, {"feature-tso": 0})
+    assert (port.owner, port.names, port.line, port.ethtool) == (
+        "other",
+        ("eno1",),
+        2,
+        {"feature-tso": 0},
+    )
 
 
 def test_a_udev_rule_with_other_conditions_may_be_for_any_interface() -> None:
     text = 'SUBSYSTEM=="net", KERNEL!="lo", RUN+="/sbin/ethtool -K $name tso off"\n'
     assert [one.names for one in parse_udev_rules(text, "f")] == [("*",)]
     other = 'KERNEL=="bond0", RUN+="/sbin/ethtool -K eno1 tso off"\n'
-    assert [(one.names, one.ethtool) for one in parse_udev_rules(other, "f")] == [(("eno1",), {"feature-tso": 0})]
+    assert [(one.names, one.ethtool) for one in parse_udev_rules(other, "f")] == [
+        (("eno1",), {"feature-tso": 0})
+    ]
     both = 'KERNEL=="bond0", ENV{NM_UNMANAGED}="1", RUN+="/sbin/ethtool -K eno1 tso off"\n'
     own, port = parse_udev_rules(both, "f")
     assert (own.names, own.ignores, own.ethtool) == (("bond0",), True, {})
@@ -123,10 +135,14 @@ def test_ifcfg_has_several_calls_in_one_value() -> None:
 def test_link_files_and_udev_rules() -> None:
     assert parse_link_value("GenericReceiveOffload", "no") == {"feature-gro": 0}
     assert parse_link_value("RxBufferSize", "max") == {}
-    link = parse_link(["[Match]\nDriver=igb\n[Link]\nTCPSegmentationOffload=no\nRxBufferSize=512\n"], "f")
+    link = parse_link(
+        ["[Match]\nDriver=igb\n[Link]\nTCPSegmentationOffload=no\nRxBufferSize=512\n"], "f"
+    )
     assert link is not None
     assert link.ethtool == {"feature-tso": 0, "ring-rx": 512}
-    (rule,) = parse_udev_rules('DRIVERS=="e1000e", RUN+="/sbin/ethtool -K $name tso off gso off"\n', "f")
+    (rule,) = parse_udev_rules(
+        'DRIVERS=="e1000e", RUN+="/sbin/ethtool -K $name tso off gso off"\n', "f"
+    )
     assert (rule.drivers, rule.ethtool) == (("e1000e",), TSO_AND_GSO_OFF)
     assert parse_udev_rules('DRIVERS=="e1000e", RUN+="/sbin/ethtool -i $name"\n', "f") == []
 
@@ -146,7 +162,10 @@ def test_scripts_that_are_read(tmp_path: Path, path: str, names: tuple[str, ...]
     file.parent.mkdir(parents=True)
     file.write_text("#!/bin/sh\nethtool -K eth0 tso off gso off\nethtool -i eth0\n")
     (found,), trouble = read_link_configuration(
-        etc=str(tmp_path / "etc"), run=str(tmp_path / "run"), usr=str(tmp_path / "usr"), var=str(tmp_path / "var")
+        etc=str(tmp_path / "etc"),
+        run=str(tmp_path / "run"),
+        usr=str(tmp_path / "usr"),
+        var=str(tmp_path / "var"),
     )
     assert trouble is None
     assert (found.owner, found.file, found.line, found.names) == ("other", str(file), 2, names)
@@ -154,14 +173,20 @@ def test_scripts_that_are_read(tmp_path: Path, path: str, names: tuple[str, ...]
 
 
 def test_a_variable_in_a_script_may_be_any_interface() -> None:
-    first, second = parse_script('for i in a b; do ethtool -K "$i" tso off; done\nethtool -K ${i} gso off\n', "f")
+    first, second = parse_script(
+        'for i in a b; do ethtool -K "$i" tso off; done\nethtool -K ${i} gso off\n', "f"
+    )
     assert (first.line, first.names, first.ethtool) == (1, ("*",), {"feature-tso": 0})
     assert (second.line, second.names, second.ethtool) == (2, ("*",), {"feature-gso": 0})
 
 
 @given(
-    st.text(max_size=300) | st.from_regex(r"ethtool (-K|-G|--set-eee) [\w$%]{1,9}( [\w-]{1,9}){0,6}", fullmatch=True)
+    st.text(max_size=300)
+    | st.from_regex(r"ethtool (-K|-G|--set-eee) [\w$%]{1,9}( [\w-]{1,9}){0,6}", fullmatch=True)
 )
 def test_any_line(line: str) -> None:
-    for found in (*parse_stanza_line(line).values(), *(one.ethtool for one in parse_script(line, "f"))):
+    for found in (
+        *parse_stanza_line(line).values(),
+        *(one.ethtool for one in parse_script(line, "f")),
+    ):
         assert all(name and isinstance(value, int) for name, value in found.items())

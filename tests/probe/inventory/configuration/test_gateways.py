@@ -30,7 +30,10 @@ def test_ifupdown(text: str, expected: tuple[str, ...]) -> None:
     [
         ("[Network]\nGateway=192.0.2.1\nGateway=2001:db8::1\n", ("192.0.2.1", "2001:db8::1")),
         ("[Network]\nGateway=192.0.2.1\nGateway=\n", ()),
-        ("[Route]\nGateway=192.0.2.1\n[Route]\nGateway=192.0.2.2\nDestination=10.0.0.0/8\n", ("192.0.2.1",)),
+        (
+            "[Route]\nGateway=192.0.2.1\n[Route]\nGateway=192.0.2.2\nDestination=10.0.0.0/8\n",
+            ("192.0.2.1",),
+        ),
         ("[Route]\nDestination=0.0.0.0/0\nGateway=192.0.2.1\nTable=77\n", ()),
         ("[Route]\nGateway=_dhcp4\n[Network]\nGateway=_ipv6ra\n", ()),
     ],

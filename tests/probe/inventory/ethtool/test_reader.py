@@ -1,5 +1,5 @@
-"""ethtool: a captured guest, this machine and namespaces against the output of the ethtool command; ioctl against
-netlink; and arbitrary bytes."""
+"""ethtool: a captured guest, this machine and namespaces against the output of the ethtool command;
+ioctl against netlink; and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ Capture = Callable[[str], Path]
 def captured(root: Path) -> Callable[[int], Ethtool]:
     """ifindex → the record of the guest's netlink messages."""
     messages = json.loads((root / "netlink.json").read_text())["ethtool"]
-    strings = ethtool_messages.parse_string_sets(dict(iter_attributes(bytes.fromhex(messages.pop("strings")[0]))))
+    strings = ethtool_messages.parse_string_sets(
+        dict(iter_attributes(bytes.fromhex(messages.pop("strings")[0])))
+    )
     replies = {}
     for part, bodies in messages.items():
         replies[part] = ethtool.CommandReplies()
@@ -65,15 +67,23 @@ def captured(root: Path) -> Callable[[int], Ethtool]:
 
     def record(ifindex: int) -> Ethtool:
         values: dict[str, Any] = {
-            part: ethtool.part_from_replies(part, ifindex, replies, strings) for part in ethtool.PARTS
+            part: ethtool.part_from_replies(part, ifindex, replies, strings)
+            for part in ethtool.PARTS
         }
-        unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
-        return Ethtool(**{part: v for part, v in values.items() if part not in unreadable}, unreadable=unreadable)
+        unreadable = {
+            part: value for part, value in values.items() if isinstance(value, Unreadable)
+        }
+        return Ethtool(
+            **{part: v for part, v in values.items() if part not in unreadable},
+            unreadable=unreadable,
+        )
 
     return record
 
 
-@pytest.mark.parametrize(("name", "ifindex"), [("ens192", 2), ("ens224", 3), ("ens256", 4), ("ens224v0", 5)])
+@pytest.mark.parametrize(
+    ("name", "ifindex"), [("ens192", 2), ("ens224", 3), ("ens256", 4), ("ens224v0", 5)]
+)
 def test_a_captured_guest_agrees_with_ethtool(capture: Capture, name: str, ifindex: int) -> None:
     """vmxnet3, igb with VFs, virtio_net with four queue pairs, igbvf."""
     root = capture("guest")
@@ -90,7 +100,13 @@ def test_captured_parts_of_each_driver(capture: Capture) -> None:
     igb = record(3).rss
     assert igb is not None
     assert igb.indirection == (0,) * 64 + (1,) * 64
-    assert record(4).coalescing == {"rx-usecs": 0, "rx-frames": 1, "tx-usecs": 0, "tx-frames": 1, "adaptive-rx": 0}
+    assert record(4).coalescing == {
+        "rx-usecs": 0,
+        "rx-frames": 1,
+        "tx-usecs": 0,
+        "tx-frames": 1,
+        "adaptive-rx": 0,
+    }
     assert {"channels", "rss", "private_flags", "eee", "fec"} <= set(record(5).unreadable)
 
 
@@ -125,7 +141,10 @@ def assert_command(links: tuple[Link, ...], namespace: Namespace | None = None) 
         lines = re.findall(r"^ {5}(.*): (\d+)$", output("-S"), re.MULTILINE)
         assert record.driver_counter_names == tuple(name for name, _ in lines)
         assert record.driver_counters is not None
-        assert all(ours <= int(value) for ours, (_, value) in zip(record.driver_counters, lines, strict=True))
+        assert all(
+            ours <= int(value)
+            for ours, (_, value) in zip(record.driver_counters, lines, strict=True)
+        )
 
 
 def test_this_machine_agrees_with_ethtool() -> None:
@@ -147,11 +166,15 @@ def test_a_namespace_agrees_with_ethtool(namespace: Namespace) -> None:
 
 
 def test_a_removed_link() -> None:
-    gone = Link(ifindex=2**31 - 5, name="gone0", type=1, flags=0, operstate="down", carrier=None, mtu=1500)
+    gone = Link(
+        ifindex=2**31 - 5, name="gone0", type=1, flags=0, operstate="down", carrier=None, mtu=1500
+    )
     records, trouble = ethtool.read_ethtool([gone])
     assert trouble is None
     assert {why.reason for why in records[gone.ifindex].unreadable.values()} == {"vanished"}
-    assert {"driver", "features", "module", "driver_counters"} <= set(records[gone.ifindex].unreadable)
+    assert {"driver", "features", "module", "driver_counters"} <= set(
+        records[gone.ifindex].unreadable
+    )
 
 
 @pytest.fixture
@@ -185,7 +208,9 @@ def test_ioctl_and_netlink_agree(control: socket.socket) -> None:
 def test_link_modes_of_the_ioctl() -> None:
     """struct ethtool_link_settings of a 10 GbE port."""
     maps = (1 << 12 | 1 << 43 | 1 << 6, 1 << 12 | 1 << 43, 0)
-    value = ethtool_ioctl.LINK_SETTINGS.pack(ethtool_ioctl.ETHTOOL_GLINKSETTINGS, 10000, 1, 3, 0, 1, 0, 0, 0, 3, 0)
+    value = ethtool_ioctl.LINK_SETTINGS.pack(
+        ethtool_ioctl.ETHTOOL_GLINKSETTINGS, 10000, 1, 3, 0, 1, 0, 0, 0, 3, 0
+    )
     for bits in maps:
         value += struct.pack("=3I", *(bits >> shift & 0xFFFFFFFF for shift in (0, 32, 64)))
     assert ethtool_ioctl.parse_settings(value) == LinkSettings(
@@ -201,12 +226,15 @@ def test_link_modes_of_the_ioctl() -> None:
 
 
 class FailingDump:
-    """A netlink socket whose dumps fail, as at a suspended device; single requests are passed on to the kernel."""
+    """A netlink socket whose dumps fail, as at a suspended device; single requests are passed on to
+    the kernel."""
 
     def __init__(self, real: NetlinkSocket, number: int) -> None:
         self.real, self.number, self.single = real, number, 0
 
-    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+    def generic(
+        self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False
+    ) -> list[bytes]:
         if dump:
             raise NetlinkError(self.number, os.strerror(self.number))
         self.single += 1
@@ -234,9 +262,9 @@ def test_a_failed_dump_is_replaced_by_one_request_per_device() -> None:
 def test_an_unknown_command_is_missing_and_a_hanging_driver_raises() -> None:
     with NetlinkSocket(NETLINK_GENERIC) as real:
         unknown: Any = FailingDump(real, errno.EOPNOTSUPP)
-        assert ethtool.request_all(unknown, ethtool.ETHTOOL_MSG_RINGS_GET, 1, [1]) == ethtool.CommandReplies(
-            known=False
-        )
+        assert ethtool.request_all(
+            unknown, ethtool.ETHTOOL_MSG_RINGS_GET, 1, [1]
+        ) == ethtool.CommandReplies(known=False)
         hanging: Any = FailingDump(real, errno.ETIMEDOUT)
         with pytest.raises(NetlinkError):
             ethtool.request_all(hanging, ethtool.ETHTOOL_MSG_RINGS_GET, 1, [1])
@@ -260,7 +288,8 @@ def test_no_ioctl_is_sent_to_a_hanging_driver(control: socket.socket) -> None:
 
 
 def test_the_module_needs_root() -> None:
-    """Requested only of links with a device; the kernel checks the permission before the driver is called."""
+    """Requested only of links with a device; the kernel checks the permission before the driver is
+    called."""
     if os.geteuid() != 0:
         pytest.skip("only root can drop privileges")
     links = [link for link in read_links()[0] if link.bus is not None]
@@ -271,7 +300,10 @@ def test_the_module_needs_root() -> None:
     if child == 0:
         os.setresuid(65534, 65534, 65534)
         records, _ = ethtool.read_ethtool(links)
-        os.write(writer, json.dumps(records[links[0].ifindex].unreadable["module"], default=vars).encode())
+        os.write(
+            writer,
+            json.dumps(records[links[0].ifindex].unreadable["module"], default=vars).encode(),
+        )
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
@@ -302,7 +334,14 @@ def test_attributes_of_rings_and_channels() -> None:
         tcp_data_split="enabled",
     )
     assert ethtool_messages.parse_channels(numbered(2, 9)) == Channels(
-        max_rx=200, max_tx=300, max_other=400, max_combined=500, rx=600, tx=700, other=800, combined=900
+        max_rx=200,
+        max_tx=300,
+        max_other=400,
+        max_combined=500,
+        rx=600,
+        tx=700,
+        other=800,
+        combined=900,
     )
 
 
@@ -311,12 +350,27 @@ def test_attributes_of_coalescing() -> None:
     parsed = ethtool_messages.parse_coalescing(numbered(2, 28))
     rx = {"rx-usecs": 200, "rx-frames": 300, "rx-usecs-irq": 400, "rx-frames-irq": 500}
     tx = {"tx-usecs": 600, "tx-frames": 700, "tx-usecs-irq": 800, "tx-frames-irq": 900}
-    adaptive = {"stats-block-usecs": 1000, "adaptive-rx": 1100, "adaptive-tx": 1200, "sample-interval": 2300}
-    low = {"pkt-rate-low": 1300, "rx-usecs-low": 1400, "rx-frame-low": 1500, "tx-usecs-low": 1600, "tx-frame-low": 1700}
+    adaptive = {
+        "stats-block-usecs": 1000,
+        "adaptive-rx": 1100,
+        "adaptive-tx": 1200,
+        "sample-interval": 2300,
+    }
+    low = {
+        "pkt-rate-low": 1300,
+        "rx-usecs-low": 1400,
+        "rx-frame-low": 1500,
+        "tx-usecs-low": 1600,
+        "tx-frame-low": 1700,
+    }
     high = {"pkt-rate-high": 1800, "rx-usecs-high": 1900, "rx-frame-high": 2000}
     high |= {"tx-usecs-high": 2100, "tx-frame-high": 2200}
     cqe = {"cqe-mode-tx": 2400, "cqe-mode-rx": 2500}
-    aggregation = {"tx-aggr-max-bytes": 2600, "tx-aggr-max-frames": 2700, "tx-aggr-time-usecs": 2800}
+    aggregation = {
+        "tx-aggr-max-bytes": 2600,
+        "tx-aggr-max-frames": 2700,
+        "tx-aggr-time-usecs": 2800,
+    }
     assert parsed == rx | tx | adaptive | low | high | cqe | aggregation
 
 
@@ -333,9 +387,13 @@ def test_fixed_features() -> None:
 
 def test_only_the_default_rss_context_is_kept() -> None:
     """A dump of ETHTOOL_MSG_RSS_GET has context 0 first, then those that were added."""
-    device = pack_attribute(ethtool.ETHTOOL_A_HEADER, pack_u32(ethtool.ETHTOOL_A_HEADER_DEV_INDEX, 7))
+    device = pack_attribute(
+        ethtool.ETHTOOL_A_HEADER, pack_u32(ethtool.ETHTOOL_A_HEADER_DEV_INDEX, 7)
+    )
     replies = ethtool.CommandReplies()
-    ethtool.add_reply(replies, device + pack_attribute(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(0, 4)))
+    ethtool.add_reply(
+        replies, device + pack_attribute(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(0, 4))
+    )
     other = pack_u32(2, 1) + pack_attribute(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(5, 4))
     ethtool.add_reply(replies, device + other)
     assert ethtool_messages.parse_rss(replies.found[7], ()).indirection == (0, 0, 0, 0)
@@ -343,9 +401,13 @@ def test_only_the_default_rss_context_is_kept() -> None:
 
 def bitset(value: int, mask: int | None = None, words: int = 3) -> bytes:
     """A compact bitset."""
-    body = pack_u32(2, words * 32) + pack_attribute(ethtool_messages.ETHTOOL_A_BITSET_VALUE, as_words(value, words))
+    body = pack_u32(2, words * 32) + pack_attribute(
+        ethtool_messages.ETHTOOL_A_BITSET_VALUE, as_words(value, words)
+    )
     return (
-        body if mask is None else body + pack_attribute(ethtool_messages.ETHTOOL_A_BITSET_MASK, as_words(mask, words))
+        body
+        if mask is None
+        else body + pack_attribute(ethtool_messages.ETHTOOL_A_BITSET_MASK, as_words(mask, words))
     )
 
 
@@ -354,22 +416,32 @@ def as_words(value: int, count: int) -> bytes:
 
 
 def test_messages_of_other_hardware() -> None:
-    """FEC, link state, RSS key and autonegotiated modes, by the numbers of linux/ethtool_netlink.h."""
-    assert ethtool_messages.parse_fec({2: bitset(1 << 50 | 1 << 51), 3: b"\1", 4: struct.pack("=I", 50)}) == Fec(
-        configured=("RS", "BASER"), automatic=True, active="RS"
-    )
-    assert ethtool_messages.parse_link_state({2: b"\0", 5: b"\4", 7: struct.pack("=I", 7)}) == LinkState(
-        detected=False, extended_state="no cable", down_events=7
-    )
+    """FEC, link state, RSS key and autonegotiated modes, by the numbers of
+    linux/ethtool_netlink.h."""
+    assert ethtool_messages.parse_fec(
+        {2: bitset(1 << 50 | 1 << 51), 3: b"\1", 4: struct.pack("=I", 50)}
+    ) == Fec(configured=("RS", "BASER"), automatic=True, active="RS")
+    assert ethtool_messages.parse_link_state(
+        {2: b"\0", 5: b"\4", 7: struct.pack("=I", 7)}
+    ) == LinkState(detected=False, extended_state="no cable", down_events=7)
     rss = {3: struct.pack("=I", 2), 4: struct.pack("=4I", 0, 1, 0, 1), 5: bytes(40)}
-    assert ethtool_messages.parse_rss(rss, ("toeplitz", "xor", "crc32")) == Rss((0, 1, 0, 1), "xor", 40)
-    statistics = pack_attribute(2, struct.pack("=Q", 5)) + pack_attribute(3, struct.pack("=Q", 2**40))
+    assert ethtool_messages.parse_rss(rss, ("toeplitz", "xor", "crc32")) == Rss(
+        (0, 1, 0, 1), "xor", 40
+    )
+    statistics = pack_attribute(2, struct.pack("=Q", 5)) + pack_attribute(
+        3, struct.pack("=Q", 2**40)
+    )
     assert ethtool_messages.parse_pause({2: b"\1", 3: b"\0", 4: b"\1", 5: statistics}) == Pause(
         True, False, True, 2**40, 5
     )
     names = ("10baseT/Half", "10baseT/Full", "Autoneg", "1000baseT/Full")
     settings = ethtool_messages.parse_link_modes(
-        {2: b"\1", 3: bitset(0b1110, 0b1111, 1), 4: bitset(0b1000, None, 1), 5: struct.pack("=I", 2**32 - 1)},
+        {
+            2: b"\1",
+            3: bitset(0b1110, 0b1111, 1),
+            4: bitset(0b1000, None, 1),
+            5: struct.pack("=I", 2**32 - 1),
+        },
         names,
         None,
     )
@@ -380,8 +452,12 @@ def test_messages_of_other_hardware() -> None:
 
 def test_private_flags_with_names() -> None:
     bits = b"".join(
-        pack_attribute(1, pack_u32(1, index) + pack_text(2, name) + (pack_attribute(3, b"") if value else b""))
-        for index, (name, value) in enumerate({"legacy-rx": False, "link-down-on-close": True}.items())
+        pack_attribute(
+            1, pack_u32(1, index) + pack_text(2, name) + (pack_attribute(3, b"") if value else b"")
+        )
+        for index, (name, value) in enumerate(
+            {"legacy-rx": False, "link-down-on-close": True}.items()
+        )
     )
     assert ethtool_messages.parse_private_flags({2: pack_attribute(3, bits)}) == {
         "legacy-rx": False,
@@ -397,7 +473,9 @@ def test_strings_and_counters_of_the_ioctl_are_limited_by_the_buffer() -> None:
         + b"x"
     )
     assert ethtool_ioctl.parse_strings(value) == ("rx_packets", "  giant hdr")
-    assert ethtool_ioctl.parse_driver_counters(struct.pack("=IIQ", ethtool_ioctl.ETHTOOL_GSTATS, 9, 2**63)) == (2**63,)
+    assert ethtool_ioctl.parse_driver_counters(
+        struct.pack("=IIQ", ethtool_ioctl.ETHTOOL_GSTATS, 9, 2**63)
+    ) == (2**63,)
 
 
 any_attributes = st.dictionaries(st.integers(1, 30), st.binary(max_size=60))
@@ -407,7 +485,9 @@ any_attributes = st.dictionaries(st.integers(1, 30), st.binary(max_size=60))
 def test_any_attributes_can_be_parsed(attributes: dict[int, bytes], names: list[str]) -> None:
     for part, parse in ethtool.PARSERS.items():
         assert not isinstance(parse(attributes), Module), part
-    settings = ethtool_messages.parse_link_modes(attributes, names, ethtool_messages.parse_link_info(attributes))
+    settings = ethtool_messages.parse_link_modes(
+        attributes, names, ethtool_messages.parse_link_info(attributes)
+    )
     assert settings.speed is None or settings.speed > 0
     for feature in ethtool_messages.parse_features(attributes, names):
         assert feature.name in names
@@ -421,7 +501,10 @@ def test_any_bytes_of_the_ioctl_can_be_parsed(data: bytes) -> None:
     assert len(ethtool_ioctl.parse_strings(data)) <= len(data) // 32
     assert len(ethtool_ioctl.parse_driver_counters(data)) <= len(data) // 8
     assert isinstance(ethtool_ioctl.parse_driver(data).driver, str)
-    assert all("base" in mode or mode.startswith("bit ") for mode in ethtool_ioctl.parse_settings(data).supported)
+    assert all(
+        "base" in mode or mode.startswith("bit ")
+        for mode in ethtool_ioctl.parse_settings(data).supported
+    )
     replies = ethtool.CommandReplies()
     ethtool.add_reply(replies, data)
     assert replies.refused == {}
@@ -429,10 +512,18 @@ def test_any_bytes_of_the_ioctl_can_be_parsed(data: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("bits", "fields"),
-    [(0x30, ("addresses",)), (0xF0, ("addresses", "ports")), (0, ()), (0x80000000, ("other",)), (0x40, ("ports",))],
+    [
+        (0x30, ("addresses",)),
+        (0xF0, ("addresses", "ports")),
+        (0, ()),
+        (0x80000000, ("other",)),
+        (0x40, ("ports",)),
+    ],
 )
 def test_udp_hash(bits: int, fields: tuple[str, ...]) -> None:
-    value = struct.pack("=IIQ", ethtool_ioctl.ETHTOOL_GRXFH, ethtool_ioctl.UDP_V4_FLOW, bits) + bytes(176)
+    value = struct.pack(
+        "=IIQ", ethtool_ioctl.ETHTOOL_GRXFH, ethtool_ioctl.UDP_V4_FLOW, bits
+    ) + bytes(176)
     assert ethtool_ioctl.parse_flow_hash(value) == fields
 
 

@@ -23,7 +23,8 @@ from nictop.probe.inventory.ethtool.transceivers import (
 
 
 def image(values: Mapping[int, object], start: int = 0) -> bytes:
-    """128 bytes with the given values at the offsets of the standard; `start`: offset of the first byte."""
+    """128 bytes with the given values at the offsets of the standard; `start`: offset of the first
+    byte."""
     data = bytearray(128)
     for offset, value in values.items():
         piece = bytes([value]) if isinstance(value, int) else value
@@ -42,11 +43,27 @@ def name(text: str) -> bytes:
 
 
 SFP_SR = image(
-    {0: 0x03, 2: 0x07, 3: 0x10, 20: name("FINISAR CORP."), 40: name("FTLX8571D3BCL"), 60: struct.pack(">H", 850)}
+    {
+        0: 0x03,
+        2: 0x07,
+        3: 0x10,
+        20: name("FINISAR CORP."),
+        40: name("FTLX8571D3BCL"),
+        60: struct.pack(">H", 850),
+    }
     | {68: name("ABC1234"), 92: 0x68}
 )
 SFP_DAC = image(
-    {0: 0x03, 2: 0x21, 8: 0x04, 18: 3, 20: name("Intel Corp"), 40: name("XDACBL3M"), 68: name("X0001"), 60: 0x01}
+    {
+        0: 0x03,
+        2: 0x21,
+        8: 0x04,
+        18: 3,
+        20: name("Intel Corp"),
+        40: name("XDACBL3M"),
+        68: name("X0001"),
+        60: 0x01,
+    }
 )
 
 
@@ -61,7 +78,12 @@ def test_a_fibre_sfp_with_diagnostics() -> None:
         "FTLX8571D3BCL",
         "ABC1234",
     )
-    assert (module.connector, module.medium, module.length, module.wavelength) == ("LC", "fibre", None, 850.0)
+    assert (module.connector, module.medium, module.length, module.wavelength) == (
+        "LC",
+        "fibre",
+        None,
+        850.0,
+    )
     (lane,) = module.lanes
     assert_close((module.temperature, module.voltage), (36.5, 3.3012))
     assert_close((lane.rx_power, lane.tx_power, lane.bias), (0.4123, 0.5891, 8.0))
@@ -150,7 +172,9 @@ def test_a_fibre_qsfp28_has_four_lanes() -> None:
 
 
 def test_a_passive_qsfp_cable_has_registers_but_no_measurements() -> None:
-    module = parse_module({LOWER: QSFP_LOWER, UPPER: qsfp_upper(b147=0xA0, b130=0x23, b146=2, b192=0x0B)})
+    module = parse_module(
+        {LOWER: QSFP_LOWER, UPPER: qsfp_upper(b147=0xA0, b130=0x23, b146=2, b192=0x0B)}
+    )
     assert module is not None
     assert (module.medium, module.length, module.wavelength) == ("copper", 2.0, None)
     assert (module.temperature, module.voltage, module.lanes) == (None, None, ())
@@ -163,12 +187,23 @@ def test_a_qsfp_without_measurement_of_transmitted_power() -> None:
 
 
 CMIS_UPPER = image(
-    {128: 0x18, 129: name("Innolight"), 148: name("T-DP4CNH-N00"), 166: name("INK1"), 202: 0, 203: 0x0C, 212: 0x06}, 128
+    {
+        128: 0x18,
+        129: name("Innolight"),
+        148: name("T-DP4CNH-N00"),
+        166: name("INK1"),
+        202: 0,
+        203: 0x0C,
+        212: 0x06,
+    },
+    128,
 )
 
 
 def test_a_qsfp_dd_with_paged_memory() -> None:
-    lower = image({0: 0x18, 1: 0x40, 14: struct.pack(">h", 45 * 256), 16: struct.pack(">H", 33000), 85: 2})
+    lower = image(
+        {0: 0x18, 1: 0x40, 14: struct.pack(">h", 45 * 256), 16: struct.pack(">H", 33000), 85: 2}
+    )
     advertising = image({138: struct.pack(">H", 1311 * 20), 159: 0x03, 160: 0x0F}, 128)
     lanes = image(
         {154: struct.pack(">8H", *[10000] * 8), 170: struct.pack(">8H", *[20000] * 8)}
@@ -176,9 +211,16 @@ def test_a_qsfp_dd_with_paged_memory() -> None:
         128,
     )
     assert modules.pages_to_read(lower) == (UPPER, CMIS_ADVERTISING, CMIS_LANES)
-    module = parse_module({LOWER: lower, UPPER: CMIS_UPPER, CMIS_ADVERTISING: advertising, CMIS_LANES: lanes})
+    module = parse_module(
+        {LOWER: lower, UPPER: CMIS_UPPER, CMIS_ADVERTISING: advertising, CMIS_LANES: lanes}
+    )
     assert module is not None
-    assert (module.kind, module.vendor, module.part, module.serial) == ("QSFP-DD", "Innolight", "T-DP4CNH-N00", "INK1")
+    assert (module.kind, module.vendor, module.part, module.serial) == (
+        "QSFP-DD",
+        "Innolight",
+        "T-DP4CNH-N00",
+        "INK1",
+    )
     assert (module.medium, module.wavelength, module.temperature) == ("fibre", 1311.0, 45.0)
     lane = module.lanes[7]
     assert_close((lane.rx_power, lane.tx_power, lane.bias), (0.87, 1.0, 80.0))
@@ -192,7 +234,12 @@ def test_a_flat_cmis_cable_has_no_measurements() -> None:
     assert modules.pages_to_read(lower) == (UPPER,)
     module = parse_module({LOWER: lower, UPPER: bytes(upper)})
     assert module is not None
-    assert (module.medium, module.length, module.temperature, module.lanes) == ("copper", 0.5, None, ())
+    assert (module.medium, module.length, module.temperature, module.lanes) == (
+        "copper",
+        0.5,
+        None,
+        (),
+    )
 
 
 @pytest.mark.parametrize("first", [b"", bytes(128), b"\xff" * 128, SFP_SR[:100], QSFP_LOWER])
@@ -206,7 +253,9 @@ def test_control_characters_in_names_are_replaced() -> None:
     assert (module.vendor, module.part) == ("Evil\ufffd[31m\ufffd", "")
 
 
-kinds = st.sampled_from(sorted(modules.SFP_IDENTIFIERS + modules.QSFP_IDENTIFIERS + modules.CMIS_IDENTIFIERS))
+kinds = st.sampled_from(
+    sorted(modules.SFP_IDENTIFIERS + modules.QSFP_IDENTIFIERS + modules.CMIS_IDENTIFIERS)
+)
 
 
 @given(
@@ -223,5 +272,9 @@ def test_any_bytes_are_a_module_or_none(kind: int, rest: bytes, others: list[byt
     if module is None:
         return
     numbers = [module.temperature, module.voltage, module.wavelength, module.length]
-    numbers += [value for lane in module.lanes for value in (lane.rx_power, lane.tx_power, lane.bias)]
-    assert all(value is None or math.isfinite(value) for value in numbers), "JSON has neither NaN nor infinity"
+    numbers += [
+        value for lane in module.lanes for value in (lane.rx_power, lane.tx_power, lane.bias)
+    ]
+    assert all(value is None or math.isfinite(value) for value in numbers), (
+        "JSON has neither NaN nor infinity"
+    )

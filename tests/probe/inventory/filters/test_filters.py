@@ -1,4 +1,5 @@
-"""Packet filters: real chains of nftables and iptables in a namespace, constructed and damaged messages."""
+"""Packet filters: real chains of nftables and iptables in a namespace, constructed and damaged
+messages."""
 
 from __future__ import annotations
 
@@ -99,7 +100,10 @@ def shown(chain: PacketChain) -> list[str]:
     """Rules as text: ``in=br0 out!=br1 accept``."""
     lines = []
     for rule in chain.rules:
-        parts = [f"{one.what}{'!=' if one.negated else '='}{','.join(sorted(one.values))}" for one in rule.conditions]
+        parts = [
+            f"{one.what}{'!=' if one.negated else '='}{','.join(sorted(one.values))}"
+            for one in rule.conditions
+        ]
         lines.append(" ".join(filter(None, (*parts, rule.verdict, rule.target))))
     return lines
 
@@ -111,7 +115,9 @@ def test_chains_of_nftables(namespace: Namespace) -> None:
     found, trouble = read(namespace)
     assert trouble is None and found.unreadable == {}
     forward = found.chains[0]
-    places = [(one.family, one.table, one.name, one.hook, one.policy, one.links) for one in found.chains]
+    places = [
+        (one.family, one.table, one.name, one.hook, one.policy, one.links) for one in found.chains
+    ]
     assert places == [
         ("ip", "filter", "FORWARD", "forward", "drop", ()),
         ("bridge", "b", "f", "forward", "accept", ()),
@@ -182,11 +188,14 @@ def test_chains_of_iptables(namespace: Namespace, program: str, backend: str) ->
 
 
 MSS_RULES = {
-    "nft": "nft add table ip m; nft 'add chain ip m f { type filter hook forward priority -150; }'; "
+    "nft": "nft add table ip m; nft 'add chain ip m f { type filter hook forward priority -150; "
+    "}'; "
     "nft add rule ip m f oifname eth0 tcp flags syn tcp option maxseg size set rt mtu",
-    "iptables-nft": "iptables-nft -t mangle -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j TCPMSS "
+    "iptables-nft": "iptables-nft -t mangle -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j "
+    "TCPMSS "
     "--clamp-mss-to-pmtu",
-    "iptables-legacy": "iptables-legacy -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j TCPMSS --set-mss 1360",
+    "iptables-legacy": "iptables-legacy -A FORWARD -o eth0 -p tcp --tcp-flags SYN,RST SYN -j "
+    "TCPMSS --set-mss 1360",
 }
 
 
@@ -209,7 +218,8 @@ def test_rule_that_reduces_the_mss(namespace: Namespace, program: str) -> None:
 def test_comparison_of_the_mss_changes_nothing(namespace: Namespace) -> None:
     namespace.run(
         ["nft", "-f", "-"],
-        input="table ip m {\nchain f {\ntype filter hook forward priority 0; tcp option maxseg size < 500 drop\n}\n}\n",
+        input="table ip m {\nchain f {\ntype filter hook forward priority 0; tcp option maxseg "
+        "size < 500 drop\n}\n}\n",
     )
     found, _ = read(namespace)
     (rule,) = found.chains[0].rules
@@ -220,14 +230,18 @@ def test_comparison_of_the_mss_changes_nothing(namespace: Namespace) -> None:
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
 @pytest.mark.parametrize(("count", "is_read"), [(MAX_RULES, True), (MAX_RULES + 1, False)])
 def test_so_many_rules(namespace: Namespace, count: int, is_read: bool) -> None:
-    rules = "".join(f"ip saddr 10.0.{number // 256}.{number % 256} accept\n" for number in range(count))
+    rules = "".join(
+        f"ip saddr 10.0.{number // 256}.{number % 256} accept\n" for number in range(count)
+    )
     chain = f"chain f {{\ntype filter hook forward priority 0; policy drop\n{rules}}}\n"
     namespace.run(["nft", "-f", "-"], input=f"table ip filter {{\n{chain}}}\n")
     found, trouble = read(namespace)
     if is_read:
         assert len(found.chains[0].rules) == count and found.unreadable == {}
     else:
-        assert found == PacketFilters((), {"nft": Unreadable("failed", f"more than {MAX_RULES} rules")})
+        assert found == PacketFilters(
+            (), {"nft": Unreadable("failed", f"more than {MAX_RULES} rules")}
+        )
     assert trouble is None
 
 
@@ -235,7 +249,8 @@ def test_so_many_rules(namespace: Namespace, count: int, is_read: bool) -> None:
 def test_a_table_that_is_switched_off(namespace: Namespace) -> None:
     chain = "chain f { type filter hook forward priority 0; policy drop; }"
     namespace.run(
-        ["nft", "-f", "-"], input=f"table ip off {{\nflags dormant\n{chain}\n}}\ntable ip on {{\n{chain}\n}}\n"
+        ["nft", "-f", "-"],
+        input=f"table ip off {{\nflags dormant\n{chain}\n}}\ntable ip on {{\n{chain}\n}}\n",
     )
     found, _ = read(namespace)
     assert [one.table for one in found.chains] == ["on"]
@@ -245,7 +260,9 @@ def test_an_ordinary_user_may_not_read_them(namespace: Namespace) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can drop privileges")
     found, trouble = msgspec.json.decode(
-        namespace.python(READ_PROGRAM.replace("print", "import os; os.setresuid(65534, 65534, 65534)\nprint")),
+        namespace.python(
+            READ_PROGRAM.replace("print", "import os; os.setresuid(65534, 65534, 65534)\nprint")
+        ),
         type=tuple[PacketFilters, Unreadable | None],
     )
     assert found.chains == () and trouble is not None and trouble.reason == "needs_root"
@@ -258,11 +275,13 @@ def test_nothing_is_requested_without_a_table(tmp_path: Path) -> None:
     (modules / "modules.dep").write_text("kernel/net/netfilter/nf_tables.ko: \n")
     (tmp_path / "net").mkdir()
     (tmp_path / "net" / "ip_tables_names").write_text("mangle\n")
-    filters, trouble = read_filters((), sys=str(tmp_path), proc=str(tmp_path), modules=str(tmp_path))
+    filters, trouble = read_filters(
+        (), sys=str(tmp_path), proc=str(tmp_path), modules=str(tmp_path)
+    )
     assert (filters, trouble) == (PacketFilters(), None)
 
 
-# ------------------------------------------------------------------------------------------------ damaged messages
+# --------------------------------------------------------------------------------- damaged messages
 
 
 def expression(name: str, attributes: bytes) -> bytes:
@@ -279,25 +298,36 @@ def rule(*expressions: bytes) -> bytes:
 def test_an_unknown_expression_is_a_condition_that_is_not_known() -> None:
     """It may have loaded another value into the register that is compared next."""
     meta = struct.pack(">I", 6)
-    loaded = netlink.pack_attribute(nft_rules.DREG, struct.pack(">I", 1)) + netlink.pack_attribute(nft_rules.KEY, meta)
+    loaded = netlink.pack_attribute(nft_rules.DREG, struct.pack(">I", 1)) + netlink.pack_attribute(
+        nft_rules.KEY, meta
+    )
     value = netlink.pack_attribute(nft_rules.NFTA_DATA_VALUE, b"br0\0")
     compared = netlink.pack_attribute(nft_rules.NFTA_CMP_SREG, struct.pack(">I", 1))
     compared += netlink.pack_attribute(nft_rules.NFTA_CMP_OP, struct.pack(">I", 0))
     compared += netlink.pack_attribute(nft_rules.NFTA_CMP_DATA, value)
     plain = rule(expression("meta", loaded), expression("cmp", compared))
-    assert nft_rules.parse_rule(plain, {}, {}) == (FilterRule(conditions=(FilterCondition("in", ("br0",)),)),)
-    doubtful = rule(expression("meta", loaded), expression("newer", b""), expression("cmp", compared))
+    assert nft_rules.parse_rule(plain, {}, {}) == (
+        FilterRule(conditions=(FilterCondition("in", ("br0",)),)),
+    )
+    doubtful = rule(
+        expression("meta", loaded), expression("newer", b""), expression("cmp", compared)
+    )
     (found,) = nft_rules.parse_rule(doubtful, {}, {})
     assert [one.what for one in found.conditions] == ["other", "other"]
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([*nft_rules.STEPS, "fib", "range"]), st.binary(max_size=60)), max_size=5),
+    st.lists(
+        st.tuples(st.sampled_from([*nft_rules.STEPS, "fib", "range"]), st.binary(max_size=60)),
+        max_size=5,
+    ),
     st.integers(0, 400),
 )
 def test_damaged_rules(expressions: list[tuple[str, bytes]], cut: int) -> None:
     body = rule(*(expression(name, data) for name, data in expressions))
-    for one in nft_rules.parse_rule(body[:cut] if cut < len(body) else body, {1: "lo"}, {"": ((b"lo", "drop", ""),)}):
+    for one in nft_rules.parse_rule(
+        body[:cut] if cut < len(body) else body, {1: "lo"}, {"": ((b"lo", "drop", ""),)}
+    ):
         assert isinstance(one, FilterRule)
 
 
@@ -326,7 +356,9 @@ def entry(verdict: int) -> bytes:
 
 TABLE = entry(-2) + entry(-1) + entry(-2) + entry(-2)
 SIZE = len(entry(-2))
-INFO = iptables.INFO.pack(b"filter", 0b1110, 0, 0, SIZE, 3 * SIZE, 0, 0, 0, 2 * SIZE, 3 * SIZE, 0, 4, 4 * SIZE)
+INFO = iptables.INFO.pack(
+    b"filter", 0b1110, 0, 0, SIZE, 3 * SIZE, 0, 0, 0, 2 * SIZE, 3 * SIZE, 0, 4, 4 * SIZE
+)
 
 
 def test_a_constructed_table() -> None:

@@ -1,5 +1,5 @@
-"""Bonds and teams: messages and /proc text of a real kernel (Linux 6.12), arbitrary bytes, and real links where this
-kernel has them."""
+"""Bonds and teams: messages and /proc text of a real kernel (Linux 6.12), arbitrary bytes, and real
+links where this kernel has them."""
 
 from __future__ import annotations
 
@@ -32,21 +32,30 @@ from tests.support.namespaces import Namespace
 
 # IFLA_LINKINFO of a bond and its two ports, which lead to two LACP systems; read as root
 BOND = (
-    "09000100626f6e640000000010010200050001000400000008000300640000000800040000000000080005000000000008001c000000"
-    "000005000600010000000800070000000000080009000000000008000a000000000005000c000000000005000d000000000005000e00"
-    "0000000008000f0001000000050010000100000005001100000000000800120000000000080013000100000008001400010000000500"
-    "1d00010000000500150000000000050016000000000005001b000100000005001e0002000000050020000100000006001800ffff0000"
-    "06001900000000000a001a0000000000000000003000170006000100020000000600020001000000060003000f000000060004000f00"
+    "09000100626f6e6400000000100102000500010004000000080003006400000008000400000000000800050000000"
+    "00008001c000000"
+    "000005000600010000000800070000000000080009000000000008000a000000000005000c000000000005000d000"
+    "000000005000e00"
+    "0000000008000f0001000000050010000100000005001100000000000800120000000000080013000100000008001"
+    "400010000000500"
+    "1d00010000000500150000000000050016000000000005001b000100000005001e000200000005002000010000000"
+    "6001800ffff0000"
+    "06001900000000000a001a0000000000000000003000170006000100020000000600020001000000060003000f000"
+    "000060004000f00"
     "00000a0005004a2d4347ea300000"
 )
 USED_PORT = (
-    "09000100766574680000000009000400626f6e6400000000680005000500010000000000050002000000000008000300020000000a00"
-    "04004aeb41efcad80000060005000000000008000900000000000600060002000000050007003d000000060008003f00000005000b00"
+    "09000100766574680000000009000400626f6e6400000000680005000500010000000000050002000000000008000"
+    "300020000000a00"
+    "04004aeb41efcad80000060005000000000008000900000000000600060002000000050007003d000000060008003"
+    "f00000005000b00"
     "0200000005000c000200000006000a00ff000000"
 )
 UNUSED_PORT = (
-    "09000100766574680000000009000400626f6e6400000000680005000500010001000000050002000000000008000300010000000a00"
-    "040032d7f68399ae00000600050000000000080009000000000006000600010000000500070005000000060008000f00000005000b00"
+    "09000100766574680000000009000400626f6e6400000000680005000500010001000000050002000000000008000"
+    "300010000000a00"
+    "040032d7f68399ae00000600050000000000080009000000000006000600010000000500070005000000060008000"
+    "f00000005000b00"
     "0100000005000c000200000006000a00ff000000"
 )
 PROC = """Ethernet Channel Bonding Driver: v6.12.107+deb13-amd64
@@ -226,7 +235,10 @@ def test_netlink_and_proc_agree_about_churn() -> None:
         port = link.bond_port
         assert port is not None
         lines = parse_proc_bonding(PROC.split("\n"))[link.name]
-        assert (port.actor_churn, port.partner_churn) == (lines["actor churn state"], lines["partner churn state"])
+        assert (port.actor_churn, port.partner_churn) == (
+            lines["actor churn state"],
+            lines["partner churn state"],
+        )
 
 
 def test_without_root_the_partners_of_the_ports_are_unreadable(tmp_path: Path) -> None:
@@ -276,10 +288,15 @@ def test_any_bytes_are_a_bond_or_none(value: bytes) -> None:
     parse_bond(pack_attribute(1, b"\4") + pack_attribute(23, value))
     link = Link(2, "v1", 1, 1, "up", True, 1500)
     with_bond(link, b"bond\0" + value)
-    with_bond(link, IFINFOMSG.pack(0, 1, 2, 1, 0) + pack_attribute(IFLA_LINKINFO, pack_text(4, "bond") + value))
+    with_bond(
+        link,
+        IFINFOMSG.pack(0, 1, 2, 1, 0) + pack_attribute(IFLA_LINKINFO, pack_text(4, "bond") + value),
+    )
 
 
-@given(st.text(max_size=400) | st.lists(st.sampled_from(PROC.split("\n")), max_size=60).map("\n".join))
+@given(
+    st.text(max_size=400) | st.lists(st.sampled_from(PROC.split("\n")), max_size=60).map("\n".join)
+)
 def test_any_text_gives_ports_or_none(text: str) -> None:
     port = parse_bond_port(pack_attribute(1, b"\0") + pack_attribute(2, b"\0"))
     assert port is not None
@@ -287,7 +304,7 @@ def test_any_text_gives_ports_or_none(text: str) -> None:
         with_lacp_details(port, lines)
 
 
-# ----------------------------------------------------------------------------------------------------------- teams
+# -------------------------------------------------------------------------------------------- teams
 
 
 def option(name: str, data: bytes | None, port: int = 0) -> bytes:
@@ -309,13 +326,18 @@ def test_a_team() -> None:
     )
     ports = parse_ports(
         pack_attribute(
-            3, pack_attribute(1, pack_u32(1, 2) + pack_attribute(3, b"")) + pack_attribute(1, pack_u32(1, 3))
+            3,
+            pack_attribute(1, pack_u32(1, 2) + pack_attribute(3, b""))
+            + pack_attribute(1, pack_u32(1, 3)),
         )
     )
     assert make_team(options, ports) == Team(
         mode="activebackup",
         active_port=2,
-        ports=(TeamPort(2, has_link=True, enabled=True), TeamPort(3, has_link=False, enabled=False, priority=-5)),
+        ports=(
+            TeamPort(2, has_link=True, enabled=True),
+            TeamPort(3, has_link=False, enabled=False, priority=-5),
+        ),
     )
     assert make_team({("mode", 0): b"*NOMODE*\0"}, {}).mode is None
 
@@ -343,25 +365,34 @@ def test_a_team_of_a_kernel_without_the_family(monkeypatch: pytest.MonkeyPatch) 
     assert team.team == Team(unreadable={"mode": trouble})
 
 
-# ------------------------------------------------------------------------------------------------------ real links
+# --------------------------------------------------------------------------------------- real links
 
 
 def read_inside(namespace: Namespace) -> dict[str, Link]:
-    return {link.name: link for link in msgspec.json.decode(namespace.python(READ), type=list[Link])}
+    return {
+        link.name: link for link in msgspec.json.decode(namespace.python(READ), type=list[Link])
+    }
 
 
 def test_a_real_bond(namespace: Namespace) -> None:
     if not namespace.try_link("bond0", "type", "bond", "mode", "802.3ad", "miimon", "100"):
         pytest.skip("this kernel has no bonding")
     for number in (1, 2):
-        namespace.run(["ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", f"far{number}"])
+        namespace.run(
+            ["ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", f"far{number}"]
+        )
         namespace.run(["ip", "link", "set", "dev", f"far{number}", "up"])
         namespace.run(["ip", "link", "set", "dev", f"v{number}", "master", "bond0"])
     namespace.run(["ip", "link", "set", "dev", "bond0", "up"])
     links = read_inside(namespace)
     bond, port = links["bond0"].bond, links["v1"].bond_port
     assert bond is not None and port is not None
-    assert (bond.mode, bond.miimon, bond.lacp_rate, bond.partner) == ("802.3ad", 100, "slow", "00:00:00:00:00:00")
+    assert (bond.mode, bond.miimon, bond.lacp_rate, bond.partner) == (
+        "802.3ad",
+        100,
+        "slow",
+        "00:00:00:00:00:00",
+    )
     assert port.partner is not None and port.partner.system == "00:00:00:00:00:00"
     (shown,) = json.loads(namespace.run(["ip", "-d", "-j", "link", "show", "dev", "v1"]))
     assert port.actor_state == shown["linkinfo"]["info_slave_data"]["ad_actor_oper_port_state"]

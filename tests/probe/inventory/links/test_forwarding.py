@@ -1,4 +1,5 @@
-"""Forwarding tables: a namespace against ``bridge fdb``, ignored entries, large tables, arbitrary bytes."""
+"""Forwarding tables: a namespace against ``bridge fdb``, ignored entries, large tables, arbitrary
+bytes."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ from nictop.probe.inventory.links.forwarding import (
     read_forwarding,
 )
 from nictop.probe.inventory.pci.functions import read_pci
-from nictop.probe.kernel.netlink import HEADER, NLMSG_DONE, Message, NetlinkSocket, pack_attribute, pack_u32
+from nictop.probe.kernel.netlink import (
+    HEADER,
+    NLMSG_DONE,
+    Message,
+    NetlinkSocket,
+    pack_attribute,
+    pack_u32,
+)
 from nictop.probe.records import ForwardingEntry, Link
 from tests.support.namespaces import Namespace
 
@@ -62,13 +70,23 @@ print(read_forwarding(links, []))
 
 
 def message(
-    address: bytes = MAC, *, ifindex: int = 3, state: int = 2, flags: int = 0, family: int = 7, more: bytes = b""
+    address: bytes = MAC,
+    *,
+    ifindex: int = 3,
+    state: int = 2,
+    flags: int = 0,
+    family: int = 7,
+    more: bytes = b"",
 ) -> bytes:
     return NDMSG.pack(family, ifindex, state, flags, 0) + pack_attribute(NDA_LLADDR, address) + more
 
 
-def link(ifindex: int, kind: str | None = None, master: int | None = None, pci: str | None = None) -> Link:
-    return Link(ifindex, f"l{ifindex}", 1, 0, "up", True, 1500, kind=kind, master=master, pci_address=pci)
+def link(
+    ifindex: int, kind: str | None = None, master: int | None = None, pci: str | None = None
+) -> Link:
+    return Link(
+        ifindex, f"l{ifindex}", 1, 0, "up", True, 1500, kind=kind, master=master, pci_address=pci
+    )
 
 
 def inside(namespace: Namespace) -> list[ForwardingEntry]:
@@ -83,31 +101,42 @@ def test_a_bridge_in_a_namespace_agrees_with_bridge_fdb(namespace: Namespace) ->
         pytest.skip("this kernel has no link of kind bridge")
     namespace.run(["ip", "link", "add", "port0", "type", "veth", "peer", "name", "far0"])
     namespace.run(["ip", "link", "set", "port0", "master", "br0"])
-    for entry in ("52:54:00:00:aa:01 dev port0 master static", "52:54:00:00:aa:02 dev far0 self permanent"):
+    for entry in (
+        "52:54:00:00:aa:01 dev port0 master static",
+        "52:54:00:00:aa:02 dev far0 self permanent",
+    ):
         namespace.run(["bridge", "fdb", "add", *entry.split()])
-    names = {one["ifname"]: one["ifindex"] for one in json.loads(namespace.run(["ip", "-j", "link"]))}
+    names = {
+        one["ifname"]: one["ifindex"] for one in json.loads(namespace.run(["ip", "-j", "link"]))
+    }
     found = inside(namespace)
     expected = [
         entry
         for entry in json.loads(namespace.run(["bridge", "-j", "fdb"]))
-        if entry["ifname"] == "port0" and "self" not in entry["flags"] and not int(entry["mac"][:2], 16) & 1
+        if entry["ifname"] == "port0"
+        and "self" not in entry["flags"]
+        and not int(entry["mac"][:2], 16) & 1
     ]
     assert len(expected) >= 2
     assert {(entry.ifindex, entry.address, entry.master, entry.permanent) for entry in found} == {
-        (names["port0"], entry["mac"], names["br0"], entry["state"] == "permanent") for entry in expected
+        (names["port0"], entry["mac"], names["br0"], entry["state"] == "permanent")
+        for entry in expected
     }
     assert {entry.self_entry for entry in found} == {False}
     assert ForwardingEntry(names["port0"], "52:54:00:00:aa:01", False, names["br0"], False) in found
 
 
 def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
-    """A link in place of a physical function: its own entries are read, those of other links are not."""
+    """A link in place of a physical function: its own entries are read, those of other links are
+    not."""
     if shutil.which("bridge") is None:
         pytest.skip("no bridge command")
     namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "pf0", "type", "veth", "peer", "name", "far0"])
     for name in ("pf0", "far0"):
-        namespace.run(["bridge", "fdb", "add", "52:54:00:00:aa:02", "dev", name, "self", "permanent"])
+        namespace.run(
+            ["bridge", "fdb", "add", "52:54:00:00:aa:02", "dev", name, "self", "permanent"]
+        )
     ifindex = namespace.call(lambda: socket.if_nametoindex("pf0"))
     found = namespace.python(READ_AS_PHYSICAL_FUNCTION)
     entry = ForwardingEntry(ifindex, "52:54:00:00:aa:02", True, None, True)
@@ -115,16 +144,21 @@ def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
 
 
 def test_addresses_of_macvlan_links_in_other_namespaces(namespace: Namespace) -> None:
-    """They are in the table of the NIC below, which is the only trace of a container in a namespace of its own."""
+    """They are in the table of the NIC below, which is the only trace of a container in a namespace
+    of its own."""
     namespace.disable_ipv6()
     namespace.run(["ip", "link", "add", "nic0", "type", "veth", "peer", "name", "far0"])
     namespace.run(["ip", "link", "set", "nic0", "up"])
-    if not namespace.try_link("link", "nic0", "name", "mv0", "address", "02:42:c0:00:02:02", "type", "macvlan"):
+    if not namespace.try_link(
+        "link", "nic0", "name", "mv0", "address", "02:42:c0:00:02:02", "type", "macvlan"
+    ):
         pytest.skip("this kernel has no link of kind macvlan")
     namespace.run(["ip", "link", "set", "mv0", "up"])
     ifindex = namespace.call(lambda: socket.if_nametoindex("nic0"))
     found = namespace.python(READ_AS_VIRTUAL_NIC)
-    assert found.strip() == str(((ForwardingEntry(ifindex, "02:42:c0:00:02:02", True, None, True),), None))
+    assert found.strip() == str(
+        ((ForwardingEntry(ifindex, "02:42:c0:00:02:02", True, None, True),), None)
+    )
 
 
 def test_no_request_without_a_port_or_a_physical_function(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +185,16 @@ def test_ports_and_physical_functions(capture: Callable[[str], Path]) -> None:
 
 
 def test_relevant_and_ignored_entries() -> None:
-    assert parse_entry(message(more=pack_u32(NDA_MASTER, 2))) == ForwardingEntry(3, "52:54:00:00:aa:01", False, 2)
+    assert parse_entry(message(more=pack_u32(NDA_MASTER, 2))) == ForwardingEntry(
+        3, "52:54:00:00:aa:01", False, 2
+    )
     assert parse_entry(message(state=NUD_PERMANENT, flags=NTF_SELF)) == ForwardingEntry(
         3, "52:54:00:00:aa:01", True, None, True
     )
     vlan = pack_attribute(NDA_VLAN, b"\x0a\0")
-    assert parse_entry(message(more=vlan)) == ForwardingEntry(3, "52:54:00:00:aa:01", False, vlan=10)
+    assert parse_entry(message(more=vlan)) == ForwardingEntry(
+        3, "52:54:00:00:aa:01", False, vlan=10
+    )
     for address in (bytes(6), b"\x33\x33\0\0\0\1", b"\xff" * 6, MAC[:5], bytes(20), b""):
         assert parse_entry(message(address)) is None
     assert parse_entry(message(family=2)) is None
@@ -198,10 +236,18 @@ class TableWithVlans(LargeTable):
             for vlan in range(4095):
                 more = pack_attribute(NDA_VLAN, vlan.to_bytes(2, "little"))
                 self.send(
-                    keep, message(bytes([2, 0, 0, 0, 0, ifindex]), ifindex=ifindex, state=NUD_PERMANENT, more=more)
+                    keep,
+                    message(
+                        bytes([2, 0, 0, 0, 0, ifindex]),
+                        ifindex=ifindex,
+                        state=NUD_PERMANENT,
+                        more=more,
+                    ),
                 )
         for vlan in (7, 8):
-            self.send(keep, message(ifindex=3, more=pack_attribute(NDA_VLAN, vlan.to_bytes(2, "little"))))
+            self.send(
+                keep, message(ifindex=3, more=pack_attribute(NDA_VLAN, vlan.to_bytes(2, "little")))
+            )
         return []
 
     def send(self, keep: Callable[[bytes, int], bool], body: bytes) -> None:
@@ -210,7 +256,9 @@ class TableWithVlans(LargeTable):
 
 def test_permanent_entries_of_all_vlans_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "NetlinkSocket", TableWithVlans)
-    found, trouble = read_forwarding([link(2, "bridge"), *(link(ifindex, master=2) for ifindex in (3, 4, 5))], [])
+    found, trouble = read_forwarding(
+        [link(2, "bridge"), *(link(ifindex, master=2) for ifindex in (3, 4, 5))], []
+    )
     assert trouble is None
     assert [(entry.ifindex, entry.permanent, entry.vlan) for entry in found] == [
         *((3, True, None), (4, True, None), (5, True, None), (3, False, 7), (3, False, 8))
@@ -218,7 +266,8 @@ def test_permanent_entries_of_all_vlans_are_one(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("size", "expected", "is_complete"), [(4096, 4096, True), (4097, 4096, False), (9000, 4096, False)]
+    ("size", "expected", "is_complete"),
+    [(4096, 4096, True), (4097, 4096, False), (9000, 4096, False)],
 )
 def test_the_number_of_entries_is_limited(
     monkeypatch: pytest.MonkeyPatch, size: int, expected: int, is_complete: bool

@@ -1,4 +1,5 @@
-"""Queueing disciplines: real ones of kinds that every kernel has, messages encoded by pyroute2, arbitrary bytes."""
+"""Queueing disciplines: real ones of kinds that every kernel has, messages encoded by pyroute2,
+arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +49,11 @@ def parsed(payload: bytes) -> Qdisc:
 
 def test_netem_encoded_by_pyroute2() -> None:
     wanted = {"delay": 20000, "jitter": 5000, "loss": 1.0, "duplicate": 2.0, "rate": "10mbit"}
-    found = parsed(by_pyroute2("netem", sched_netem.get_parameters({**wanted, "prob_corrupt": 3, "prob_reorder": 25})))
+    found = parsed(
+        by_pyroute2(
+            "netem", sched_netem.get_parameters({**wanted, "prob_corrupt": 3, "prob_reorder": 25})
+        )
+    )
     assert (found.kind, found.handle, found.parent, found.rate) == ("netem", "1:", None, 10_000_000)
     assert (found.delay, found.jitter) == pytest.approx((0.02, 0.005))
     shares = (found.loss, found.duplicate, found.corrupt, found.reorder)
@@ -63,7 +68,9 @@ def test_netem_with_64_bit_attributes() -> None:
         "=IIII", whole // 100, whole // 10, whole, 0
     )  # in the bad state for 1 of 11 packets, and all of these are lost
     options = (
-        start + pack_attribute(10, struct.pack("=q", 1_500_000)) + pack_attribute(8, struct.pack("=Q", 5_000_000_000))
+        start
+        + pack_attribute(10, struct.pack("=q", 1_500_000))
+        + pack_attribute(8, struct.pack("=Q", 5_000_000_000))
     )
     found = parsed(
         message(
@@ -76,7 +83,10 @@ def test_netem_with_64_bit_attributes() -> None:
     assert found.delay == pytest.approx(0.0015)
     assert found.rate == 40_000_000_000
     assert found.loss == pytest.approx(1 / 11, rel=1e-6)
-    assert parsed(message("netem", start + pack_attribute(5, pack_attribute(1, bytes(20))))).loss is None
+    assert (
+        parsed(message("netem", start + pack_attribute(5, pack_attribute(1, bytes(20))))).loss
+        is None
+    )
     assert parse_qdisc(message("netem", struct.pack("=IIIIII", 0, 1000, 0, 0, 0, 0))) is None
 
 
@@ -84,16 +94,31 @@ def test_dropped_packets() -> None:
     """Of the statistics of a discipline; older kernels have the basic ones only."""
     start = struct.pack("=IIIIII", 5, 1000, 0, 0, 0, 0)
     queue = struct.pack("=IIIII", 0, 0, 17, 0, 3)
-    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue))).dropped == 17
-    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(1, bytes(16)))).dropped is None
-    assert parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue[:8]))).dropped is None
+    assert (
+        parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue))).dropped == 17
+    )
+    assert (
+        parsed(message("netem", start) + pack_attribute(7, pack_attribute(1, bytes(16)))).dropped
+        is None
+    )
+    assert (
+        parsed(message("netem", start) + pack_attribute(7, pack_attribute(3, queue[:8]))).dropped
+        is None
+    )
 
 
 def test_limits() -> None:
-    assert parsed(by_pyroute2("cake", sched_cake.get_parameters({"bandwidth": "20mbit"}))).rate == 20_000_000
+    assert (
+        parsed(by_pyroute2("cake", sched_cake.get_parameters({"bandwidth": "20mbit"}))).rate
+        == 20_000_000
+    )
     assert parse_qdisc(message("cake", pack_attribute(2, struct.pack("=Q", 0)))) is None
     fq = parsed(
-        message("fq", pack_attribute(1, struct.pack("=I", 10000)) + pack_attribute(7, struct.pack("=I", 6_250_000)))
+        message(
+            "fq",
+            pack_attribute(1, struct.pack("=I", 10000))
+            + pack_attribute(7, struct.pack("=I", 6_250_000)),
+        )
     )
     assert (fq.rate, fq.per_flow) == (50_000_000, True)
     assert parse_qdisc(message("fq", pack_attribute(7, struct.pack("=I", ROOT)))) is None
@@ -104,7 +129,11 @@ def test_hfsc() -> None:
     record = parsed(message("hfsc", struct.pack("=H", 0x10)))
     upper = pack_attribute(3, struct.pack("=III", 0, 0, 3_750_000))
     limited = parse_class(message("hfsc", upper, handle=0x10010, parent=0x10000))
-    free = parse_class(message("hfsc", pack_attribute(2, struct.pack("=III", 0, 0, 1)), handle=0x10020, parent=0x10000))
+    free = parse_class(
+        message(
+            "hfsc", pack_attribute(2, struct.pack("=III", 0, 0, 1)), handle=0x10020, parent=0x10000
+        )
+    )
     assert limited is not None and free is not None
     found = with_classes(record, 0x10000, [limited])
     assert found is not None and (found.rate, found.limits_all) == (30_000_000, True)
@@ -113,7 +142,11 @@ def test_hfsc() -> None:
 
 def test_classes_that_are_their_own_ancestors() -> None:
     """No kernel sends such messages."""
-    classes = [TrafficClass(0x10001, 0x10002, 1), TrafficClass(0x10002, 0x10001, 1), TrafficClass(0x10003, 0x10001, 9)]
+    classes = [
+        TrafficClass(0x10001, 0x10002, 1),
+        TrafficClass(0x10002, 0x10001, 1),
+        TrafficClass(0x10003, 0x10001, 9),
+    ]
     found = with_classes(Qdisc("htb", "1:", default_class=3), 0x10000, classes)
     assert found is not None and found.rate == 1
 
@@ -135,7 +168,9 @@ def test_real_disciplines(namespace: Namespace) -> None:
         namespace.run(["tc", *line.split()])
 
     for name in ("one", "two", "free"):
-        namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}9"])
+        namespace.run(
+            ["ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}9"]
+        )
         namespace.run(["ip", "link", "set", "dev", name, "up"])
     assert namespace.call(read_qdiscs) == ({}, {})
     tc("qdisc add dev one root handle 7: tbf rate 100mbit burst 32k latency 50ms")
@@ -147,7 +182,9 @@ def test_real_disciplines(namespace: Namespace) -> None:
     tc("qdisc add dev free root handle 1: htb")
     tc("class add dev free parent 1: classid 1:1 htb rate 50mbit ceil 5gbit")
     number = {
-        name: int(namespace.run(["sh", "-c", f"cat /proc/net/dev_snmp6/{name} | head -1"]).split()[1])
+        name: int(
+            namespace.run(["sh", "-c", f"cat /proc/net/dev_snmp6/{name} | head -1"]).split()[1]
+        )
         for name in ("one", "two", "free")
     }
     links = tuple(Link(ifindex, name, 1, 1, "up", True, 1500) for name, ifindex in number.items())
@@ -156,8 +193,18 @@ def test_real_disciplines(namespace: Namespace) -> None:
     assert {link.name: link.traffic_control for link in found} == {
         "one": (Qdisc("tbf", "7:", rate=100_000_000, burst=32768, limit=657_768, dropped=0),),
         "two": (
-            Qdisc("htb", "1:", rate=50_000_000, overhead=24, smallest=84, default_class=0x10, dropped=0),
+            Qdisc(
+                "htb",
+                "1:",
+                rate=50_000_000,
+                overhead=24,
+                smallest=84,
+                default_class=0x10,
+                dropped=0,
+            ),
             Qdisc("tbf", "20:", "1:20", rate=7_000_000, burst=32768, limit=76_518, dropped=0),
         ),
-        "free": (Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False, dropped=0),),
+        "free": (
+            Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False, dropped=0),
+        ),
     }

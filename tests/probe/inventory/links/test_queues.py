@@ -1,4 +1,5 @@
-"""Queues: a captured guest, real multi-queue veth and tap, vmbus directories, and arbitrary messages."""
+"""Queues: a captured guest, real multi-queue veth and tap, vmbus directories, and arbitrary
+messages."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ from nictop.probe.inventory.links.queues import (
 )
 from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL, read_links
 from nictop.probe.inventory.machine.threads import read_threads
-from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkError, NetlinkSocket, pack_attribute, pack_u32
+from nictop.probe.kernel.netlink import (
+    DumpInterrupted,
+    NetlinkError,
+    NetlinkSocket,
+    pack_attribute,
+    pack_u32,
+)
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 from tests.support.namespaces import Namespace
 
@@ -51,7 +58,9 @@ def link(ifindex: int, name: str, bus: str | None = None, device: str | None = N
 
 def inside(namespace: Namespace) -> dict[str, Link]:
     """The links as read inside the namespace, with its own /sys."""
-    return {link.name: link for link in msgspec.json.decode(namespace.python(READ), type=list[Link])}
+    return {
+        link.name: link for link in msgspec.json.decode(namespace.python(READ), type=list[Link])
+    }
 
 
 def numbers(link: Link, direction: str) -> list[int]:
@@ -60,7 +69,14 @@ def numbers(link: Link, direction: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("name", "rx", "tx"),
-    [("ens192", 4, 4), ("ens224", 2, 1), ("ens224v0", 1, 1), ("ens224v3", 1, 1), ("ens256", 2, 2), ("lo", 1, 1)],
+    [
+        ("ens192", 4, 4),
+        ("ens224", 2, 1),
+        ("ens224v0", 1, 1),
+        ("ens224v3", 1, 1),
+        ("ens256", 2, 2),
+        ("lo", 1, 1),
+    ],
 )
 def test_a_captured_guest(capture: Callable[[str], Path], name: str, rx: int, tx: int) -> None:
     root = capture("queues") / "sys"
@@ -76,7 +92,9 @@ def test_a_captured_guest(capture: Callable[[str], Path], name: str, rx: int, tx
         assert queue.xps_cpus == files.get("xps_cpus")
         assert queue.xps_receive_queues == files.get("xps_rxqs")
         assert queue.rps_cpus == files.get("rps_cpus")
-        assert queue.rps_flow_count == (int(files["rps_flow_cnt"]) if queue.direction == "rx" else None)
+        assert queue.rps_flow_count == (
+            int(files["rps_flow_cnt"]) if queue.direction == "rx" else None
+        )
 
 
 def test_xps_masks_of_virtio_and_of_a_single_queue(capture: Callable[[str], Path]) -> None:
@@ -86,7 +104,9 @@ def test_xps_masks_of_virtio_and_of_a_single_queue(capture: Callable[[str], Path
     assert [queue.xps_cpus for queue in found.queues] == [None, None, "3", "c"]
     assert [queue.napi for queue in found.queues] == [8193, None, None, None]
     index = int((root / "class/net/ens224v0/ifindex").read_text())
-    assert [queue.xps_cpus for queue in read_masks(link(index, "ens224v0"), {}, str(root)).queues] == [None, None]
+    assert [
+        queue.xps_cpus for queue in read_masks(link(index, "ens224v0"), {}, str(root)).queues
+    ] == [None, None]
 
 
 def test_a_multi_queue_veth_with_masks(namespace: Namespace) -> None:
@@ -95,13 +115,20 @@ def test_a_multi_queue_veth_with_masks(namespace: Namespace) -> None:
         pytest.skip("no veth here")
     for device in ("v0", "v1"):
         namespace.run(["ip", "link", "set", device, "up"])
-    masks = {"rx-1/rps_cpus": "1", "rx-3/rps_flow_cnt": "64", "tx-0/xps_cpus": "1", "tx-2/xps_rxqs": "4"}
+    masks = {
+        "rx-1/rps_cpus": "1",
+        "rx-3/rps_flow_cnt": "64",
+        "tx-0/xps_cpus": "1",
+        "tx-2/xps_rxqs": "4",
+    }
     for file, value in masks.items():
         namespace.run(["sh", "-c", f"echo {value} > /sys/class/net/v0/queues/{file}"])
     found = inside(namespace)
     v0 = {(queue.direction, queue.number): queue for queue in found["v0"].queues}
     assert list(v0) == [("rx", n) for n in range(4)] + [("tx", n) for n in range(4)]
-    assert {key for key, queue in v0.items() if int((queue.rps_cpus or "0").replace(",", ""), 16)} == {("rx", 1)}
+    assert {
+        key for key, queue in v0.items() if int((queue.rps_cpus or "0").replace(",", ""), 16)
+    } == {("rx", 1)}
     assert (v0["rx", 1].rps_cpus or "").lstrip("0,") == "1"
     assert [v0["rx", n].rps_flow_count for n in range(4)] == [0, 0, 0, 64]
     assert (v0["tx", 0].xps_cpus or "").lstrip("0,") == "1"
@@ -138,7 +165,11 @@ def test_a_multi_queue_tap_has_the_queues_that_are_open(namespace: Namespace) ->
 
     def open_queue() -> int:
         descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
-        fcntl.ioctl(descriptor, TUNSETIFF, struct.pack("16sH22x", b"t0", IFF_TAP | IFF_MULTI_QUEUE | IFF_NO_PI))
+        fcntl.ioctl(
+            descriptor,
+            TUNSETIFF,
+            struct.pack("16sH22x", b"t0", IFF_TAP | IFF_MULTI_QUEUE | IFF_NO_PI),
+        )
         return descriptor
 
     try:
@@ -154,7 +185,9 @@ def test_a_multi_queue_tap_has_the_queues_that_are_open(namespace: Namespace) ->
 
 
 def test_queues_from_netlink_with_the_sysfs_of_another_namespace(namespace: Namespace) -> None:
-    namespace.try_link("v0", "numrxqueues", "2", "numtxqueues", "2", "type", "veth", "peer", "name", "v1")
+    namespace.try_link(
+        "v0", "numrxqueues", "2", "numtxqueues", "2", "type", "veth", "peer", "name", "v1"
+    )
     for device in ("v0", "v1"):
         namespace.run(["ip", "link", "set", device, "up"])
 
@@ -211,14 +244,19 @@ def test_other_directories_and_malformed_files(tmp_path: Path) -> None:
         (NetlinkError(errno.ETIMEDOUT, "a driver hangs"), "failed"),
     ],
 )
-def test_errors_of_netlink(monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str | None) -> None:
+def test_errors_of_netlink(
+    monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str | None
+) -> None:
     def refuse(*_: object, **__: object) -> list[bytes]:
         raise error
 
     monkeypatch.setattr(NetlinkSocket, "generic", refuse)
     complete, trouble = read_queues(read_links()[0])
     lo = next(link for link in complete if link.name == "lo")
-    assert [(queue.direction, queue.number, queue.napi) for queue in lo.queues] == [("rx", 0, None), ("tx", 0, None)]
+    assert [(queue.direction, queue.number, queue.napi) for queue in lo.queues] == [
+        ("rx", 0, None),
+        ("tx", 0, None),
+    ]
     assert {link.napis for link in complete} == {()}
     assert (trouble.reason if trouble else None) == reason
 
@@ -247,7 +285,9 @@ def test_replies_by_link_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def generic(_: NetlinkSocket, family: str, command: int, *, dump: bool) -> list[bytes]:
         assert (family, dump) == ("netdev", True)
-        return {queues.NETDEV_CMD_QUEUE_GET: queue_replies, queues.NETDEV_CMD_NAPI_GET: napis}[command]
+        return {queues.NETDEV_CMD_QUEUE_GET: queue_replies, queues.NETDEV_CMD_NAPI_GET: napis}[
+            command
+        ]
 
     monkeypatch.setattr(NetlinkSocket, "generic", generic)
     by_queue: dict[tuple[str, int], int] = {("rx", 0): 8000, ("rx", 1): 8001}
@@ -267,7 +307,12 @@ def test_replies_with_four_and_eight_byte_numbers(width: str) -> None:
     def number(kind: int, value: int) -> bytes:
         return pack_attribute(kind, struct.pack(width, value))
 
-    assert parse_queue(number(2, 4) + number(1, 5) + pack_u32(3, 1) + number(4, 8211)) == (4, "tx", 5, 8211)
+    assert parse_queue(number(2, 4) + number(1, 5) + pack_u32(3, 1) + number(4, 8211)) == (
+        4,
+        "tx",
+        5,
+        8211,
+    )
     assert parse_queue(number(2, 4) + number(1, 0) + pack_u32(3, 0)) == (4, "rx", 0, None)
     assert parse_queue(number(2, 4) + number(1, 0) + pack_u32(3, 2)) is None
     assert parse_queue(number(2, 4) + pack_u32(3, 0)) is None
@@ -306,7 +351,9 @@ def test_channels_of_a_kernel_without_their_directory(tmp_path: Path) -> None:
     found = read_channels(link(2, "eth0", "vmbus", GUID), str(tmp_path))
     assert found.channels == (Channel(14, 0), Channel(15, 1))
     assert found.unreadable == {}
-    assert read_channels(link(2, "eth0", "vmbus", "gone"), str(tmp_path)) == link(2, "eth0", "vmbus", "gone")
+    assert read_channels(link(2, "eth0", "vmbus", "gone"), str(tmp_path)) == link(
+        2, "eth0", "vmbus", "gone"
+    )
 
 
 @given(st.text())

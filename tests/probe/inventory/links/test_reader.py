@@ -31,7 +31,8 @@ Capture = Callable[[str], Path]
 def captured_links(root: Path) -> list[Link]:
     """The guest's links from its netlink messages and its sysfs."""
     found = [
-        messages.parse_link(bytes.fromhex(text)) for text in json.loads((root / "netlink.json").read_text())["links"]
+        messages.parse_link(bytes.fromhex(text))
+        for text in json.loads((root / "netlink.json").read_text())["links"]
     ]
     return [read_from_sysfs(link, str(root / "sys")) for link in found if link is not None]
 
@@ -41,10 +42,14 @@ def by_name(links: list[Link]) -> dict[str, Link]:
 
 
 @pytest.mark.parametrize(("total", "unreadable"), [(1, set()), (256, {"virtual_functions"})])
-def test_an_incomplete_list_of_virtual_functions_is_reported(total: int, unreadable: set[str]) -> None:
+def test_an_incomplete_list_of_virtual_functions_is_reported(
+    total: int, unreadable: set[str]
+) -> None:
     number = pack_u32(if_link.IFLA_NUM_VF, total)
     entry = vf_entry(0, bytes(6))
-    link = messages.parse_link(link_message(number, pack_attribute(if_link.IFLA_VFINFO_LIST, entry)))
+    link = messages.parse_link(
+        link_message(number, pack_attribute(if_link.IFLA_VFINFO_LIST, entry))
+    )
     assert link is not None
     assert len(link.virtual_functions) == 1
     assert set(link.unreadable) == unreadable
@@ -105,23 +110,43 @@ def test_parent_devices_from_sysfs(capture: Capture) -> None:
 
 
 def test_files_of_another_link_of_the_same_name_are_not_used(capture: Capture) -> None:
-    link = read_from_sysfs(Link(77, "ens224", 1, 0, "up", None, 1500), str(capture("guest") / "sys"))
-    assert (link.bus, link.device, link.pci_address, link.address_assignment) == (None, None, None, None)
-    assert link.unreadable["address_assignment"].detail == "sysfs belongs to another network namespace"
+    link = read_from_sysfs(
+        Link(77, "ens224", 1, 0, "up", None, 1500), str(capture("guest") / "sys")
+    )
+    assert (link.bus, link.device, link.pci_address, link.address_assignment) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (
+        link.unreadable["address_assignment"].detail == "sysfs belongs to another network namespace"
+    )
 
 
 def test_settings_of_virtual_functions(capture: Capture) -> None:
     functions = by_name(captured_links(capture("guest")))["ens224"].virtual_functions
     assert [f.number for f in functions] == [0, 1, 2, 3]
-    assert (functions[0].vlan, functions[0].qos, functions[0].vlan_protocol, functions[0].max_tx_rate) == (
+    assert (
+        functions[0].vlan,
+        functions[0].qos,
+        functions[0].vlan_protocol,
+        functions[0].max_tx_rate,
+    ) == (
         100,
         3,
         "802.1Q",
         100,
     )
-    assert (functions[1].address, functions[1].trust, functions[1].spoof_check) == ("02:00:00:00:00:11", True, False)
+    assert (functions[1].address, functions[1].trust, functions[1].spoof_check) == (
+        "02:00:00:00:00:11",
+        True,
+        False,
+    )
     assert functions[0].rss_query is None
-    assert all(f.counters is None for f in functions), "igb has no counters per VF: the kernel sends zeros"
+    assert all(f.counters is None for f in functions), (
+        "igb has no counters per VF: the kernel sends zeros"
+    )
 
 
 def ip_json(*arguments: str, namespace: Namespace | None = None) -> Any:
@@ -150,7 +175,9 @@ def assert_host(namespace: Namespace | None, links: tuple[Link, ...]) -> None:
         }
         routes = ip_json(option, "route", "show", "default", namespace=namespace)
         hops = [(hop, route) for route in routes for hop in route.get("nexthops", [route])]
-        assert ours == {(hop["dev"], hop.get("gateway"), route.get("metric", 0)) for hop, route in hops}
+        assert ours == {
+            (hop["dev"], hop.get("gateway"), route.get("metric", 0)) for hop, route in hops
+        }
 
 
 def test_this_machine_agrees_with_ip() -> None:
@@ -193,7 +220,8 @@ def test_a_tap_agrees_with_ip(namespace: Namespace) -> None:
 
 
 def test_a_small_network_agrees_with_ip(namespace: Namespace) -> None:
-    """Bridge ports, altnames, addresses of both families, metrics, several next hops, a gateway of the other family."""
+    """Bridge ports, altnames, addresses of both families, metrics, several next hops, a gateway of
+    the other family."""
     namespace.run(
         ["ip", "-batch", "-"],
         input="""\
@@ -216,7 +244,9 @@ route add blackhole 198.51.100.0/24
     )
     namespace.run(["ip", "link", "set", "v0", "alias", "say [bold] 'x' \"y\""])
     before, after = None, ip_json("addr", namespace=namespace)
-    while before != after:  # the kernel adds link-local addresses asynchronously after a link is set up
+    while (
+        before != after
+    ):  # the kernel adds link-local addresses asynchronously after a link is set up
         links, trouble = namespace.call(read_links)
         before, after = after, ip_json("addr", namespace=namespace)
     assert trouble == {}
@@ -235,7 +265,9 @@ route add blackhole 198.51.100.0/24
 def test_a_veth_with_its_peer_in_another_namespace(namespace: Namespace) -> None:
     other = Namespace()
     try:
-        namespace.run(["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", other.name])
+        namespace.run(
+            ["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", other.name]
+        )
         links, _ = namespace.call(read_links)
         assert by_name(list(links))["v0"].lower_namespace is not None
         assert_host(namespace, links)
@@ -262,7 +294,8 @@ subprocess.run([b"ip", b"link", b"set", name, b"alias", {alias!r}], check=True)
 
 
 def test_sysfs_of_another_namespace_is_not_used(namespace: Namespace) -> None:
-    """The namespace has its own lo, with the same name and ifindex; but v0 is not in the sysfs mounted here."""
+    """The namespace has its own lo, with the same name and ifindex; but v0 is not in the sysfs
+    mounted here."""
     namespace.try_link("v0", "index", "31337", "type", "veth", "peer", "name", "v1")
     links, _ = namespace.call(read_links)
     link = by_name(list(links))["v0"]
@@ -286,7 +319,10 @@ def test_an_interrupted_dump_is_returned_and_reported() -> None:
 
 
 def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
-    lines = [f"link add a{n} type veth peer name b{n}\nlink set a{n} mtu 1400\nlink del a{n}" for n in range(60)]
+    lines = [
+        f"link add a{n} type veth peer name b{n}\nlink set a{n} mtu 1400\nlink del a{n}"
+        for n in range(60)
+    ]
     argv = ["ip", "-n", namespace.name, "-batch", "-"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, text=True) as changes:
         assert changes.stdin is not None
@@ -294,17 +330,25 @@ def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
         changes.stdin.close()
         while changes.poll() is None:
             links, trouble = namespace.call(read_links)
-            assert {why.detail for why in trouble.values()} <= {"links: changed while it was read, may be incomplete"}
+            assert {why.detail for why in trouble.values()} <= {
+                "links: changed while it was read, may be incomplete"
+            }
             assert "lo" in {link.name for link in links}
             records, _ = namespace.call(functools.partial(read_ethtool, links))
-            reasons = {why.reason for record in records.values() for why in record.unreadable.values()}
+            reasons = {
+                why.reason for record in records.values() for why in record.unreadable.values()
+            }
             assert reasons <= {"not_offered", "vanished"}
     assert changes.returncode == 0
 
 
 def link_message(*attributes: bytes, flags: int = 1, ifindex: int = 5) -> bytes:
     """An RTM_NEWLINK payload with name and MTU."""
-    body = pack_text(if_link.IFLA_IFNAME, "x") + pack_u32(if_link.IFLA_MTU, 1500) + b"".join(attributes)
+    body = (
+        pack_text(if_link.IFLA_IFNAME, "x")
+        + pack_u32(if_link.IFLA_MTU, 1500)
+        + b"".join(attributes)
+    )
     return rtnetlink.IFINFOMSG.pack(0, 1, ifindex, flags, 0) + body
 
 
@@ -320,20 +364,30 @@ def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
     guid = bytes(range(20))
     payload = link_message(
         pack_attribute(if_link.IFLA_ADDRESS, bytes(20)),
-        pack_attribute(if_link.IFLA_VFINFO_LIST, vf_entry(3, guid, pack_attribute(if_link.IFLA_VF_STATS, b""))),
+        pack_attribute(
+            if_link.IFLA_VFINFO_LIST, vf_entry(3, guid, pack_attribute(if_link.IFLA_VF_STATS, b""))
+        ),
     )
     link = messages.parse_link(payload)
     assert link is not None
     (function,) = link.virtual_functions
     assert (function.number, function.address) == (3, guid.hex(":"))
-    assert (function.vlan, function.spoof_check, function.max_tx_rate, function.counters) == (None, None, None, None)
+    assert (function.vlan, function.spoof_check, function.max_tx_rate, function.counters) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_vf_counters_are_in_the_order_of_the_record() -> None:
-    stats = b"".join(pack_attribute(kind, struct.pack("=Q", 100 + kind)) for kind in if_link.VF_STATS_ATTRIBUTES)
+    stats = b"".join(
+        pack_attribute(kind, struct.pack("=Q", 100 + kind)) for kind in if_link.VF_STATS_ATTRIBUTES
+    )
     entry = vf_entry(0, bytes(6), pack_attribute(if_link.IFLA_VF_STATS, stats))
     payload = link_message(
-        pack_attribute(if_link.IFLA_ADDRESS, bytes(6)), pack_attribute(if_link.IFLA_VFINFO_LIST, entry)
+        pack_attribute(if_link.IFLA_ADDRESS, bytes(6)),
+        pack_attribute(if_link.IFLA_VFINFO_LIST, entry),
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -342,14 +396,19 @@ def test_vf_counters_are_in_the_order_of_the_record() -> None:
 
 def test_carrier_of_a_link_that_is_down_is_none() -> None:
     carrier = pack_attribute(if_link.IFLA_CARRIER, b"\1")
-    up, down = messages.parse_link(link_message(carrier)), messages.parse_link(link_message(carrier, flags=0))
+    up, down = (
+        messages.parse_link(link_message(carrier)),
+        messages.parse_link(link_message(carrier, flags=0)),
+    )
     assert up is not None
     assert down is not None
     assert (up.carrier, down.carrier) == (True, None)
 
 
 def test_an_old_kernel_has_fewer_counters() -> None:
-    link = messages.parse_link(link_message(pack_attribute(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
+    link = messages.parse_link(
+        link_message(pack_attribute(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23))))
+    )
     assert link is not None
     assert link.counters == tuple(range(23))
 
@@ -371,7 +430,10 @@ def test_a_message_without_name_mtu_or_index_is_ignored() -> None:
 )
 def test_only_default_routes_are_parsed(family: int, length: int, kind: int, default: bool) -> None:
     header = route_lookup.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
-    assert bool(route_messages.parse_default_routes(header + pack_u32(route_lookup.RTA_OIF, 3))) is default
+    assert (
+        bool(route_messages.parse_default_routes(header + pack_u32(route_lookup.RTA_OIF, 3)))
+        is default
+    )
 
 
 @pytest.mark.parametrize(
@@ -380,7 +442,11 @@ def test_only_default_routes_are_parsed(family: int, length: int, kind: int, def
         ("/sys/devices/pci0000:00/0000:00:04.0/0000:03:00.0/virtio2", "0000:03:00.0"),
         ("/sys/devices/pci0000:00/0000:00:14.0/usb1/1-4/1-4:1.0", "0000:00:14.0"),
         ("/sys/devices/pci10000:e0/10000:e0:06.0/10000:e1:00.0", "10000:e1:00.0"),
-        ("/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/f8b3781a-1e82-4818-a1c3-63d806ec15bb", None),
+        (
+            "/sys/devices/LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/"
+            "f8b3781a-1e82-4818-a1c3-63d806ec15bb",
+            None,
+        ),
         ("/sys/devices/platform/soc/30be0000.ethernet", None),
         ("/sys/devices/vif-0", None),
     ],
@@ -391,14 +457,21 @@ def test_pci_ancestor(path: str, address: str | None) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
-    for payload in (data, link_message(data), link_message(pack_attribute(if_link.IFLA_VFINFO_LIST, data))):
+    for payload in (
+        data,
+        link_message(data),
+        link_message(pack_attribute(if_link.IFLA_VFINFO_LIST, data)),
+    ):
         link = messages.parse_link(payload)
         if link is not None:
             assert isinstance(link.mtu, int)
             json.dumps(link, default=vars).encode()
 
 
-@given(st.sampled_from(["vlan", "vxlan", "bond", "macvlan", "ipvlan", "tun", "bridge", "vrf", None]), st.binary())
+@given(
+    st.sampled_from(["vlan", "vxlan", "bond", "macvlan", "ipvlan", "tun", "bridge", "vrf", None]),
+    st.binary(),
+)
 def test_any_bytes_of_details_can_be_parsed(kind: str | None, data: bytes) -> None:
     for value in messages.parse_details(kind, data).values():
         assert isinstance(value, (int, str, bool))

@@ -1,4 +1,5 @@
-"""Routes of subnets that two links share: namespaces against ``ip route get``, and which requests are sent."""
+"""Routes of subnets that two links share: namespaces against ``ip route get``, and which requests
+are sent."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from hypothesis import strategies as st
 from nictop.probe.inventory.links import subnet_routes
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.inventory.links.routes import RouteFilter, parse_outgoing_link
-from nictop.probe.inventory.links.subnet_routes import peer_in, shared_subnets, subnet_span, with_subnet_routes
+from nictop.probe.inventory.links.subnet_routes import (
+    peer_in,
+    shared_subnets,
+    subnet_span,
+    with_subnet_routes,
+)
 from nictop.probe.records import Address, DefaultRoute, Link, SubnetRoute
 from tests.support.namespaces import Namespace
 
@@ -23,9 +29,13 @@ def link(ifindex: int, *addresses: str, gateway: str | None = None, **fields: ob
     own = []
     for interface in addresses:
         address, _, length = interface.partition("/")
-        own.append(Address("ipv6" if ":" in address else "ipv4", address, int(length), "global", ()))
+        own.append(
+            Address("ipv6" if ":" in address else "ipv4", address, int(length), "global", ())
+        )
     routes = (DefaultRoute("ipv4", gateway, 0, 254),) if gateway else ()
-    made = Link(ifindex, f"v{ifindex}", 1, UP, "up", True, 1500, addresses=tuple(own), default_routes=routes)
+    made = Link(
+        ifindex, f"v{ifindex}", 1, UP, "up", True, 1500, addresses=tuple(own), default_routes=routes
+    )
     return Link(**{**vars(made), **fields})
 
 
@@ -70,12 +80,21 @@ def test_the_first_link_is_used_without_policy_rules(shared: Namespace) -> None:
     found = routes(shared)
     v1, v2 = (shared.call(lambda name=name: socket.if_nametoindex(name)) for name in ("v1", "v2"))  # type: ignore[misc]
     assert found == {
-        "v1": (SubnetRoute("192.0.2.11", "192.0.2.1", v1, v1), SubnetRoute("2001:db8::11", "2001:db8::1", v1, v1)),
-        "v2": (SubnetRoute("192.0.2.12", "192.0.2.1", v1, v1), SubnetRoute("2001:db8::12", "2001:db8::1", v1, v1)),
+        "v1": (
+            SubnetRoute("192.0.2.11", "192.0.2.1", v1, v1),
+            SubnetRoute("2001:db8::11", "2001:db8::1", v1, v1),
+        ),
+        "v2": (
+            SubnetRoute("192.0.2.12", "192.0.2.1", v1, v1),
+            SubnetRoute("2001:db8::12", "2001:db8::1", v1, v1),
+        ),
     }
     shared.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/all/arp_filter"])
     assert routes(shared) == found
-    for family, subnet, address in (("-4", "192.0.2.0/24", "192.0.2.12"), ("-6", "2001:db8::/64", "2001:db8::12")):
+    for family, subnet, address in (
+        ("-4", "192.0.2.0/24", "192.0.2.12"),
+        ("-6", "2001:db8::/64", "2001:db8::12"),
+    ):
         shared.run(["ip", family, "route", "add", subnet, "dev", "v2", "table", "1000"])
         shared.run(["ip", family, "rule", "add", "from", address, "table", "1000"])
     after = routes(shared)
@@ -119,14 +138,22 @@ def test_the_number_of_more_specific_routes_is_limited() -> None:
 
     keep = RouteFilter(24, limit=2)
     default, narrower = message(2, 0, 3), message(2, 32, 3)
-    assert not keep(message(2, 24, 3), 4) and not keep(message(10, 64, 3), 4) and not keep(message(2, 32, 2), 4)
+    assert (
+        not keep(message(2, 24, 3), 4)
+        and not keep(message(10, 64, 3), 4)
+        and not keep(message(2, 32, 2), 4)
+    )
     assert keep(narrower, 4) and keep(narrower, 4) and not keep(narrower, 4)
     assert keep(default, 4)
 
 
 def test_no_request_for_different_subnets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subnet_routes, "NetlinkSocket", None)  # would fail
-    links = (link(1, "192.0.2.1/24", "192.0.2.2/24"), link(2, "198.51.100.1/24"), link(3, "2001:db8::1/64"))
+    links = (
+        link(1, "192.0.2.1/24", "192.0.2.2/24"),
+        link(2, "198.51.100.1/24"),
+        link(3, "2001:db8::1/64"),
+    )
     assert with_subnet_routes(links) == links
     assert with_subnet_routes(()) == ()
 
@@ -137,14 +164,19 @@ def test_a_failed_request_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subnet_routes, "NetlinkSocket", refused)
     one, other = with_subnet_routes((link(1, "192.0.2.1/24"), link(2, "192.0.2.2/24")))
-    assert one.subnet_routes == () and one.unreadable["subnet_routes"] == other.unreadable["subnet_routes"]
+    assert (
+        one.subnet_routes == ()
+        and one.unreadable["subnet_routes"] == other.unreadable["subnet_routes"]
+    )
     assert one.unreadable["subnet_routes"].reason == "needs_root"
 
 
 def test_the_number_of_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subnet_routes, "MAX_LOOKUPS", 4)
     monkeypatch.setattr(subnet_routes, "outgoing_link", lambda *_: 1)
-    shared = [link(n, f"192.0.2.{n}/24") for n in (1, 2)] + [link(n, f"198.51.100.{n}/24") for n in (3, 4)]
+    shared = [link(n, f"192.0.2.{n}/24") for n in (1, 2)] + [
+        link(n, f"198.51.100.{n}/24") for n in (3, 4)
+    ]
     found = with_subnet_routes(tuple(shared))
     assert [len(one.subnet_routes) for one in found] == [1, 1, 0, 0]
     assert ["subnet_routes" in one.unreadable for one in found] == [False, False, True, True]
@@ -179,8 +211,16 @@ def test_the_peer_is_a_gateway_or_the_first_other_address() -> None:
 
 def test_subnet_spans() -> None:
     assert subnet_span("ipv4", "192.0.2.77", 24) == (0xC0000200, 0xC00002FF)
-    assert [subnet_span("ipv4", "192.0.2.77", length) for length in (0, 31, 32)] == [None, None, None]
-    assert [subnet_span("ipv6", "2001:db8::1", length) for length in (0, 127, 128)] == [None, None, None]
+    assert [subnet_span("ipv4", "192.0.2.77", length) for length in (0, 31, 32)] == [
+        None,
+        None,
+        None,
+    ]
+    assert [subnet_span("ipv6", "2001:db8::1", length) for length in (0, 127, 128)] == [
+        None,
+        None,
+        None,
+    ]
 
 
 @given(st.binary(max_size=64))

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.links.tunnels import IFLA_TARGET_NETNSID, KINDS, parse_peer, parse_tunnel
+from nictop.probe.inventory.links.tunnels import (
+    IFLA_TARGET_NETNSID,
+    KINDS,
+    parse_peer,
+    parse_tunnel,
+)
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel.netlink import pack_attribute, pack_text, pack_u32
 from nictop.probe.kernel.rtnetlink import IFINFOMSG
@@ -45,7 +50,10 @@ TUNNELS = {
         pack_u32(1, 42) + pack_attribute(7, THERE_IPV6) + pack_attribute(5, port(6081)),
         Tunnel(remote="2001:db8::2", port=6081, number=42),
     ),
-    "geneve external": (pack_attribute(6, FLAG) + pack_attribute(5, port(6081)), Tunnel(port=6081, external=True)),
+    "geneve external": (
+        pack_attribute(6, FLAG) + pack_attribute(5, port(6081)),
+        Tunnel(port=6081, external=True),
+    ),
     "gretap": (
         pack_u32(1, 3)
         + pack_attribute(3, port(0x2000))
@@ -75,7 +83,14 @@ def test_any_bytes_are_a_tunnel(kind: str, value: bytes) -> None:
     assert found.port is None or 0 < found.port < 65536
 
 
-def reply(*, ifindex: int = 9, link: int = 4, kind: str = "veth", namespace: int | None = 0, mtu: bytes = b"") -> bytes:
+def reply(
+    *,
+    ifindex: int = 9,
+    link: int = 4,
+    kind: str = "veth",
+    namespace: int | None = 0,
+    mtu: bytes = b"",
+) -> bytes:
     attributes = pack_text(if_link.IFLA_IFNAME, "eth0") + pack_u32(if_link.IFLA_LINK, link)
     attributes += pack_attribute(if_link.IFLA_MTU, mtu or (1400).to_bytes(4, sys.byteorder))
     attributes += pack_attribute(if_link.IFLA_LINKINFO, pack_text(if_link.IFLA_INFO_KIND, kind))
@@ -118,14 +133,18 @@ def test_links_of_a_real_kernel() -> None:
     managers = [PrivateNetworkManager(one) for one in (first, second)]
     try:
         other = managers[1].prefix[1].partition("=")[2]
-        managers[0].run(["ip", "link", "add", "v1", "type", "veth", "peer", "name", "far1", "netns", other])
+        managers[0].run(
+            ["ip", "link", "add", "v1", "type", "veth", "peer", "name", "far1", "netns", other]
+        )
         managers[1].run(["ip", "link", "set", "dev", "far1", "mtu", "9000"])
         managers[0].run(["ip", "address", "add", "192.0.2.1/24", "dev", "v1"])
         words = "id 42 dstport 4789 local 192.0.2.1 remote 192.0.2.2 dev v1"
         managers[0].run(["ip", "link", "add", "vx0", "type", "vxlan", *words.split()])
         links = {link.name: link for link in take_inventory_inside(managers[0]).links}
         assert links["v1"].veth_peer == VethPeer("far1", 9000)
-        assert links["vx0"].tunnel == Tunnel("192.0.2.1", "192.0.2.2", 4789, 42, links["v1"].ifindex)
+        assert links["vx0"].tunnel == Tunnel(
+            "192.0.2.1", "192.0.2.2", 4789, 42, links["v1"].ifindex
+        )
         assert links["lo"].tunnel is None
     finally:
         for manager in managers:

@@ -1,4 +1,5 @@
-"""Neighbours of systemd-networkd, lldpd and NetworkManager: their formats, and daemons that hang or refuse."""
+"""Neighbours of systemd-networkd, lldpd and NetworkManager: their formats, and daemons that hang or
+refuse."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ JSON = st.recursive(
     max_leaves=20,
 )
 
-# ------------------------------------------------------------------------------------------------ systemd-networkd
+# --------------------------------------------------------------------------------- systemd-networkd
 
 
 def record(frame: bytes) -> bytes:
@@ -70,7 +71,11 @@ def state_file(run: Path, ifindex: int, content: bytes) -> None:
 
 def test_the_state_file_of_networkd(tmp_path: Path) -> None:
     state_file(tmp_path, 3, record(lldp_frame(lldpdu(pvid(10)))))
-    state_file(tmp_path, 4, record(lldp_frame(lldpdu())) + record(lldp_frame(lldpdu(port=b"\5Ethernet1/8"))))
+    state_file(
+        tmp_path,
+        4,
+        record(lldp_frame(lldpdu())) + record(lldp_frame(lldpdu(port=b"\5Ethernet1/8"))),
+    )
     state_file(tmp_path, 5, b"")
     found, trouble = read_networkd_lldp(str(tmp_path))
     assert trouble is None and list(found) == [3, 4]
@@ -88,7 +93,8 @@ def test_any_state_file(content: bytes) -> None:
 
 @pytest.fixture
 def varlink(tmp_path: Path) -> Iterator[tuple[Path, list[bytes], list[bytes]]]:
-    """A server at the socket of networkd: sends the answers that the test appends, and records the request."""
+    """A server at the socket of networkd: sends the answers that the test appends, and records the
+    request."""
     folder = tmp_path / "systemd/netif"
     folder.mkdir(parents=True)
     server = socket.socket(socket.AF_UNIX)
@@ -123,8 +129,13 @@ def answer(ifindex: int, *, more: bool, **fields: object) -> bytes:
         "VlanID": 10,
         **fields,
     }
-    parameters = {"Neighbors": [{"InterfaceIndex": ifindex, "InterfaceName": "v1", "Neighbors": [neighbour]}]}
-    return json.dumps({"parameters": parameters, **({"continues": True} if more else {})}).encode() + b"\0"
+    parameters = {
+        "Neighbors": [{"InterfaceIndex": ifindex, "InterfaceName": "v1", "Neighbors": [neighbour]}]
+    }
+    return (
+        json.dumps({"parameters": parameters, **({"continues": True} if more else {})}).encode()
+        + b"\0"
+    )
 
 
 def test_networkd_over_varlink(varlink: tuple[Path, list[bytes], list[bytes]]) -> None:
@@ -161,7 +172,10 @@ def test_networkd_over_varlink(varlink: tuple[Path, list[bytes], list[bytes]]) -
 
 def test_networkd_without_the_method(varlink: tuple[Path, list[bytes], list[bytes]]) -> None:
     run, _, answers = varlink
-    answers.append(b'{"error":"org.varlink.service.MethodNotFound","parameters":{"method":"GetLLDPNeighbors"}}\0')
+    answers.append(
+        b'{"error":"org.varlink.service.MethodNotFound",'
+        b'"parameters":{"method":"GetLLDPNeighbors"}}\0'
+    )
     assert read_networkd_lldp(str(run)) == ({}, None)
 
 
@@ -170,7 +184,10 @@ def test_networkd_that_does_not_answer(
 ) -> None:
     run, _, _ = varlink
     monkeypatch.setattr(networkd, "VARLINK_TIMEOUT", 0.05)
-    assert read_networkd_lldp(str(run)) == ({}, Unreadable("failed", "systemd-networkd did not answer within 0.05 s"))
+    assert read_networkd_lldp(str(run)) == (
+        {},
+        Unreadable("failed", "systemd-networkd did not answer within 0.05 s"),
+    )
 
 
 def test_a_host_without_networkd(tmp_path: Path) -> None:
@@ -184,7 +201,7 @@ def test_any_answer_of_networkd(value: Any, data: bytes) -> None:
     assert list(parse_answers(whole)) == [3]
 
 
-# ----------------------------------------------------------------------------------------------------------- lldpd
+# -------------------------------------------------------------------------------------------- lldpd
 
 OUTPUT = {
     "lldp": [
@@ -202,7 +219,10 @@ OUTPUT = {
                             "descr": [{"value": "Arista Networks EOS"}],
                             "mgmt-ip": [{"value": "192.0.2.1"}, {"value": "2001:db8::1"}],
                             "mgmt-iface": [{"value": "5"}],
-                            "capability": [{"type": "Bridge", "enabled": True}, {"type": "Router", "enabled": False}],
+                            "capability": [
+                                {"type": "Bridge", "enabled": True},
+                                {"type": "Router", "enabled": False},
+                            ],
                         }
                     ],
                     "port": [
@@ -214,9 +234,17 @@ OUTPUT = {
                             "aggregation": [{"value": "1007"}],
                         }
                     ],
-                    "vlan": [{"vlan-id": "10", "pvid": True, "value": "a"}, {"vlan-id": "20", "pvid": False}],
+                    "vlan": [
+                        {"vlan-id": "10", "pvid": True, "value": "a"},
+                        {"vlan-id": "20", "pvid": False},
+                    ],
                 },
-                {"name": "v1", "via": "EDP", "chassis": [{"id": [{"value": "x"}]}], "port": [{"id": [{"value": "1"}]}]},
+                {
+                    "name": "v1",
+                    "via": "EDP",
+                    "chassis": [{"id": [{"value": "x"}]}],
+                    "port": [{"id": [{"value": "1"}]}],
+                },
                 {
                     "name": "gone",
                     "via": "LLDP",
@@ -259,7 +287,12 @@ def test_the_output_of_lldpcli() -> None:
 @given(JSON)
 def test_any_output_of_lldpcli(value: Any) -> None:
     parse_lldpd(json.dumps(value).encode(), {"v1": 3})
-    parse_lldpd(json.dumps({"lldp": [{"interface": [{"name": "v1", "via": "LLDP", "chassis": value}]}]}).encode(), {})
+    parse_lldpd(
+        json.dumps(
+            {"lldp": [{"interface": [{"name": "v1", "via": "LLDP", "chassis": value}]}]}
+        ).encode(),
+        {},
+    )
 
 
 def lldpcli(folder: Path, script: str) -> tuple[str, ...]:
@@ -272,7 +305,9 @@ def lldpcli(folder: Path, script: str) -> tuple[str, ...]:
 def test_lldpcli_is_run(tmp_path: Path) -> None:
     (tmp_path / "output").write_text(json.dumps(OUTPUT))
     script = f'test "$*" = "-f json0 show neighbors details" && exec cat {tmp_path}/output'
-    found, trouble = lldpd.read_lldpd({"v1": 3}, lldpcli(tmp_path, script.replace("exec cat", "exec /bin/cat")))
+    found, trouble = lldpd.read_lldpd(
+        {"v1": 3}, lldpcli(tmp_path, script.replace("exec cat", "exec /bin/cat"))
+    )
     assert trouble is None and [one.port for one in found[3]] == ["Ethernet1/7"]
 
 
@@ -283,7 +318,9 @@ def test_lldpcli_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     assert (found, trouble) == ({}, Unreadable("failed", "lldpcli did not end within 0.05 s"))
 
 
-def test_lldpcli_gets_more_time_on_a_busy_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lldpcli_gets_more_time_on_a_busy_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It answers after the limit has passed twice, in which no CPU was idle."""
     (tmp_path / "output").write_text(json.dumps(OUTPUT))
     os.mkfifo(tmp_path / "go")
@@ -314,7 +351,10 @@ def test_lldpcli_that_may_not_connect(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_lldpd_without_its_client(tmp_path: Path) -> None:
-    assert lldpd.read_lldpd({}, (str(tmp_path),)) == ({}, Unreadable("missing", "lldpcli is not installed"))
+    assert lldpd.read_lldpd({}, (str(tmp_path),)) == (
+        {},
+        Unreadable("missing", "lldpcli is not installed"),
+    )
 
 
 def test_only_daemons_that_run_are_asked(tmp_path: Path) -> None:
@@ -324,13 +364,20 @@ def test_only_daemons_that_run_are_asked(tmp_path: Path) -> None:
     assert [one.source for one in found[3]] == ["networkd"]
 
 
-# -------------------------------------------------------------------------------------------------- NetworkManager
+# ----------------------------------------------------------------------------------- NetworkManager
 
 
 def test_networkmanager_with_the_frame() -> None:
     frame = lldp_frame(lldpdu(pvid(10), max_frame(9236), aggregation(3, 7)))
-    (one,) = parse_neighbours([{"raw": frame, "chassis-id": "00:11:22:33:44:55", "port-id": "Ethernet1/7"}])
-    assert (one.source, one.pvid, one.max_frame, one.aggregation) == ("NetworkManager", 10, 9236, "enabled")
+    (one,) = parse_neighbours(
+        [{"raw": frame, "chassis-id": "00:11:22:33:44:55", "port-id": "Ethernet1/7"}]
+    )
+    assert (one.source, one.pvid, one.max_frame, one.aggregation) == (
+        "NetworkManager",
+        10,
+        9236,
+        "enabled",
+    )
 
 
 def test_networkmanager_without_the_frame() -> None:

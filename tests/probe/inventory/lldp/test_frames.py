@@ -24,8 +24,10 @@ from tests.support.lldp_frames import (
 )
 
 LLDPD = bytes.fromhex(
-    "0180c200000e5ec29001ad0288cc0207045ec29001ad020407035ec29001ad020602000c0a02766d0c0b5465737420737769"
-    "7463680e04009c0080100c0501c000020102000000020010181102fe800000000000005cc290fffe01ad0202000000020008"
+    "0180c200000e5ec29001ad0288cc0207045ec29001ad020407035ec29001ad020602000c0a02766d0c0b546573742"
+    "0737769"
+    "7463680e04009c0080100c0501c000020102000000020010181102fe800000000000005cc290fffe01ad020200000"
+    "0020008"
     "027631fe0900120f030100000000fe0900120f0100800000360000"
 )
 """A frame that lldpd 1.0.16 sent on a veth."""
@@ -67,7 +69,9 @@ def test_a_switch() -> None:
     )
 
 
-@pytest.mark.parametrize(("status", "text"), [(0, "no"), (1, "capable"), (3, "enabled"), (2, "enabled")])
+@pytest.mark.parametrize(
+    ("status", "text"), [(0, "no"), (1, "capable"), (3, "enabled"), (2, "enabled")]
+)
 def test_link_aggregation(status: int, text: str) -> None:
     assert parsed(lldpdu(aggregation(status))).aggregation == text
     assert parsed(lldpdu(aggregation(status, 7, OUI_802_1, 7))).aggregation == text
@@ -166,8 +170,12 @@ ORGANIZATIONS = st.sampled_from(
 
 @example([(8, b"\0")], [], b"").via("a management address of length 0")
 @given(TLVS, st.lists(st.tuples(ORGANIZATIONS, VALUES), max_size=6), st.binary(max_size=9))
-def test_any_tlvs_are_a_neighbour(tlvs: list[tuple[int, bytes]], more: list[tuple[bytes, bytes]], rest: bytes) -> None:
-    parts = [tlv(kind, value) for kind, value in tlvs if kind] + [tlv(127, oui + value) for oui, value in more]
+def test_any_tlvs_are_a_neighbour(
+    tlvs: list[tuple[int, bytes]], more: list[tuple[bytes, bytes]], rest: bytes
+) -> None:
+    parts = [tlv(kind, value) for kind, value in tlvs if kind] + [
+        tlv(127, oui + value) for oui, value in more
+    ]
     found = parse_lldp(lldpdu(*parts)[:-2] + rest, "networkd")
     assert found is not None and found.chassis == "00:11:22:33:44:55"
     assert all(0 < vlan < 4095 for vlan in found.vlans)

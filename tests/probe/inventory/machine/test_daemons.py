@@ -1,4 +1,5 @@
-"""Daemons: real processes with their names, containers, which must be ignored, arbitrary command lines and statuses."""
+"""Daemons: real processes with their names, containers, which must be ignored, arbitrary command
+lines and statuses."""
 
 from __future__ import annotations
 
@@ -35,7 +36,13 @@ def proc(tmp_path: Path) -> Path:
 
 
 def process(
-    root: Path, pid: int, comm: str, command: str = "", *, namespaces: str = "", network: int | None = HERE
+    root: Path,
+    pid: int,
+    comm: str,
+    command: str = "",
+    *,
+    namespaces: str = "",
+    network: int | None = HERE,
 ) -> None:
     folder = root / str(pid)
     (folder / "ns").mkdir(parents=True)
@@ -56,7 +63,8 @@ def services(root: Path) -> Services:
 
 @contextmanager
 def running(*argv: str) -> Iterator[int]:
-    """Pid of a copy of cat, which has its name after its first output; it runs until the end of its input."""
+    """Pid of a copy of cat, which has its name after its first output; it runs until the end of its
+    input."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -97,7 +105,9 @@ def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: 
         pytest.skip(f"{name} runs here")
     with running(str(named(tmp_path, name))) as pid:
         found = read_services(read_processes()[0])
-        assert {key: value for key, value in vars(found).items() if value != vars(before)[key]} == {field: pid}
+        assert {key: value for key, value in vars(found).items() if value != vars(before)[key]} == {
+            field: pid
+        }
 
 
 @pytest.mark.parametrize(
@@ -107,14 +117,18 @@ def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: 
         ("google_guest_agent_netevent", "google_guest_ag", "google_guest_agent"),
     ],
 )
-def test_another_program_with_the_same_truncated_name(tmp_path: Path, name: str, comm: str, field: str) -> None:
+def test_another_program_with_the_same_truncated_name(
+    tmp_path: Path, name: str, comm: str, field: str
+) -> None:
     before = read_services(read_processes()[0])
     with running(str(named(tmp_path, name))) as pid:
         assert Path(f"/proc/{pid}/comm").read_text() == f"{comm}\n"
         assert getattr(read_services(read_processes()[0]), field) == getattr(before, field)
 
 
-def test_a_manager_in_another_network_namespace_is_ignored(namespace: Namespace, tmp_path: Path) -> None:
+def test_a_manager_in_another_network_namespace_is_ignored(
+    namespace: Namespace, tmp_path: Path
+) -> None:
     program = str(named(tmp_path, "NetworkManager"))
     with running("ip", "netns", "exec", namespace.name, program) as pid:
         assert (
@@ -173,10 +187,15 @@ def test_the_lowest_pid_is_used_and_ended_processes_are_ignored(proc: Path) -> N
 def test_hidden_and_missing_processes(tmp_path: Path) -> None:
     (tmp_path / "4242").mkdir()
     (tmp_path / "4242/comm").write_text("bash\n")
-    assert read_processes(str(tmp_path)) == ({4242: "bash"}, Unreadable("needs_root", f"{tmp_path}: hidepid"))
+    assert read_processes(str(tmp_path)) == (
+        {4242: "bash"},
+        Unreadable("needs_root", f"{tmp_path}: hidepid"),
+    )
     assert read_processes(str(tmp_path / "none")) == ({}, None)
     (tmp_path / "file").write_text("")
-    assert read_processes(str(tmp_path / "file"))[1] == Unreadable("failed", f"{tmp_path}/file: ENOTDIR")
+    assert read_processes(str(tmp_path / "file"))[1] == Unreadable(
+        "failed", f"{tmp_path}/file: ENOTDIR"
+    )
 
 
 def test_names_of_the_processes_of_this_machine() -> None:

@@ -1,4 +1,5 @@
-"""Interrupts of network devices: each vector of a captured guest, this machine, xen, mmio and legacy interrupts."""
+"""Interrupts of network devices: each vector of a captured guest, this machine, xen, mmio and
+legacy interrupts."""
 
 from __future__ import annotations
 
@@ -17,18 +18,23 @@ from nictop.probe.inventory.pci.functions import read_pci
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
 GUEST = {
-    "0000:01:00.0": (34, ["ens192-rxtx-0", "ens192-rxtx-1", "ens192-rxtx-2", "ens192-rxtx-3", "ens192-event-4"]),
+    "0000:01:00.0": (
+        34,
+        ["ens192-rxtx-0", "ens192-rxtx-1", "ens192-rxtx-2", "ens192-rxtx-3", "ens192-event-4"],
+    ),
     "0000:02:00.0": (40, ["ens224", "ens224-TxRx-0", "ens224-rx-1"]),
     "0000:02:10.0": (43, ["ens224v0-tx-0", "ens224v0-rx-0", "ens224v0"]),
     "0000:02:10.2": (46, ["ens224v1-tx-0", "ens224v1-rx-0", "ens224v1"]),
     "0000:03:00.0": (
         49,
-        ["virtio2-config"] + [f"virtio2-{kind}.{number}" for number in range(4) for kind in ("input", "output")],
+        ["virtio2-config"]
+        + [f"virtio2-{kind}.{number}" for number in range(4) for kind in ("input", "output")],
     ),
     "0000:02:10.4": (58, ["ens224v2-tx-0", "ens224v2-rx-0", "ens224v2"]),
     "0000:02:10.6": (61, ["ens224v3-tx-0", "ens224v3-rx-0", "ens224v3"]),
 }
-"""PCI address → (first IRQ, vector names in order): vmxnet3, igb, igbvf, virtio_net, igbvf, igbvf."""
+"""PCI address → (first IRQ, vector names in order): vmxnet3, igb, igbvf, virtio_net, igbvf,
+igbvf."""
 
 
 def function(address: str, driver: str | None = "driver") -> PciFunction:
@@ -79,7 +85,10 @@ def test_one_queue_of_each_driver(
     """The values in the files of the guest."""
     root = capture("queues")
     links = [link("x", "pci", address, address) for address in GUEST]
-    found = {one.number: one for one in only(read_interrupts(links, (), str(root / "sys"), str(root / "proc")))}
+    found = {
+        one.number: one
+        for one in only(read_interrupts(links, (), str(root / "sys"), str(root / "proc")))
+    }
     one = found[number]
     assert (one.actions, one.allowed_cpus, one.effective_cpus) == ((name,), allowed, effective)
 
@@ -111,7 +120,9 @@ def test_the_files_of_this_machine_are_writable_for_the_interrupts_that_can_be_m
         assert one.movable in ((True, None) if writable else (False,))
 
 
-@pytest.mark.skipif(not os.path.isdir("/sys/kernel/irq"), reason="this kernel has no /sys/kernel/irq")
+@pytest.mark.skipif(
+    not os.path.isdir("/sys/kernel/irq"), reason="this kernel has no /sys/kernel/irq"
+)
 def test_both_sources_of_names_agree(tmp_path: Path) -> None:
     functions, _ = read_pci("/sys", lambda wanted: {})
     (tmp_path / "bus").symlink_to("/sys/bus")
@@ -149,8 +160,12 @@ class Host:
             (folder / "msi_irqs").mkdir(exist_ok=True)
             (folder / f"msi_irqs/{vector}").write_text("msix\n")
 
-    def read(self, links: tuple[Link, ...] = (), functions: tuple[PciFunction, ...] = ()) -> tuple[Interrupt, ...]:
-        return only(read_interrupts(links, functions, str(self.root / "sys"), str(self.root / "proc")))
+    def read(
+        self, links: tuple[Link, ...] = (), functions: tuple[PciFunction, ...] = ()
+    ) -> tuple[Interrupt, ...]:
+        return only(
+            read_interrupts(links, functions, str(self.root / "sys"), str(self.root / "proc"))
+        )
 
 
 @pytest.fixture
@@ -164,7 +179,13 @@ def test_node_chip_and_cpu_lists(host: Host) -> None:
     host.device("0000:5e:00.0", 16, (57,))
     assert host.read(functions=(function("0000:5e:00.0"),)) == (
         Interrupt(
-            57, ("mlx5_comp3@pci:0000:5e:00.0",), "0000:5e:00.0", "IR-PCI-MSIX-0000:5e:00.0", "0-3,8", "8", numa_node=1
+            57,
+            ("mlx5_comp3@pci:0000:5e:00.0",),
+            "0000:5e:00.0",
+            "IR-PCI-MSIX-0000:5e:00.0",
+            "0-3,8",
+            "8",
+            numa_node=1,
         ),
     )
 
@@ -185,13 +206,16 @@ def test_node_chip_and_cpu_lists(host: Host) -> None:
         (None, "6.12.0", None),
     ],
 )
-def test_what_the_mode_of_the_affinity_shows(mode: int | None, release: str | None, movable: bool | None) -> None:
+def test_what_the_mode_of_the_affinity_shows(
+    mode: int | None, release: str | None, movable: bool | None
+) -> None:
     """Before Linux 6.12 every file is writable; backports may have it read-only earlier."""
     assert parse_movable(mode, release) is movable
 
 
 def test_managed_interrupts_have_a_read_only_affinity(host: Host) -> None:
-    """Queues of wangxun NICs (PCI_IRQ_AFFINITY in libwx/wx_lib.c); that of link changes can be moved."""
+    """Queues of wangxun NICs (PCI_IRQ_AFFINITY in libwx/wx_lib.c); that of link changes can be
+    moved."""
     (host.root / "proc/sys/kernel").mkdir(parents=True)
     (host.root / "proc/sys/kernel/osrelease").write_text("6.12.0-1-amd64\n")
     for number in (60, 61, 62):
@@ -268,7 +292,11 @@ def test_interrupts_of_other_buses_are_found_by_device_name(host: Host) -> None:
     host.interrupt(6, "virtio10", "IO-APIC")
     host.interrupt(7, "30be0000.ethernet,other", "GICv3")
     host.interrupt(8, "tap0", "GICv3")
-    links = (link("eth0", "virtio", "virtio1"), link("eth1", "platform", "30be0000.ethernet"), link("tap0", None, None))
+    links = (
+        link("eth0", "virtio", "virtio1"),
+        link("eth1", "platform", "30be0000.ethernet"),
+        link("tap0", None, None),
+    )
     assert [one.number for one in host.read(links=links)] == [5, 7]
 
 
@@ -276,13 +304,19 @@ def test_a_virtio_link_has_the_vectors_of_its_function(host: Host) -> None:
     host.interrupt(50, "virtio2-input.0", "PCI-MSIX")
     host.device("0000:03:00.0", 16, (50,))
     (found,) = host.read(links=(link("eth0", "virtio", "virtio2", "0000:03:00.0"),))
-    assert (found.number, found.actions, found.pci_address) == (50, ("virtio2-input.0",), "0000:03:00.0")
+    assert (found.number, found.actions, found.pci_address) == (
+        50,
+        ("virtio2-input.0",),
+        "0000:03:00.0",
+    )
 
 
 def test_unreadable_sources_are_reported(host: Host, tmp_path: Path) -> None:
     host.device("0000:03:00.0", 16)
     (tmp_path / "sys/bus/pci/devices/0000:03:00.0/msi_irqs").write_text("a file")
-    found, trouble = read_interrupts((), (function("0000:03:00.0"),), str(tmp_path / "sys"), str(tmp_path / "proc"))
+    found, trouble = read_interrupts(
+        (), (function("0000:03:00.0"),), str(tmp_path / "sys"), str(tmp_path / "proc")
+    )
     assert found == ()
     assert trouble is not None
     assert trouble.detail.endswith("msi_irqs: ENOTDIR")
@@ -310,7 +344,12 @@ def test_a_machine_without_sysfs_and_procfs(tmp_path: Path) -> None:
         ),
         ("123: 232 0   PCI-MSI 1048577-edge      eth0-TxRx-0", 123, "PCI-MSI", ("eth0-TxRx-0",)),
         (" 30: 232 0   PCI-MSI-edge      eth0", 30, "PCI-MSI", ("eth0",)),
-        (" 16: 0 7   IO-APIC  16-fasteoi   i801_smbus, eth1", 16, "IO-APIC", ("i801_smbus", "eth1")),
+        (
+            " 16: 0 7   IO-APIC  16-fasteoi   i801_smbus, eth1",
+            16,
+            "IO-APIC",
+            ("i801_smbus", "eth1"),
+        ),
         (
             " 24: 0 1  PCI-MSIX-0000:00:02.0   0-edge      PCIe PME, aerdrv",
             24,
@@ -327,8 +366,12 @@ def test_a_machine_without_sysfs_and_procfs(tmp_path: Path) -> None:
         (" 14: 9", 14, None, ()),
     ],
 )
-def test_lines_of_different_kernels(line: str, number: int, chip: str | None, actions: tuple[str, ...]) -> None:
-    found = parse_names(f"           CPU0       CPU5\nNMI: 1 2  Non-maskable interrupts\n{line}\nERR:          0\n")
+def test_lines_of_different_kernels(
+    line: str, number: int, chip: str | None, actions: tuple[str, ...]
+) -> None:
+    found = parse_names(
+        f"           CPU0       CPU5\nNMI: 1 2  Non-maskable interrupts\n{line}\nERR:          0\n"
+    )
     assert found == {number: (chip, actions)}
 
 

@@ -15,7 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine import kernel_log
-from nictop.probe.inventory.machine.kernel_log import parse_record, read_kernel_messages, read_records, select
+from nictop.probe.inventory.machine.kernel_log import (
+    parse_record,
+    read_kernel_messages,
+    read_records,
+    select,
+)
 from nictop.probe.inventory.machine.message_table import is_candidate
 from nictop.probe.records import KernelMessage
 
@@ -29,19 +34,25 @@ RELEVANT = [
     f"ice {PF} ens1f0: Setting MAC 02:00:00:00:00:aa on VF 1. VF driver will be reinitialized",
     f"mlx5_core {PF}: 126.016 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x16 link)",
     f"igb {PF}: SR-IOV: bus number out of range",
-    f"pci {PF}: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at 0000:00:1c.1 (capable of "
+    f"pci {PF}: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at "
+    f"0000:00:1c.1 (capable of "
     "7.876 Gb/s with 8.0 GT/s PCIe x1 link)",
-    f"vfio-pci {PF}: Device is ineligible for IOMMU domain attach due to platform RMRR requirement.  Contact your "
+    f"vfio-pci {PF}: Device is ineligible for IOMMU domain attach due to platform RMRR "
+    f"requirement.  Contact your "
     "platform vendor.",
     f"bnx2x {PF}: Direct firmware load for bnx2x/bnx2x-e2-7.13.21.0.fw failed with error -2",
     f'tg3 {PF}: Failed to load firmware "tigon/tg3_tso.bin"',
     f"ice {PF}: The DDP package file was not found or could not be read. Entering Safe Mode",
-    f"igb {PF}: VF 2 attempted to override administratively set VLAN tag\\x0aReload the VF driver to resume operations",
-    "i40e 0000:08:00.0: VF attempting to override administratively set MAC address, bring down and up the VF interface "
+    f"igb {PF}: VF 2 attempted to override administratively set VLAN tag\\x0aReload the VF driver "
+    f"to resume operations",
+    "i40e 0000:08:00.0: VF attempting to override administratively set MAC address, bring down "
+    "and up the VF interface "
     "to resume normal operation",
-    "i40e 0000:08:00.0: Cannot add more MAC addresses, VF is not trusted, switch the VF to trusted to add more "
+    "i40e 0000:08:00.0: Cannot add more MAC addresses, VF is not trusted, switch the VF to "
+    "trusted to add more "
     "functionality",
-    "ice 0000:18:00.0: VF-3 is not trusted, switch the VF to trusted mode, in order to add more VLAN addresses",
+    "ice 0000:18:00.0: VF-3 is not trusted, switch the VF to trusted mode, in order to add more "
+    "VLAN addresses",
     "iavf 0000:08:02.0: Failed to add MAC filter, error IAVF_ERR_NVM",
     "iavf 0000:08:02.0: Invalid MAC address 00:00:00:00:00:00, using random",
     "igbvf 0000:02:10.0: MAC address not assigned by administrator.",
@@ -53,7 +64,8 @@ RELEVANT = [
     "hv_netvsc 0022482a-6f5e-0022-482a-6f5e00224 eth0: Data path switched from VF: enP30832s1",
     "NETDEV WATCHDOG: ens160 (vmxnet3): transmit queue 3 timed out",
     "e1000e 0000:00:1f.6 eno1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 9720 ms",
-    "virtio_net virtio2 ens256: TX timeout on queue: 0, sq: output.0, vq: 0x1, name: output.0, 5120 usecs ago",
+    "virtio_net virtio2 ens256: TX timeout on queue: 0, sq: output.0, vq: 0x1, name: output.0, "
+    "5120 usecs ago",
     f"ixgbe {PF} enp3s0: Detected Tx Unit Hang\\x0a  Tx Queue             <0>",
     "e1000e 0000:00:1f.6 eno1: Detected Hardware Unit Hang:\\x0a  TDH                  <5c>",
     "vmxnet3 0000:01:00.0 ens192: intr type 3, mode 0, 5 vectors allocated",
@@ -61,29 +73,35 @@ RELEVANT = [
     "neighbour: arp_cache: neighbor table overflow!",
     "nf_conntrack: nf_conntrack: table full, dropping packet",
     "nf_conntrack: nf_conntrack: table full in netns 4026531840, dropping packet",
-    "br0: received packet on eth1 with own address as source address (addr:52:54:00:00:aa:01, vlan:0)",
+    "br0: received packet on eth1 with own address as source address (addr:52:54:00:00:aa:01, "
+    "vlan:0)",
     "IPv6: eth0: IPv6 duplicate address fe80::1 used by 52:54:00:00:aa:01 detected!",
     f"vfio-pci {PF}: Unable to change power state from D3cold to D0, device inaccessible",
     f"pcieport {PORT}: AER: Corrected error received: {PF}",
     f"pcieport {PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
-    f"DMAR: [DMA Read NO_PASID] Request device [{PF[5:]}] fault addr 0xffe00000 [fault reason 0x06] PTE Read access",
+    f"DMAR: [DMA Read NO_PASID] Request device [{PF[5:]}] fault addr 0xffe00000 [fault reason "
+    f"0x06] PTE Read access",
     "r8152 2-1:1.0 enx020000000001: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
 ]
 """From the kernel's source code and from reports of users."""
 
 IRRELEVANT = [
     "igb 0000:02:00.0: 4 VFs allocated",
-    "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
+    "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: "
+    "RX/TX",
     "ixgbe 0000:03:00.0: PCI INT A: no GSI",
     f"ixgbe {PF}: Multiqueue Enabled: Rx Queue Count = 8, Tx Queue Count = 8 XDP Queue count = 0",
     f"i40e {PF}: fw 9.150.78250 api 1.15 nvm 9.40 firmware version 9.40",
-    "pci 0000:05:00.0: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at 0000:00:1c.4",
+    "pci 0000:05:00.0: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at "
+    "0000:00:1c.4",
     f"nouveau {GPU}: Direct firmware load for nvidia/gp102/gr/sw_nonctx.bin failed with error -2",
     f"vfio-pci {GPU}: not ready 65535ms after bus reset; giving up",
     f"vfio-pci {GPU}: Unable to change power state from D3cold to D0, device inaccessible",
     f"pcieport {GPU_PORT}: AER: Corrected error received: {GPU}",
-    f"pcieport {GPU_PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
-    f"nouveau {GPU}: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, (Requester ID)",
+    f"pcieport {GPU_PORT}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver "
+    f"ID)",
+    f"nouveau {GPU}: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction "
+    f"Layer, (Requester ID)",
     f"pci {GPU}: BAR 1 [mem size 0x10000000 64bit pref]: can't assign; no space",
     f"nouveau: probe of {GPU} failed with error -12",
     "i915 0000:00:02.0: not enough MMIO resources for SR-IOV",
@@ -93,7 +111,8 @@ IRRELEVANT = [
     "usb 2-1: reset SuperSpeed USB device number 2 using xhci_hcd",
     f"igb {PF} ens224: renaming",
 ]
-"""Other messages, and messages of the PCI core, of vfio and of the firmware loader about a graphics card."""
+"""Other messages, and messages of the PCI core, of vfio and of the firmware loader about a graphics
+card."""
 
 
 def record(text: str, *, number: int = 1, priority: int = 4, time: int = 5_000_000) -> bytes:
@@ -118,8 +137,12 @@ def test_messages_of_processes_are_ignored() -> None:
 
 
 def test_a_message_of_udev_at_boot() -> None:
-    """Facility 3; what other services, users and the authentication log there is not of the kernel."""
-    text = "systemd-udevd[339]: eth0: Failed to rename network interface 2 from 'eth0' to 'ens3': File exists"
+    """Facility 3; what other services, users and the authentication log there is not of the
+    kernel."""
+    text = (
+        "systemd-udevd[339]: eth0: Failed to rename network interface 2 from 'eth0' to 'ens3': "
+        "File exists"
+    )
     worker = "(udev-worker)" + text[len("systemd-udevd") :]
     for line in (text, worker):
         assert [one.text for one in select([record(line, priority=3 << 3 | 3)], [])] == [line]
@@ -131,14 +154,21 @@ def test_a_message_of_udev_at_boot() -> None:
 
 
 def test_a_port_above_a_nic_counts_and_others_do_not() -> None:
-    lines = [f"pcieport {port}: PCIe Bus Error: severity=Correctable, type=Physical Layer" for port in (PORT, GPU_PORT)]
+    lines = [
+        f"pcieport {port}: PCIe Bus Error: severity=Correctable, type=Physical Layer"
+        for port in (PORT, GPU_PORT)
+    ]
     assert [one.text for one in select(map(record, lines), [PF, PORT])] == lines[:1]
     assert select(map(record, lines), [PF]) == ()
 
 
 def test_a_record_of_several_lines_is_one_message() -> None:
     """The kernel escapes the line feeds of a printk."""
-    lines = ("e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:", "  TDH                  <0>", "  TDT       <1>")
+    lines = (
+        "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:",
+        "  TDH                  <0>",
+        "  TDT       <1>",
+    )
     (message,) = select([record("\\x0a".join(lines))], [])
     assert message.text == "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang: TDH <0> TDT <1>"
 
@@ -159,7 +189,10 @@ def test_a_flood_about_one_nic_does_not_hide_another() -> None:
 
 def test_a_flood_of_one_text_does_not_hide_another_text() -> None:
     flood = [
-        record(f"IPv4: martian source 10.0.0.{number} from 10.0.0.1, on dev eth1", time=number * 1_000_000)
+        record(
+            f"IPv4: martian source 10.0.0.{number} from 10.0.0.1, on dev eth1",
+            time=number * 1_000_000,
+        )
         for number in range(250)
     ]
     other = record("nf_conntrack: nf_conntrack: table full, dropping packet", time=1)
@@ -176,10 +209,18 @@ def test_messages_that_are_left_out_are_counted() -> None:
     """The first that is kept says how many there were before it, and since when."""
     kept = select([hang("eth0", 3), *(hang("eth1", number) for number in range(10, 110))], [])
     ((first, *rest),) = [[one for one in kept if "eth1" in one.text]]
-    assert (first.omitted, first.omitted_since, first.time) == (100 - kernel_log.MAX_MESSAGES_PER_GROUP, 10.0, 70.0)
-    assert [(one.omitted, one.omitted_since) for one in rest] == [(0, None)] * (kernel_log.MAX_MESSAGES_PER_GROUP - 1)
+    assert (first.omitted, first.omitted_since, first.time) == (
+        100 - kernel_log.MAX_MESSAGES_PER_GROUP,
+        10.0,
+        70.0,
+    )
+    assert [(one.omitted, one.omitted_since) for one in rest] == [(0, None)] * (
+        kernel_log.MAX_MESSAGES_PER_GROUP - 1
+    )
     assert [(one.omitted, one.omitted_since) for one in kept if "eth0" in one.text] == [(0, None)]
-    exactly = select([hang("eth1", number) for number in range(kernel_log.MAX_MESSAGES_PER_GROUP)], [])
+    exactly = select(
+        [hang("eth1", number) for number in range(kernel_log.MAX_MESSAGES_PER_GROUP)], []
+    )
     assert len(exactly) == kernel_log.MAX_MESSAGES_PER_GROUP
     assert {one.omitted for one in exactly} == {0}
 
@@ -187,7 +228,9 @@ def test_messages_that_are_left_out_are_counted() -> None:
 def test_frequent_messages_give_way_first() -> None:
     """More than 200 messages: rare ones stay complete, the others keep equal shares."""
     records = [hang(f"rare{number}", 1 + number) for number in range(10)]
-    records += [hang(f"eth{name}", 100 + 10 * number + name) for number in range(60) for name in range(6)]
+    records += [
+        hang(f"eth{name}", 100 + 10 * number + name) for number in range(60) for name in range(6)
+    ]
     kept = select(records, [])
     counts = {name: sum(f"eth{name} " in one.text for one in kept) for name in range(6)}
     assert len(kept) <= kernel_log.MAX_MESSAGES
@@ -199,7 +242,9 @@ def test_frequent_messages_give_way_first() -> None:
 
 def test_more_devices_than_messages() -> None:
     """Those with the newest messages, one of each."""
-    records = [hang(f"eth{name}", 1000 * number + name) for number in range(1, 3) for name in range(300)]
+    records = [
+        hang(f"eth{name}", 1000 * number + name) for number in range(1, 3) for name in range(300)
+    ]
     kept = select(records, [])
     assert [one.time for one in kept] == [2000.0 + name for name in range(100, 300)]
     assert {(one.omitted, one.omitted_since is None) for one in kept} == {(1, False)}
@@ -216,7 +261,8 @@ def test_every_sample_line_is_a_candidate(line: str) -> None:
     "text",
     [
         "Linux version 6.12.0 (builder@host) (gcc 14.2.0) #1 SMP PREEMPT_DYNAMIC",
-        "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
+        "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: "
+        "RX/TX",
         "e1000e 0000:00:1f.6 eno1: NIC Link is Up 1000 Mbps Full Duplex, Flow Control: Rx/Tx",
         "mlx5_core 0000:03:00.0: firmware version: 16.35.2000",
         "virtio_net virtio0 ens3: entered promiscuous mode",
@@ -234,7 +280,9 @@ def test_ordinary_messages_are_no_candidates(text: str) -> None:
 
 
 def test_escaped_bytes_and_length() -> None:
-    message = parse_record(record("NETDEV WATCHDOG: gr\\xc3\\xb6\\xc3\\x9fe\\x5cx0a\\x1b[31m \\xff" + "x" * 600))
+    message = parse_record(
+        record("NETDEV WATCHDOG: gr\\xc3\\xb6\\xc3\\x9fe\\x5cx0a\\x1b[31m \\xff" + "x" * 600)
+    )
     assert message is not None
     assert message.text.startswith("NETDEV WATCHDOG: größe\\x0a\x1b[31m \ufffdxx")
     assert len(message.text) == 500
@@ -266,7 +314,9 @@ def test_an_unreadable_or_missing_buffer(tmp_path: Path) -> None:
 def test_an_ordinary_user_may_need_root() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can drop privileges")
-    if Path("/proc/sys/kernel/dmesg_restrict").read_text() != "1\n" or not os.path.exists("/dev/kmsg"):
+    if Path("/proc/sys/kernel/dmesg_restrict").read_text() != "1\n" or not os.path.exists(
+        "/dev/kmsg"
+    ):
         pytest.skip("every user may read the kernel's messages here")
     reader, writer = os.pipe()
     child = os.fork()
@@ -295,8 +345,12 @@ def test_the_buffer_of_this_machine_agrees_with_dmesg() -> None:
     finally:
         os.close(descriptor)
     found = {message.text for message in map(parse_record, records) if message is not None}
-    done = subprocess.run(["dmesg", "--kernel", "--notime"], capture_output=True, text=True, check=True)
-    expected = {line for line in (" ".join(line.split())[:500] for line in done.stdout.splitlines()) if line}
+    done = subprocess.run(
+        ["dmesg", "--kernel", "--notime"], capture_output=True, text=True, check=True
+    )
+    expected = {
+        line for line in (" ".join(line.split())[:500] for line in done.stdout.splitlines()) if line
+    }
     assert len(expected) > 0
     text = "\n".join(found)  # dmesg prints a text of several lines in several lines
     assert {line for line in expected if line not in text} == set()
@@ -305,7 +359,9 @@ def test_the_buffer_of_this_machine_agrees_with_dmesg() -> None:
 @given(st.binary(), st.lists(st.text(max_size=20), max_size=3))
 def test_any_bytes_are_a_record(data: bytes, addresses: list[str]) -> None:
     message = parse_record(data)
-    assert message is None or (len(message.text) <= 500 and 0 <= message.level <= 7 and "\n" not in message.text)
+    assert message is None or (
+        len(message.text) <= 500 and 0 <= message.level <= 7 and "\n" not in message.text
+    )
     assert len(select([data], addresses)) <= 1
 
 
@@ -317,7 +373,9 @@ def test_a_message_is_found_whatever_follows(text: str, tail: bytes) -> None:
 @given(st.lists(st.tuples(st.integers(0, 250), st.integers(0, 3)), max_size=400))
 def test_every_message_is_kept_or_counted(names: list[tuple[int, int]]) -> None:
     """As long as no device is left out."""
-    records = [hang(f"eth{name if rare else 0}", number) for number, (name, rare) in enumerate(names)]
+    records = [
+        hang(f"eth{name if rare else 0}", number) for number, (name, rare) in enumerate(names)
+    ]
     kept = select(records, [])
     devices = {name if rare else 0 for name, rare in names}
     assert len(kept) <= kernel_log.MAX_MESSAGES
@@ -336,4 +394,6 @@ def test_level_and_time_are_parsed(level: int, time: int, text: str) -> None:
         for byte in text.encode("utf-8", "replace")
     )
     message = parse_record(record(escaped, priority=level, time=time))
-    assert message == KernelMessage(time / 1e6, level, " ".join(text.encode("utf-8", "replace").decode().split())[:500])
+    assert message == KernelMessage(
+        time / 1e6, level, " ".join(text.encode("utf-8", "replace").decode().split())[:500]
+    )

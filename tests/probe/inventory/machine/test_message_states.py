@@ -1,4 +1,5 @@
-"""Whether kernel messages still apply: age of devices from udev's records, usage of tables from /proc."""
+"""Whether kernel messages still apply: age of devices from udev's records, usage of tables from
+/proc."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def test_creation_time_of_links_and_virtual_functions(tmp_path: Path) -> None:
     nic = Link(7, "ens224v0", 1, 3, "up", True, 1500, device="0000:02:10.1")
     bridge = Link(8, "br0", 1, 3, "up", True, 1500)
     physical = PciFunction("0000:02:00.0", 0x020000, 0x8086, 0x10C9, None, None, None)
-    virtual = PciFunction("0000:02:10.1", 0x020000, 0x8086, 0x10CA, None, None, None, physical_function="0000:02:00.0")
+    virtual = PciFunction(
+        "0000:02:10.1", 0x020000, 0x8086, 0x10CA, None, None, None, physical_function="0000:02:00.0"
+    )
     links, functions = with_ages((nic, bridge), (physical, virtual), [message(FULL)], str(tmp_path))
     assert [one.created for one in links] == [812.345678, None]
     assert [one.created for one in functions] == [None, 800.0]
@@ -75,7 +78,10 @@ def test_usage_of_full_tables(tmp_path: Path) -> None:
     write(tmp_path / "net/stat/arp_cache", ARP_CACHE)
     write(tmp_path / "sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
     assert read_tables([message(FULL)], str(tmp_path)) == {"connections": (65540, 131072)}
-    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {"connections": (65540, 131072), "ipv4": (1023, 1024)}
+    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {
+        "connections": (65540, 131072),
+        "ipv4": (1023, 1024),
+    }
 
 
 def test_connections_are_read_before_the_table_is_full(tmp_path: Path) -> None:
@@ -92,7 +98,9 @@ def test_tables_that_are_not_readable_are_left_out(tmp_path: Path) -> None:
     assert read_tables([message(OVERFLOW)], str(tmp_path)) == {}
 
 
-@pytest.mark.parametrize("text", ["", "entries\n", "entries\n\n", "allocs\n12\n", "entries allocs\nzz 1\n"])
+@pytest.mark.parametrize(
+    "text", ["", "entries\n", "entries\n\n", "allocs\n12\n", "entries allocs\nzz 1\n"]
+)
 def test_malformed_statistics(text: str) -> None:
     assert parse_entries(text) is None
 

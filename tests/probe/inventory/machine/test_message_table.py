@@ -1,4 +1,5 @@
-"""The table of kernel messages: a sample line for every entry, no entry in vain, and the wordings of public reports."""
+"""The table of kernel messages: a sample line for every entry, no entry in vain, and the wordings
+of public reports."""
 
 from __future__ import annotations
 
@@ -24,27 +25,31 @@ from nictop.probe.inventory.machine.message_table import (
 
 SAMPLES = [
     tuple(line.split("\t"))
-    for line in (Path(__file__).parents[3] / "data" / "kernel_messages.tsv").read_text().splitlines()
+    for line in (Path(__file__).parents[3] / "data" / "kernel_messages.tsv")
+    .read_text()
+    .splitlines()
 ]
 """(driver, text, line of the kernel log)"""
 MIN_TEXT_CHARS = 5
 MAC_ADDRESS = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b")
 
 ENA = {
-    "ena 0000:00:05.0 eth0: The number of lost tx completions is above the threshold (248 > 128). Reset the device": (
-        "reset"
-    ),
-    "ens5: The number of lost tx completions is above the threshold (361 > 128). Reset the device": "reset",
-    "ena 0000:00:05.0 ens5: Lost TX completions are above the threshold (156 > 128). Completion transmission timeout: "
+    "ena 0000:00:05.0 eth0: The number of lost tx completions is above the threshold (248 > 128). "
+    "Reset the device": ("reset"),
+    "ens5: The number of lost tx completions is above the threshold (361 > 128). Reset the "
+    "device": "reset",
+    "ena 0000:00:05.0 ens5: Lost TX completions are above the threshold (156 > 128). Completion "
+    "transmission timeout: "
     "5000.": "reset",
     "ena 0000:00:05.0 ens5: Keep alive watchdog timeout.": "reset",
     "ena 0000:00:05.0 ens5: Trigger reset is on": "reset",
-    "ena 0000:00:05.0: Device reset completed successfully, Driver info: Elastic Network Adapter (ENA) v2.4.0g": (
-        "reset"
-    ),
+    "ena 0000:00:05.0: Device reset completed successfully, Driver info: Elastic Network Adapter "
+    "(ENA) v2.4.0g": ("reset"),
     "ena 0000:00:05.0 ens5: Found a Tx that wasn't completed on time, qid 4, index 219.": "completions_missed",
-    "ena 0000:00:05.0 ens5: napi handler hasn't been called for a long time but is scheduled": "cpu_starved",
-    "ena 0000:00:05.0 ens5: The ena device didn't send a completion for the admin cmd 11 status 0": "firmware_error",
+    "ena 0000:00:05.0 ens5: napi handler hasn't been called for a long time but is "
+    "scheduled": "cpu_starved",
+    "ena 0000:00:05.0 ens5: The ena device didn't send a completion for the admin cmd 11 status "
+    "0": "firmware_error",
     "ena 0000:00:05.0 ens5: Failed to get stats. error: -62": "firmware_error",
 }
 IGC = {
@@ -54,15 +59,19 @@ IGC = {
 }
 MSIX = {
     "ixgbe 0000:00:06.0: Failed to allocate MSI-X interrupts. Err: -22": "no_msix",
-    "e1000e 0000:00:00.0 0000:00:00.0 (uninitialized): Failed to initialize MSI-X interrupts.  Falling back to MSI "
+    "e1000e 0000:00:00.0 0000:00:00.0 (uninitialized): Failed to initialize MSI-X interrupts.  "
+    "Falling back to MSI "
     "interrupts.": "no_msix",
-    "e1000e 0000:00:00.0 0000:00:00.0 (uninitialized): Failed to initialize MSI interrupts.  Falling back to legacy "
+    "e1000e 0000:00:00.0 0000:00:00.0 (uninitialized): Failed to initialize MSI interrupts.  "
+    "Falling back to legacy "
     "interrupts.": "no_msix",
 }
 VIRTUAL_FUNCTIONS = {
-    "i40e 0000:c2:00.0: Cannot add more MAC addresses, VF is not trusted, switch the VF to trusted to add more "
+    "i40e 0000:c2:00.0: Cannot add more MAC addresses, VF is not trusted, switch the VF to "
+    "trusted to add more "
     "functionality": "vf_limit_reached",
-    "i40e 0000:3b:00.1: VF is not trusted, switch the VF to trusted to add more functionality": "vf_limit_reached",
+    "i40e 0000:3b:00.1: VF is not trusted, switch the VF to trusted to add more "
+    "functionality": "vf_limit_reached",
     "i40e 0000:3b:00.1: VF 8 failed opcode 10, retval: -1": "vf_request_failed",
     "i40e 0000:3b:00.1: VF 3 still in reset. Try again.": "vf_setting_failed",
     "ixgbevf 0000:04:1c.0: PF still in reset state.  Is the PF interface up?": "port_was_down",
@@ -71,15 +80,20 @@ VIRTUAL_FUNCTIONS = {
     "ixgbe 0000:08:00.1 ens3f1: 2287641 Spoofed packets detected": "vf_spoofs",
     "ixgbe 0000:08:00.1 ens3f1: initiating reset due to lost link with pending Tx work": "reset",
     "ixgbe 0000:08:00.1 ens3f1: Reset adapter": "reset",
-    "hv_netvsc 00000000-0000-1000-2000-000000000000 eth0: Data path switched from VF: vf_eth0": "path_left",
+    "hv_netvsc 00000000-0000-1000-2000-000000000000 eth0: Data path switched from VF: "
+    "vf_eth0": "path_left",
     "hv_netvsc 00000000-0002-1000-2000-000000000002 eth1: renamed from eth2": "renamed",
 }
 HANGS = dict.fromkeys(
     (
-        r"e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:\x0a  TDH                  <0>\x0a  TDT           <1>",
-        r"igc 0000:02:00.0 eth1: Detected Tx Unit Hang\x0a  Tx Queue             <1>\x0a  TDH                  <7>",
-        r"ixgbe 0000:01:00.0 eth2: Detected Tx Unit Hang\x0a  Tx Queue             <2>\x0a  TDH, TDT   <13a>, <16a>",
-        r"igb 0000:09:00.0: Detected Tx Unit Hang\x0a  Tx Queue             <1>\x0a  TDH                  <0>",
+        r"e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:\x0a  TDH                  "
+        r"<0>\x0a  TDT           <1>",
+        r"igc 0000:02:00.0 eth1: Detected Tx Unit Hang\x0a  Tx Queue             <1>\x0a  TDH     "
+        r"             <7>",
+        r"ixgbe 0000:01:00.0 eth2: Detected Tx Unit Hang\x0a  Tx Queue             <2>\x0a  TDH, "
+        r"TDT   <13a>, <16a>",
+        r"igb 0000:09:00.0: Detected Tx Unit Hang\x0a  Tx Queue             <1>\x0a  TDH          "
+        r"        <0>",
         "r8125 0000:22:04.0 eth4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
         "r8125 0000:22:04.0 eth4: rtl_rxtx_empty_cond == 0 (loop: 42, delay: 100).",
         "NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out",
@@ -90,10 +104,13 @@ HANGS = dict.fromkeys(
 PCIE_ERRORS = dict.fromkeys(
     (
         "pcieport 0000:00:1d.0: AER: Corrected error received: 0000:07:00.0",
-        "alx 0000:07:00.0: AER: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Receiver ID)",
+        "alx 0000:07:00.0: AER: PCIe Bus Error: severity=Corrected, type=Data Link Layer, "
+        "(Receiver ID)",
         "pcieport 0000:00:01.0: AER: Correctable error message received from 0000:00:01.0",
-        "pcieport 0000:00:01.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
-        "pcieport 0000:00:1c.5: PCIe Bus Error: severity=Corrected, type=Physical Layer, id=00e5(Receiver ID)",
+        "pcieport 0000:00:01.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, "
+        "(Receiver ID)",
+        "pcieport 0000:00:1c.5: PCIe Bus Error: severity=Corrected, type=Physical Layer, "
+        "id=00e5(Receiver ID)",
         "pcieport 0000:00:1c.5: AER: Corrected error received: id=00e5",
     ),
     "pcie_error",
@@ -103,14 +120,21 @@ REPORTED = {**ENA, **IGC, **MSIX, **VIRTUAL_FUNCTIONS, **HANGS, **PCIE_ERRORS}
 NOT_NEEDED = (
     # ena writes its statistics before a reset; `ethtool -S` has them.
     *("ena 0000:00:05.0 eth0: tx_timeout: 1", "ena 0000:00:05.0 eth0: wd_expired: 9467"),
-    *("ena 0000:00:05.0 eth0: queue_0_tx_cnt: 4137606", "ena 0000:00:05.0: ENA device version: 0.10"),
+    *(
+        "ena 0000:00:05.0 eth0: queue_0_tx_cnt: 4137606",
+        "ena 0000:00:05.0: ENA device version: 0.10",
+    ),
     # igc writes its registers after a lost link.
     *("igc 0000:02:02.0 eth0: Register Dump", "igc 0000:02:02.0 eth0: CTRL            081c0641"),
     # Follows from MSI-X that is missing; `ethtool -l` shows it.
     *("ixgbe 0000:00:06.0: Disabling RSS support", "ixgbe 0000:00:06.0: Disabling SR-IOV support"),
-    "ixgbe 0000:00:06.0: Multiqueue Disabled: Rx Queue count = 1, Tx Queue count = 1 XDP Queue count = 0",
+    "ixgbe 0000:00:06.0: Multiqueue Disabled: Rx Queue count = 1, Tx Queue count = 1 XDP Queue "
+    "count = 0",
     # Details of an error; aer_dev_correctable has them.
-    *("alx 0000:07:00.0: AER:    [ 6] BadTLP", "pcieport 0000:00:01.0:    [ 0] RxErr                  (First)"),
+    *(
+        "alx 0000:07:00.0: AER:    [ 6] BadTLP",
+        "pcieport 0000:00:01.0:    [ 0] RxErr                  (First)",
+    ),
     "WARNING: CPU: 0 PID: 0 at net/sched/sch_generic.c:448 dev_watchdog+0x28e/0x2a0",
     "ixgbevf 0000:04:1c.0: Intel(R) 82599 Virtual Function",
 )
@@ -121,7 +145,9 @@ def record(line: str) -> bytes:
 
 
 def test_every_entry_has_one_sample_and_every_sample_an_entry() -> None:
-    assert Counter(one[:2] for one in SAMPLES) == Counter((known.driver, known.text) for known in TABLE)
+    assert Counter(one[:2] for one in SAMPLES) == Counter(
+        (known.driver, known.text) for known in TABLE
+    )
     assert {len(one) for one in SAMPLES} == {3}
 
 
@@ -136,7 +162,9 @@ def test_a_sample_is_found_as_its_entry(driver: str, text: str, line: str) -> No
 def test_texts_are_folded() -> None:
     """As the messages in which they are looked for. Records have other bytes than ASCII escaped."""
     for known in TABLE:
-        assert known.text.isascii() and known.text.isprintable() and "\\" not in known.text, known.text
+        assert known.text.isascii() and known.text.isprintable() and "\\" not in known.text, (
+            known.text
+        )
         assert len(known.text) >= MIN_TEXT_CHARS, known.text
         assert "  " not in known.text, known.text
         assert len(known.driver.split()) == 1 and len(known.driver) < MAX_FIRST_WORD_BYTES
@@ -195,9 +223,17 @@ def test_lines_that_say_nothing_new_are_left_out(line: str) -> None:
         ("igb 0000:09:00.0: Detected Tx Unit Hang", "0000:09:00.0", None),
         ("ixgbe 0000:01:00.0: eth2: NIC Link is Down", "0000:01:00.0", None),
         ("e1000e 0000:00:00.0 0000:00:00.0 (uninitialized): Failed to", "0000:00:00.0", None),
-        ("mlx5_core 0000:03:00.0 (unnamed net_device) (uninitialized): Assigned", "0000:03:00.0", None),
+        (
+            "mlx5_core 0000:03:00.0 (unnamed net_device) (uninitialized): Assigned",
+            "0000:03:00.0",
+            None,
+        ),
         ("NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out", None, "eth0"),
-        ("r8125 0000:22:04.0 eth4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out", "0000:22:04.0", "eth4"),
+        (
+            "r8125 0000:22:04.0 eth4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out",
+            "0000:22:04.0",
+            "eth4",
+        ),
         ("virtio_net virtio2 ens256: TX timeout on queue: 0", "virtio2", "ens256"),
         (
             "hv_netvsc 0022482a-6f5e-0022-482a-6f5e0022482a eth0: Data path switched",

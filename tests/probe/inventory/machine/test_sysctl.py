@@ -1,4 +1,5 @@
-"""Settings: this machine against sysctl and ip, names with dots, policy rules in a namespace, removed secrets."""
+"""Settings: this machine against sysctl and ip, names with dots, policy rules in a namespace,
+removed secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.network_stack import REVERSE_PATH
 from nictop.probe.inventory.links.reader import read_links
-from nictop.probe.inventory.links.routes import FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, is_policy_rule
+from nictop.probe.inventory.links.routes import (
+    FRA_PRIORITY,
+    FRA_SUPPRESS_PREFIXLEN,
+    FRA_TABLE,
+    is_policy_rule,
+)
 from nictop.probe.inventory.machine.sysctl import (
     directory_of,
     parse_command_line,
@@ -51,7 +57,9 @@ print(json.dumps(reader.read(0.0, print)))
 
 def link(ifindex: int, name: str, *families: str) -> Link:
     addresses = tuple(
-        Address("ipv4", "192.0.2.1", 24, "global", ()) if family == "ipv4" else Address("ipv6", "::1", 128, "host", ())
+        Address("ipv4", "192.0.2.1", 24, "global", ())
+        if family == "ipv4"
+        else Address("ipv6", "::1", 128, "host", ())
         for family in families
     )
     return Link(ifindex, name, 1, 0, "up", True, 1500, addresses=addresses)
@@ -74,12 +82,17 @@ def test_this_machine_agrees_with_sysctl_and_ip() -> None:
         done = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
         if done.returncode == 0:  # sysctl reads another path for a link with a dot in its name
             assert str(value) == done.stdout.strip()
-    assert found.congestion_control == output_of("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    assert (
+        found.congestion_control
+        == output_of("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    )
     for name, sizes in found.tcp_buffers.items():
         assert output_of("sysctl", "-n", name).split() == [str(size) for size in sizes]
     assert set(found.tcp_buffers) == {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
     rules = json.loads(output_of("ip", "-j", "-4", "rule"))
-    assert found.policy_rules == len([rule for rule in rules if rule["priority"] not in (0, 32766, 32767)])
+    assert found.policy_rules == len(
+        [rule for rule in rules if rule["priority"] not in (0, 32766, 32767)]
+    )
     assert set((found.command_line or "").split()) <= set(Path("/proc/cmdline").read_text().split())
 
 
@@ -98,7 +111,9 @@ def test_links_with_addresses_and_dots_in_a_namespace(namespace: Namespace) -> N
     assert not any("bare0" in name for name in found.sysctl)
 
 
-def test_packets_dropped_by_strict_rp_filter_are_counted(namespace: Namespace, other: Namespace) -> None:
+def test_packets_dropped_by_strict_rp_filter_are_counted(
+    namespace: Namespace, other: Namespace
+) -> None:
     for end in (namespace, other):
         end.disable_ipv6()
     for number, wire in enumerate(("one", "two")):
@@ -111,7 +126,10 @@ def test_packets_dropped_by_strict_rp_filter_are_counted(namespace: Namespace, o
     # the kernel does not reply to ARP requests that rp_filter rejects either
     address = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", "two"]))[0]["address"]
     other.run(["ip", "neighbour", "add", "198.51.1.1", "lladdr", address, "dev", "two"])
-    send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('198.51.1.1', 9))"
+    send = (
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', "
+        "('198.51.1.1', 9))"
+    )
     other.run([sys.executable, "-c", send])
     wait_until(lambda: inside(namespace).reverse_path_drops == 1)
     assert json.loads(namespace.python(READ_STACK)) == {REVERSE_PATH: 1}
@@ -129,9 +147,15 @@ def test_policy_rules_in_a_namespace(namespace: Namespace) -> None:
 
 
 def test_rules_that_differ_slightly_from_the_kernels() -> None:
-    def rule(priority: int, table: int, *attributes: bytes, action: int = 1, source: int = 0) -> bytes:
+    def rule(
+        priority: int, table: int, *attributes: bytes, action: int = 1, source: int = 0
+    ) -> bytes:
         named = pack_u32(FRA_TABLE, table) + (pack_u32(FRA_PRIORITY, priority) if priority else b"")
-        return RTMSG.pack(socket.AF_INET, 0, source, 0, table & 0xFF, 0, 0, action, 0) + named + b"".join(attributes)
+        return (
+            RTMSG.pack(socket.AF_INET, 0, source, 0, table & 0xFF, 0, 0, action, 0)
+            + named
+            + b"".join(attributes)
+        )
 
     no_suppression = pack_u32(FRA_SUPPRESS_PREFIXLEN, 0xFFFFFFFF)
     assert not is_policy_rule(rule(0, 255, no_suppression))
@@ -185,11 +209,14 @@ def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     assert found.unreadable["command_line"].detail.endswith("cmdline: EISDIR")
     (tmp_path / "sys/net/core/rmem_max").rmdir()
     (tmp_path / "sys/net/core/rmem_max").write_text("many")
-    assert read_settings([], str(tmp_path), str(tmp_path)).unreadable["sysctl"].reason == "malformed"
+    assert (
+        read_settings([], str(tmp_path), str(tmp_path)).unreadable["sysctl"].reason == "malformed"
+    )
 
 
 def test_frequencies_of_each_cpu(tmp_path: Path) -> None:
-    """Policies of one and of two CPUs; one with EBUSY for the current frequency, and one without CPUs."""
+    """Policies of one and of two CPUs; one with EBUSY for the current frequency, and one without
+    CPUs."""
     for policy, cpus, governor, current in (
         ("policy0", "0 1", "powersave", "1200000"),
         ("policy2", "2", "performance", "<unknown>"),
@@ -222,7 +249,10 @@ def test_this_machine_has_frequencies_or_no_cpufreq() -> None:
         ('"secret=one two" isolcpus=2-5', "isolcpus=2-5"),
         ("netroot=iscsi:user:pw@192.0.2.1::3260 ip=dhcp", "ip=dhcp"),
         ("ks=https://u:p@host/ks.cfg", ""),
-        ("systemd.set_credential=a:b rd.luks.key=/x api_token=1 wpa_psk=2 systemd.setenv=A=b x", "x"),
+        (
+            "systemd.set_credential=a:b rd.luks.key=/x api_token=1 wpa_psk=2 systemd.setenv=A=b x",
+            "x",
+        ),
         ('note="a b', 'note="a b'),
         ("", ""),
     ],
@@ -270,7 +300,10 @@ def test_reassembly() -> None:
 
 
 def test_drops_of_rp_filter() -> None:
-    assert parse_reverse_path_drops("TcpExt: A IPReversePathFilter\nTcpExt: 1 7\nIpExt: A\nIpExt: 1\n") == 7
+    assert (
+        parse_reverse_path_drops("TcpExt: A IPReversePathFilter\nTcpExt: 1 7\nIpExt: A\nIpExt: 1\n")
+        == 7
+    )
     assert parse_reverse_path_drops("TcpExt: A\nTcpExt: 1\n") is None
     with open("/proc/net/netstat") as file:
         assert parse_reverse_path_drops(file.read()) is not None

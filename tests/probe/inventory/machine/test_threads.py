@@ -1,4 +1,5 @@
-"""Threads: a process with the properties of QEMU and a real tap, directories in place of procfs, arbitrary bytes."""
+"""Threads: a process with the properties of QEMU and a real tap, directories in place of procfs,
+arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine import threads
-from nictop.probe.inventory.machine.qemu import is_emulator, parse_name, parse_nics, parse_options, parse_tap
+from nictop.probe.inventory.machine.qemu import (
+    EMULATOR,
+    is_emulator,
+    parse_name,
+    parse_nics,
+    parse_options,
+    parse_tap,
+)
 from nictop.probe.inventory.machine.threads import parse_flags, read_threads, thread_kind
 from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.records import Link, Thread, Unreadable
@@ -68,7 +76,9 @@ class Proc:
         self.process(1, "systemd")
         self.namespace("self", 1)
 
-    def process(self, pid: int, comm: str, command: tuple[str, ...] = (), stat: str = PROCESS_STAT) -> Path:
+    def process(
+        self, pid: int, comm: str, command: tuple[str, ...] = (), stat: str = PROCESS_STAT
+    ) -> Path:
         folder = self.root / str(pid)
         folder.mkdir(parents=True)
         (folder / "comm").write_text(comm + "\n")
@@ -86,7 +96,9 @@ class Proc:
 
     def descriptor(self, pid: int, number: int, target: str, information: str = "") -> None:
         (self.root / f"{pid}/fd/{number}").symlink_to(target)
-        (self.root / f"{pid}/fdinfo/{number}").write_text(f"pos:\t0\nflags:\t0104002\n{information}")
+        (self.root / f"{pid}/fdinfo/{number}").write_text(
+            f"pos:\t0\nflags:\t0104002\n{information}"
+        )
 
     def namespace(self, process: int | str, number: int) -> None:
         (self.root / f"{process}/ns").mkdir(parents=True)
@@ -105,7 +117,8 @@ def proc(tmp_path: Path) -> Proc:
 
 @pytest.fixture
 def machine(namespace: Namespace) -> Iterator[int]:
-    """Pid of a process in `namespace` with the name, arguments, threads and tap of QEMU; ended afterwards."""
+    """Pid of a process in `namespace` with the name, arguments, threads and tap of QEMU; ended
+    afterwards."""
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("no /dev/net/tun here")
     namespace.run(["ip", "tuntap", "add", "t0", "mode", "tap", "multi_queue"])
@@ -120,7 +133,9 @@ def machine(namespace: Namespace) -> Iterator[int]:
         "-name",
         "guest=web,,1,debug-threads=on",
     ]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -139,14 +154,18 @@ def test_a_process_with_the_properties_of_qemu(namespace: Namespace, machine: in
         ("CPU 1/KVM", "vcpu"),
     ]
     assert {(thread.machine, thread.links) for thread in found} == {("web,1", (index,))}
-    assert {thread.tid for thread in found} == {int(name) for name in os.listdir(f"/proc/{machine}/task")}
+    assert {thread.tid for thread in found} == {
+        int(name) for name in os.listdir(f"/proc/{machine}/task")
+    }
 
 
 def test_its_tap_seen_from_another_namespace(machine: int) -> None:
     found = [thread for thread in read_threads([link(7, "t1", "tun")])[0] if thread.pid == machine]
     assert len(found) == 3
     assert {thread.links for thread in found} == {()}
-    assert found[0].unreadable == {"links": Unreadable("missing", "t0: in another network namespace")}
+    assert found[0].unreadable == {
+        "links": Unreadable("missing", "t0: in another network namespace")
+    }
 
 
 def test_ksoftirqd_of_this_machine() -> None:
@@ -155,7 +174,9 @@ def test_ksoftirqd_of_this_machine() -> None:
     if not daemons:
         pytest.skip("no kernel threads here (a process namespace)")
     assert trouble is None
-    online = sum(name[:3] == "cpu" and name[3:].isdigit() for name in os.listdir("/sys/devices/system/cpu"))
+    online = sum(
+        name[:3] == "cpu" and name[3:].isdigit() for name in os.listdir("/sys/devices/system/cpu")
+    )
     assert 0 < len(daemons) <= online
     for name, thread in daemons.items():
         assert Path(f"/proc/{thread.tid}/comm").read_text() == name + "\n"
@@ -211,7 +232,9 @@ def test_macvtap_links_by_ifindex_and_taps_by_name_and_kind(proc: Proc) -> None:
     assert [(thread.links, thread.unreadable) for thread in proc.read(*links)] == [((5, 12), {})]
     (other,) = proc.read(link(12, "eth3", "veth"), link(5, "t0", "dummy"))
     assert other.links == ()
-    assert other.unreadable == {"links": Unreadable("missing", "t0, tap12: in another network namespace")}
+    assert other.unreadable == {
+        "links": Unreadable("missing", "t0, tap12: in another network namespace")
+    }
 
 
 def test_the_same_tap_name_in_several_namespaces(proc: Proc) -> None:
@@ -220,7 +243,11 @@ def test_the_same_tap_name_in_several_namespaces(proc: Proc) -> None:
         proc.namespace(pid, number)
         proc.descriptor(pid, 5, "/dev/net/tun", "iff:\ttap0\n")
     found = {thread.machine: thread for thread in proc.read(link(5, "tap0", "tun"))}
-    assert {name: thread.links for name, thread in found.items()} == {"m50": (5,), "m60": (), "m70": ()}
+    assert {name: thread.links for name, thread in found.items()} == {
+        "m50": (5,),
+        "m60": (),
+        "m70": (),
+    }
     assert found["m60"].unreadable["links"].detail == "in another network namespace"
 
 
@@ -238,7 +265,11 @@ def test_a_tap_of_this_namespace_used_by_a_process_of_another_one(proc: Proc) ->
         ("kvm", ("/usr/bin/kvm", "-id", "100"), True),
         ("qemu-system-x86", ("qemu-system-x86_64",), True),
         ("qemu:web", ("/usr/bin/qemu-system-x86_64",), True),
-        ("ld-linux-x86-64", ("/lib64/ld-linux-x86-64.so.2", "--library-path", "/x", "/y/qemu-system-x86_64"), True),
+        (
+            "ld-linux-x86-64",
+            ("/lib64/ld-linux-x86-64.so.2", "--library-path", "/x", "/y/qemu-system-x86_64"),
+            True,
+        ),
         (".qemu-system-x8", ("/nix/store/x/bin/.qemu-system-x86_64-wrapped",), True),
         ("ld-linux-x86-64", ("/lib64/ld-linux-x86-64.so.2", "/bin/ls", "-l"), False),
         ("qemu-ga", ("/usr/bin/qemu-ga", "-m", "virtio-serial"), False),
@@ -248,7 +279,9 @@ def test_a_tap_of_this_namespace_used_by_a_process_of_another_one(proc: Proc) ->
         ("kvm", (), False),
     ],
 )
-def test_processes_that_are_emulators(proc: Proc, comm: str, command: tuple[str, ...], is_one: bool) -> None:
+def test_processes_that_are_emulators(
+    proc: Proc, comm: str, command: tuple[str, ...], is_one: bool
+) -> None:
     proc.process(90, comm, command)
     assert bool(proc.read()) is is_one
 
@@ -343,7 +376,9 @@ def test_the_number_of_threads_is_limited(proc: Proc, monkeypatch: pytest.Monkey
     assert trouble.detail == "more than 3 threads of virtual machines"
 
 
-def test_one_file_is_opened_per_irrelevant_process(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_is_opened_per_irrelevant_process(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for pid in range(100, 300):
         proc.process(pid, "kworker/0:1" if pid % 2 else "nginx")
     opened: list[str] = []
@@ -360,16 +395,40 @@ def test_one_file_is_opened_per_irrelevant_process(proc: Proc, monkeypatch: pyte
 
 
 def test_mac_addresses_behind_taps(proc: Proc) -> None:
-    """The options of Proxmox; those in JSON of newer programs. libvirt passes open descriptors without a name."""
+    """The options of Proxmox; those in JSON of newer programs. libvirt passes open descriptors
+    without a name."""
     options = (
-        *("-netdev", "type=tap,id=net0,ifname=tap100i0,script=/usr/libexec/qemu-server/pve-bridge,vhost=on"),
-        *("-device", "virtio-net-pci,mac=BC:24:11:00:00:01,netdev=net0,bus=pci.0,addr=0x12,id=net0"),
+        *(
+            "-netdev",
+            "type=tap,id=net0,ifname=tap100i0,script=/usr/libexec/qemu-server/pve-bridge,vhost=on",
+        ),
+        *(
+            "-device",
+            "virtio-net-pci,mac=BC:24:11:00:00:01,netdev=net0,bus=pci.0,addr=0x12,id=net0",
+        ),
         *("-netdev", '{"type":"tap","id":"net1","ifname":"tap100i1"}'),
         *("-device", '{"driver":"e1000","netdev":"net1","mac":"bc:24:11:00:00:02","bootindex":1}'),
-        *("-netdev", "tap,fd=33,id=hostnet0", "-device", "virtio-net-pci,netdev=hostnet0,mac=52:54:00:00:00:01"),
-        *("-netdev", "user,id=net2", "-device", "e1000,netdev=net2,mac=none", "-device", "{", "-device", "[" * 9),
+        *(
+            "-netdev",
+            "tap,fd=33,id=hostnet0",
+            "-device",
+            "virtio-net-pci,netdev=hostnet0,mac=52:54:00:00:00:01",
+        ),
+        *(
+            "-netdev",
+            "user,id=net2",
+            "-device",
+            "e1000,netdev=net2,mac=none",
+            "-device",
+            "{",
+            "-device",
+            "[" * 9,
+        ),
     )
-    assert parse_nics("\0".join(options)) == {"tap100i0": "bc:24:11:00:00:01", "tap100i1": "bc:24:11:00:00:02"}
+    assert parse_nics("\0".join(options)) == {
+        "tap100i0": "bc:24:11:00:00:01",
+        "tap100i1": "bc:24:11:00:00:02",
+    }
     proc.process(50, "kvm", ("/usr/bin/kvm", "-id", "100", *options))
     proc.thread(50, 51, "CPU 0/KVM")
     proc.descriptor(50, 3, "/dev/net/tun", "iff:\ttap100i0\n")
@@ -383,7 +442,8 @@ def test_any_command_line_can_be_parsed(comm: str, command: str) -> None:
     assert all(isinstance(text, str) for text in parse_options(command).values())
     name = parse_name(command)
     assert name is None or ("\0" not in name and name != "")
-    assert is_emulator(comm, command) in (True, False)
+    assert not is_emulator(comm, command) or EMULATOR.search(f"{comm} {command}") is not None
+    assert is_emulator(comm, f"/usr/bin/kvm\0{command}")
 
 
 @given(st.text())

@@ -7,7 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.managers.networkd import parse_lease_mtu, parse_networkd_link, read_networkd
+from nictop.probe.inventory.managers.networkd import (
+    parse_lease_mtu,
+    parse_networkd_link,
+    read_networkd,
+)
 from nictop.probe.records import NetworkdLink
 
 STATE = """# This is private data. Do not parse.
@@ -34,7 +38,9 @@ def test_any_text_can_be_parsed(text: str) -> None:
 
 def test_mtu_of_a_lease(tmp_path: Path) -> None:
     """sd-dhcp-lease.c: dhcp_lease_save."""
-    lease = "# This is private data. Do not parse.\nADDRESS=10.128.0.2\nROUTER=10.128.0.1\nMTU=1460\n"
+    lease = (
+        "# This is private data. Do not parse.\nADDRESS=10.128.0.2\nROUTER=10.128.0.1\nMTU=1460\n"
+    )
     assert parse_lease_mtu(lease) == 1460
     assert parse_lease_mtu("ADDRESS=10.128.0.2\n") is None
     assert parse_lease_mtu("MTU=67\n") is None and parse_lease_mtu("MTU=65536") is None
@@ -56,10 +62,19 @@ def test_the_directory(tmp_path: Path) -> None:
     assert read_networkd(str(tmp_path)) == ({}, None)
     links = tmp_path / "systemd/netif/links"
     links.mkdir(parents=True)
-    for name, text in (("10", STATE), ("2", "ADMIN_STATE=pending\n"), ("#2abc", STATE), ("-1", STATE), ("3", "")):
+    for name, text in (
+        ("10", STATE),
+        ("2", "ADMIN_STATE=pending\n"),
+        ("#2abc", STATE),
+        ("-1", STATE),
+        ("3", ""),
+    ):
         (links / name).write_text(text)
     found, trouble = read_networkd(str(tmp_path))
-    assert (list(found.items()), trouble) == ([(2, NetworkdLink("pending")), (10, CONFIGURED)], None)
+    assert (list(found.items()), trouble) == (
+        [(2, NetworkdLink("pending")), (10, CONFIGURED)],
+        None,
+    )
     (links / "4").mkdir()
     found, trouble = read_networkd(str(tmp_path))
     assert set(found) == {2, 10} and trouble is not None and trouble.detail.endswith("EISDIR")

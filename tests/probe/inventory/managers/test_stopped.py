@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.inventory.managers.stopped import parse_ifcfg_on_boot, parse_keyfile, read_stopped_managers
+from nictop.probe.inventory.managers.stopped import (
+    parse_ifcfg_on_boot,
+    parse_keyfile,
+    read_stopped_managers,
+)
 from nictop.probe.records import ConfigurationEntry, StoppedManager
 
 KEYFILE = """# written by nmcli
@@ -30,7 +34,11 @@ address1=192.0.2.1/24
 
 @pytest.fixture
 def roots(tmp_path: Path) -> dict[str, str]:
-    for folder in ("run/systemd/system", "usr/lib/systemd/system", "etc/systemd/system/multi-user.target.wants"):
+    for folder in (
+        "run/systemd/system",
+        "usr/lib/systemd/system",
+        "etc/systemd/system/multi-user.target.wants",
+    ):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "usr/lib/systemd/system/NetworkManager.service").write_text("[Unit]\n")
     return {name: str(tmp_path / name) for name in ("etc", "run", "usr")}
@@ -42,7 +50,9 @@ def read(names: set[str], roots: dict[str, str]) -> tuple[StoppedManager, ...]:
     return found
 
 
-def test_running_and_missing_managers_are_not_stopped(roots: dict[str, str], tmp_path: Path) -> None:
+def test_running_and_missing_managers_are_not_stopped(
+    roots: dict[str, str], tmp_path: Path
+) -> None:
     assert read({"NetworkManager"}, roots) == ()
     assert read(set(), roots) == (StoppedManager("NetworkManager", "disabled"),)
     (tmp_path / "run/systemd/system").rmdir()
@@ -62,7 +72,8 @@ def test_units(roots: dict[str, str], tmp_path: Path) -> None:
 
 def test_profiles_on_disk(roots: dict[str, str], tmp_path: Path) -> None:
     keyfiles, scripts = (
-        tmp_path / "etc" / name for name in ("NetworkManager/system-connections", "sysconfig/network-scripts")
+        tmp_path / "etc" / name
+        for name in ("NetworkManager/system-connections", "sysconfig/network-scripts")
     )
     for folder in (keyfiles, scripts):
         folder.mkdir(parents=True)
@@ -74,8 +85,12 @@ def test_profiles_on_disk(roots: dict[str, str], tmp_path: Path) -> None:
     ((manager,)) = read(set(), roots)
     keyfile = str(keyfiles / "storage.nmconnection")
     assert manager.profiles == (
-        ConfigurationEntry("other", keyfile, 1, ("ens224",), ("52:54:00:aa:bb:01",), methods=("static",)),
-        ConfigurationEntry("ifcfg", str(scripts / "ifcfg-ens192"), 1, ("ens192",), methods=("dhcp4",)),
+        ConfigurationEntry(
+            "other", keyfile, 1, ("ens224",), ("52:54:00:aa:bb:01",), methods=("static",)
+        ),
+        ConfigurationEntry(
+            "ifcfg", str(scripts / "ifcfg-ens192"), 1, ("ens192",), methods=("dhcp4",)
+        ),
     )
     assert "secret" not in repr(manager)
 

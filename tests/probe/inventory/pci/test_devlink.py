@@ -19,38 +19,60 @@ from nictop.probe.inventory.pci.devlink import (
     with_rate,
     with_switch,
 )
-from nictop.probe.kernel.netlink import NetlinkError, iter_attributes, pack_attribute, pack_text, pack_u32
-from nictop.probe.records import DevlinkDevice, DevlinkParameter, DevlinkPort, HealthReporter, Unreadable
+from nictop.probe.kernel.netlink import (
+    NetlinkError,
+    iter_attributes,
+    pack_attribute,
+    pack_text,
+    pack_u32,
+)
+from nictop.probe.records import (
+    DevlinkDevice,
+    DevlinkParameter,
+    DevlinkPort,
+    HealthReporter,
+    Unreadable,
+)
 
-# a device with two ports, in switchdev mode with two virtual functions; its reporter "dummy" could not recover
+# a device with two ports, in switchdev mode with two virtual functions; its reporter "dummy" could
+# not recover
 PORTS = (
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030000000000060004000200000008000600"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030000000000060004000"
+        "200000008000600"
         "02000000090007006574683000000000050094000000000006004d000000000008004e0001000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030001000000060004000200000008000600"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030001000000060004000"
+        "200000008000600"
         "03000000090007006574683100000000050094000000000006004d000000000008004e0002000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030080000000060004000200000008000600"
-        "04000000090007006574683200000000050094000000000006004d0004000000080096000000000006007f000000000006008000"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030080000000060004000"
+        "200000008000600"
+        "04000000090007006574683200000000050094000000000006004d0004000000080096000000000006007f000"
+        "000000006008000"
         "000000000500950000000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030081000000060004000200000008000600"
-        "05000000090007006574683300000000050094000000000006004d0004000000080096000000000006007f000000000006008000"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000800030081000000060004000"
+        "200000008000600"
+        "05000000090007006574683300000000050094000000000006004d0004000000080096000000000006007f000"
+        "000000006008000"
         "010000000500950000000000"
     ),
 )
 REPORTERS = (
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d373100380072000a007300656d70747900000005007400"
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100380072000a007300656d70747"
+        "900000005007400"
         "000000000c00750000000000000000000c007600000000000000000005008d0001000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d373100640072000a00730064756d6d7900000005007400"
-        "010000000c00750003000000000000000c00760002000000000000000c007800000000000000000005007900010000000c007700"
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100640072000a00730064756d6d7"
+        "900000005007400"
+        "010000000c00750003000000000000000c00760002000000000000000c0078000000000000000000050079000"
+        "10000000c007700"
         "dc932100000000000c008900572c4bef98b8ea1805008d0001000000"
     ),
 )
@@ -62,25 +84,31 @@ DEVICE = SWITCH[0][: 2 * 32]
 # of a group, of VF 0 with limits, and of VF 1 in the group; device number as above
 RATES = (
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a500010000000b00a8006775657374730000"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a500010000000b00a8006"
+        "775657374730000"
         "0c00a60000000000000000000c00a70000000000000000000800b100000000000800b20000000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300800000000c00a600"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a50000000000080003008"
+        "00000000c00a600"
         "20bcbe00000000000c00a70040597307000000000800b100000000000800b20000000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a5000000000008000300810000000c00a600"
-        "00000000000000000c00a70000000000000000000800b100000000000800b200000000000b00a9006775657374730000"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731000600a50000000000080003008"
+        "10000000c00a600"
+        "00000000000000000c00a70000000000000000000800b100000000000800b200000000000b00a900677565737"
+        "4730000"
     ),
 )
 PARAMETERS = (
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d373100380050000d0051006d61785f6d61637300000000"
+        "0e0001006e657464657673696d000000100002006e657464657673696d373100380050000d0051006d61785f6"
+        "d61637300000000"
         "040052000500530003000000180054001400550005005700010000000800560010000000"
     ),
     (
-        "0e0001006e657464657673696d000000100002006e657464657673696d3731002c0050000a005100746573743100000005005300"
+        "0e0001006e657464657673696d000000100002006e657464657673696d3731002c0050000a005100746573743"
+        "100000005005300"
         "060000001400540010005500050057000100000004005600"
     ),
 )
@@ -101,7 +129,9 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+    def generic(
+        self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False
+    ) -> list[bytes]:
         assert family == "devlink" and dump is (command != devlink.DEVLINK_CMD_ESWITCH_GET)
         if command == devlink.DEVLINK_CMD_ESWITCH_GET:
             if isinstance(self.switch, OSError):
@@ -129,13 +159,19 @@ def test_a_device_in_switchdev_mode(monkeypatch: pytest.MonkeyPatch) -> None:
                 ports=(
                     DevlinkPort(0, "physical", 2),
                     DevlinkPort(1, "physical", 3),
-                    DevlinkPort(128, "pcivf", 4, 0, 0, max_tx_rate=125_000_000, min_tx_rate=12_500_000),
-                    DevlinkPort(129, "pcivf", 5, 0, 1, max_tx_rate=0, min_tx_rate=0, rate_node="guests"),
+                    DevlinkPort(
+                        128, "pcivf", 4, 0, 0, max_tx_rate=125_000_000, min_tx_rate=12_500_000
+                    ),
+                    DevlinkPort(
+                        129, "pcivf", 5, 0, 1, max_tx_rate=0, min_tx_rate=0, rate_node="guests"
+                    ),
                 ),
                 parameters=(DevlinkParameter("max_macs", driverinit="16"),),
                 reporters=(
                     HealthReporter("empty", has_error=False, errors=0, recoveries=0),
-                    HealthReporter("dummy", has_error=True, errors=3, recoveries=2, auto_recover=True),
+                    HealthReporter(
+                        "dummy", has_error=True, errors=3, recoveries=2, auto_recover=True
+                    ),
                 ),
             ),
         ),
@@ -168,7 +204,9 @@ def test_a_host_without_devices_gets_one_request(monkeypatch: pytest.MonkeyPatch
     ("number", "trouble"),
     [(errno.ENOENT, None), (errno.ETIMEDOUT, Unreadable("failed", "devlink: ETIMEDOUT"))],
 )
-def test_a_kernel_without_devlink(monkeypatch: pytest.MonkeyPatch, number: int, trouble: Unreadable | None) -> None:
+def test_a_kernel_without_devlink(
+    monkeypatch: pytest.MonkeyPatch, number: int, trouble: Unreadable | None
+) -> None:
     def refused(_: int) -> None:
         raise NetlinkError(number, "refused")
 
@@ -183,7 +221,11 @@ def test_this_kernel() -> None:
 
 def function(*attributes: bytes) -> dict[int, bytes]:
     """Attributes of a port with a function."""
-    port = pack_u32(3, 7) + pack_attribute(77, struct.pack("=H", 7)) + pack_attribute(145, b"".join(attributes))
+    port = (
+        pack_u32(3, 7)
+        + pack_attribute(77, struct.pack("=H", 7))
+        + pack_attribute(145, b"".join(attributes))
+    )
     return dict(iter_attributes(port))
 
 
@@ -206,7 +248,9 @@ def test_the_function_of_a_port() -> None:
         migratable=False,
         max_io_eqs=24,
     )
-    port = parse_port(function(pack_attribute(4, struct.pack("=II", 3, 1)), pack_attribute(2, b"\0")))
+    port = parse_port(
+        function(pack_attribute(4, struct.pack("=II", 3, 1)), pack_attribute(2, b"\0"))
+    )
     assert port is not None
     assert (port.is_active, port.roce, port.migratable, port.address) == (False, True, None, None)
 
@@ -214,24 +258,42 @@ def test_the_function_of_a_port() -> None:
 def parameter(name: str, kind: int, *values: tuple[int, bytes | None]) -> dict[int, bytes]:
     """Attributes of a parameter; `values`: configuration mode and value."""
     each = (
-        pack_attribute(85, (pack_attribute(86, data) if data is not None else b"") + pack_attribute(87, bytes([mode])))
+        pack_attribute(
+            85,
+            (pack_attribute(86, data) if data is not None else b"")
+            + pack_attribute(87, bytes([mode])),
+        )
         for mode, data in values
     )
-    inner = pack_text(81, name) + pack_attribute(83, bytes([kind])) + pack_attribute(84, b"".join(each))
+    inner = (
+        pack_text(81, name) + pack_attribute(83, bytes([kind])) + pack_attribute(84, b"".join(each))
+    )
     return {devlink.DEVLINK_ATTR_PARAM: inner}
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (parameter("enable_sriov", 6, (2, None)), DevlinkParameter("enable_sriov", permanent="false")),
-        (parameter("enable_sriov", 6, (2, b"")), DevlinkParameter("enable_sriov", permanent="true")),
+        (
+            parameter("enable_sriov", 6, (2, None)),
+            DevlinkParameter("enable_sriov", permanent="false"),
+        ),
+        (
+            parameter("enable_sriov", 6, (2, b"")),
+            DevlinkParameter("enable_sriov", permanent="true"),
+        ),
         (
             parameter("max_macs", 3, (0, struct.pack("=I", 128)), (1, struct.pack("=I", 256))),
             DevlinkParameter("max_macs", runtime="128", driverinit="256"),
         ),
-        (parameter("flow_steering_mode", 5, (0, b"smfs\0")), DevlinkParameter("flow_steering_mode", runtime="smfs")),
-        (parameter("fw_load_policy", 1, (2, b"\1")), DevlinkParameter("fw_load_policy", permanent="flash")),
+        (
+            parameter("flow_steering_mode", 5, (0, b"smfs\0")),
+            DevlinkParameter("flow_steering_mode", runtime="smfs"),
+        ),
+        (
+            parameter("fw_load_policy", 1, (2, b"\1")),
+            DevlinkParameter("fw_load_policy", permanent="flash"),
+        ),
         (parameter("total_vfs", 3, (2, None), (9, b"\1\0\0\0")), DevlinkParameter("total_vfs")),
         (parameter("", 6, (2, b"")), None),
         ({}, None),
@@ -245,7 +307,9 @@ def test_parameters(found: dict[int, bytes], expected: DevlinkParameter | None) 
 def test_any_bytes(value: bytes) -> None:
     for kind in range(8):
         parse_parameter(parameter("max_macs", kind, (0, value), (1, value)))
-    parse_parameter({devlink.DEVLINK_ATTR_PARAM: pack_text(81, "max_macs") + pack_attribute(84, value)})
+    parse_parameter(
+        {devlink.DEVLINK_ATTR_PARAM: pack_text(81, "max_macs") + pack_attribute(84, value)}
+    )
     parse_port(function(value))
     with_rate(DevlinkPort(7, "pcisf"), dict(iter_attributes(value)))
     for found in (dict(iter_attributes(value)), {devlink.DEVLINK_ATTR_HEALTH_REPORTER: value}):

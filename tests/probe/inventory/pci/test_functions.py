@@ -21,7 +21,12 @@ from nictop.probe.inventory.pci.functions import (
     parse_sriov_capable,
     read_pci,
 )
-from nictop.probe.inventory.pci.names import parse_pci_ids, parse_udev_names, read_names, read_udev_names
+from nictop.probe.inventory.pci.names import (
+    parse_pci_ids,
+    parse_udev_names,
+    read_names,
+    read_udev_names,
+)
 from nictop.probe.kernel.sysfs import MAX_SYSFS_BYTES
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction
 
@@ -59,10 +64,16 @@ def functions_of(root: Path) -> dict[str, PciFunction]:
 
 def assert_lspci(function: PciFunction, verbose: str, numbers: str) -> None:
     """One block of ``lspci -Dvvv`` and one of ``lspci -Dnnk``."""
-    match = re.match(r"\S+ .*? \[([0-9a-f]{4})\]: (.*) \[([0-9a-f]{4}):([0-9a-f]{4})\](?: \(rev (\w+)\))?", numbers)
+    match = re.match(
+        r"\S+ .*? \[([0-9a-f]{4})\]: (.*) \[([0-9a-f]{4}):([0-9a-f]{4})\](?: \(rev (\w+)\))?",
+        numbers,
+    )
     assert match is not None
     assert function.class_code >> 8 == int(match.group(1), 16)
-    assert (function.vendor_id, function.device_id) == (int(match.group(3), 16), int(match.group(4), 16))
+    assert (function.vendor_id, function.device_id) == (
+        int(match.group(3), 16),
+        int(match.group(4), 16),
+    )
     assert function.revision == int(match.group(5) or "0", 16)
     driver = re.search(r"Kernel driver in use: (\S+)", numbers)
     assert function.driver == (driver.group(1) if driver else None)
@@ -77,7 +88,9 @@ def assert_lspci(function: PciFunction, verbose: str, numbers: str) -> None:
     total = re.search(r"Total VFs: (\d+), Number of VFs: (\d+)", verbose)
     if total:
         assert function.sriov is not None
-        assert function.sriov.total_vfs <= int(total.group(1))  # the driver may allow fewer than the capability
+        assert function.sriov.total_vfs <= int(
+            total.group(1)
+        )  # the driver may allow fewer than the capability
         assert function.sriov.num_vfs == int(total.group(2))
         assert len(function.sriov.virtual_functions) == function.sriov.num_vfs
 
@@ -88,7 +101,9 @@ def link_of(verbose: str) -> PcieLink:
     now = re.search(r"LnkSta:\s*Speed ([\d.]+)GT/s.*, Width x(\d+)", verbose)
     assert able is not None
     assert now is not None
-    return PcieLink(float(now.group(1)), int(now.group(2)), float(able.group(1)), int(able.group(2)))
+    return PcieLink(
+        float(now.group(1)), int(now.group(2)), float(able.group(1)), int(able.group(2))
+    )
 
 
 def test_a_captured_guest_agrees_with_lspci(capture: Capture) -> None:
@@ -96,11 +111,15 @@ def test_a_captured_guest_agrees_with_lspci(capture: Capture) -> None:
     verbose = blocks((root / "cmd/lspci-Dvvv").read_text())
     numbers = blocks((root / "cmd/lspci-Dnnk").read_text())
     functions = functions_of(root)
-    assert sorted(functions) == [address for address, block in numbers.items() if "Ethernet controller" in block]
+    assert sorted(functions) == [
+        address for address, block in numbers.items() if "Ethernet controller" in block
+    ]
     assert len(functions) == 7
     for address, function in functions.items():
         assert_lspci(function, verbose[address], numbers[address])
-        assert function.sriov_capable is (True if function.sriov else False if function.physical_function else None)
+        assert function.sriov_capable is (
+            True if function.sriov else False if function.physical_function else None
+        )
         assert function.parent is not None
         assert function.parent_link == link_of(verbose[function.parent])
         assert function.unreadable == {}
@@ -112,7 +131,12 @@ def test_physical_function_and_number_of_virtual_functions(capture: Capture) -> 
     assert physical.sriov is not None
     assert (physical.sriov.total_vfs, physical.sriov.num_vfs) == (7, 4)
     assert physical.sriov.autoprobe is True
-    assert physical.sriov.virtual_functions == ("0000:02:10.0", "0000:02:10.2", "0000:02:10.4", "0000:02:10.6")
+    assert physical.sriov.virtual_functions == (
+        "0000:02:10.0",
+        "0000:02:10.2",
+        "0000:02:10.4",
+        "0000:02:10.6",
+    )
     for number, address in enumerate(physical.sriov.virtual_functions):
         virtual = functions[address]
         assert (virtual.physical_function, virtual.virtual_function) == ("0000:02:00.0", number)
@@ -130,11 +154,21 @@ def test_this_machine_agrees_with_lspci() -> None:
         from_lspci[option] = blocks(done.stdout)
     functions, trouble = read_pci()
     assert trouble is None
-    expected = {address for address, block in from_lspci["-Dnnk"].items() if re.search(r" \[02[0-9a-f]{2}\]: ", block)}
+    expected = {
+        address
+        for address, block in from_lspci["-Dnnk"].items()
+        if re.search(r" \[02[0-9a-f]{2}\]: ", block)
+    }
     assert {function.address for function in functions} == expected
     for function in functions:
-        assert_lspci(function, from_lspci["-Dvvv"][function.address], from_lspci["-Dnnk"][function.address])
-        name = re.sub(r" \[[0-9a-f]{4}:.*", "", from_lspci["-Dnnk"][function.address].split("]: ", 1)[1].split("\n")[0])
+        assert_lspci(
+            function, from_lspci["-Dvvv"][function.address], from_lspci["-Dnnk"][function.address]
+        )
+        name = re.sub(
+            r" \[[0-9a-f]{4}:.*",
+            "",
+            from_lspci["-Dnnk"][function.address].split("]: ", 1)[1].split("\n")[0],
+        )
         if function.vendor_name and function.device_name:
             assert f"{function.vendor_name} {function.device_name}" == name
 
@@ -144,7 +178,13 @@ def tree(tmp_path: Path) -> Path:
     """A bus with one network function and valid files."""
     device = tmp_path / "bus/pci/devices/0000:05:00.0"
     device.mkdir(parents=True)
-    good = {"class": "0x020000", "vendor": "0x15b3", "device": "0x1017", "numa_node": "1", "enable": "1"}
+    good = {
+        "class": "0x020000",
+        "vendor": "0x15b3",
+        "device": "0x1017",
+        "numa_node": "1",
+        "enable": "1",
+    }
     for name, content in good.items():
         (device / name).write_text(content + "\n")
     return device
@@ -158,7 +198,12 @@ def read_tree(tree: Path) -> PciFunction:
 
 def test_a_function_without_driver_bridge_and_pcie(tree: Path) -> None:
     function = read_tree(tree)
-    assert (function.driver, function.link, function.parent, function.sriov) == (None, None, None, None)
+    assert (function.driver, function.link, function.parent, function.sriov) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert (function.numa_node, function.enabled) == (1, True)
     assert function.unreadable == {}
 
@@ -206,7 +251,9 @@ def test_unknown_link_speed_and_no_lanes_are_none(tree: Path) -> None:
     assert read_tree(tree).link == PcieLink(None, None, 16.0, 16)
 
 
-@pytest.mark.parametrize(("code", "listed"), [("0x060400", 0), ("0x0c0600", 1), ("0x020700", 1), ("", 0), ("x", 0)])
+@pytest.mark.parametrize(
+    ("code", "listed"), [("0x060400", 0), ("0x0c0600", 1), ("0x020700", 1), ("", 0), ("x", 0)]
+)
 def test_only_network_functions_are_listed(tree: Path, code: str, listed: int) -> None:
     (tree / "class").write_text(code)
     assert len(read_pci(str(tree.parents[3]), lambda wanted: {})[0]) == listed
@@ -214,7 +261,11 @@ def test_only_network_functions_are_listed(tree: Path, code: str, listed: int) -
 
 def test_virtual_functions_during_their_removal(tree: Path) -> None:
     """The kernel removes virtfn0 first: the first remaining link is not VF 0."""
-    for name, content in (("sriov_totalvfs", "4\n"), ("sriov_numvfs", "4\n"), ("sriov_drivers_autoprobe", "1\n")):
+    for name, content in (
+        ("sriov_totalvfs", "4\n"),
+        ("sriov_numvfs", "4\n"),
+        ("sriov_drivers_autoprobe", "1\n"),
+    ):
         (tree / name).write_text(content)
     for number in (2, 3):
         (tree / f"virtfn{number}").symlink_to(f"../0000:02:10.{number}")
@@ -246,7 +297,9 @@ def test_names_from_pci_ids() -> None:
 
 def test_reading_pci_ids_stops_at_the_last_wanted_id() -> None:
     lines = iter(PCI_IDS.splitlines(keepends=True))
-    assert parse_pci_ids(lines, {(0x1AF4, 0x1000)}) == {(0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")}
+    assert parse_pci_ids(lines, {(0x1AF4, 0x1000)}) == {
+        (0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")
+    }
     assert "1af4 1100" in next(lines)
 
 
@@ -260,7 +313,8 @@ V:1
 
 
 def test_names_of_the_udev_database(tmp_path: Path) -> None:
-    """Used only if the device at that address has the same ids: a captured sysfs may have others."""
+    """Used only if the device at that address has the same ids: a captured sysfs may have
+    others."""
     (tmp_path / "run/udev/data").mkdir(parents=True)
     (tmp_path / "run/udev/data/+pci:0000:02:10.0").write_text(UDEV_RECORD)
     device = tmp_path / "sys/bus/pci/devices/0000:02:10.0"
@@ -268,12 +322,19 @@ def test_names_of_the_udev_database(tmp_path: Path) -> None:
     (device / "uevent").write_text("DRIVER=igbvf\nPCI_CLASS=20000\nPCI_ID=8086:10CA\n")
     roots = str(tmp_path / "run"), str(tmp_path / "sys")
     names = {"0000:02:10.0": ("Intel Corporation", "82576 Virtual Function")}
-    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA), "0000:02:10.2": (0x8086, 0x10CA)}, *roots) == names
+    assert (
+        read_udev_names(
+            {"0000:02:10.0": (0x8086, 0x10CA), "0000:02:10.2": (0x8086, 0x10CA)}, *roots
+        )
+        == names
+    )
     assert read_udev_names({"0000:02:10.0": (0x8086, 0x10C9)}, *roots) == {}
     assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA)}, str(tmp_path), roots[1]) == {}
 
 
-@pytest.mark.parametrize("record", ["", "E:", "E:ID_VENDOR_FROM_DATABASE", "ID_VENDOR_FROM_DATABASE=x\n"])
+@pytest.mark.parametrize(
+    "record", ["", "E:", "E:ID_VENDOR_FROM_DATABASE", "ID_VENDOR_FROM_DATABASE=x\n"]
+)
 def test_a_record_without_names(record: str) -> None:
     assert parse_udev_names(record) == (None, None)
 
@@ -294,7 +355,8 @@ def test_any_text_is_a_speed_or_none(text: str) -> None:
 
 
 def configuration(*capabilities: tuple[int, int, int]) -> bytes:
-    """4096 bytes of configuration space with extended capabilities (offset, id, next offset) of version 1."""
+    """4096 bytes of configuration space with extended capabilities (offset, id, next offset) of
+    version 1."""
     space = bytearray(4096)
     for offset, identifier, following in capabilities:
         space[offset : offset + 4] = (identifier | 1 << 16 | following << 20).to_bytes(4, "little")
@@ -324,7 +386,11 @@ def test_the_capability_in_the_chain(config: bytes, capable: bool | None) -> Non
     assert parse_sriov_capable(config) is capable
 
 
-@given(st.lists(st.integers(64, 1023).map(lambda word: 4 * word)), st.integers(0, 0xFFFF), st.integers(0, 0xFFF))
+@given(
+    st.lists(st.integers(64, 1023).map(lambda word: 4 * word)),
+    st.integers(0, 0xFFFF),
+    st.integers(0, 0xFFF),
+)
 def test_any_chain_ends(offsets: list[int], identifier: int, last: int) -> None:
     """Also with loops."""
     chain = zip([0x100, *offsets], [identifier] * (len(offsets) + 1), [*offsets, last], strict=True)
@@ -338,7 +404,8 @@ def test_any_bytes_are_a_configuration_space(config: bytes) -> None:
 
 
 def test_capability_without_driver(tree: Path) -> None:
-    """sriov_totalvfs exists without a driver, unless the firmware allows no VFs; the capability is always there."""
+    """sriov_totalvfs exists without a driver, unless the firmware allows no VFs; the capability is
+    always there."""
     assert read_tree(tree).sriov_capable is None
     (tree / "config").write_bytes(configuration(*IGB))
     (tree / "modalias").write_text("pci:v000015B3d00001017sv*\n")
@@ -400,7 +467,9 @@ WITH_SPACES = "Receiver Error 2\nBad TLP 0\nRELAY_NUM Rollover 1\nTOTAL_ERR_COR 
 
 def write_errors(device: Path, timeouts: int = 0) -> None:
     (device / "aer_dev_correctable").write_text(CORRECTABLE)
-    (device / "aer_dev_nonfatal").write_text(UNCORRECTABLE.format(severity="NONFATAL", timeouts=timeouts))
+    (device / "aer_dev_nonfatal").write_text(
+        UNCORRECTABLE.format(severity="NONFATAL", timeouts=timeouts)
+    )
     (device / "aer_dev_fatal").write_text(UNCORRECTABLE.format(severity="FATAL", timeouts=0))
 
 
@@ -443,7 +512,14 @@ def test_a_virtual_function_leaves_port_and_link_to_its_physical_function(slot: 
 
 
 @pytest.mark.parametrize(
-    "content", ["RxErr 2\n", "RxErr\nTOTAL_ERR_COR 1\n", "TOTAL_ERR_COR -1\n", "a 1\n" * MAX_SYSFS_BYTES, "\xff\x00"]
+    "content",
+    [
+        "RxErr 2\n",
+        "RxErr\nTOTAL_ERR_COR 1\n",
+        "TOTAL_ERR_COR -1\n",
+        "a 1\n" * MAX_SYSFS_BYTES,
+        "\xff\x00",
+    ],
 )
 def test_malformed_error_counters_are_reported(slot: Path, content: str) -> None:
     (slot / "aer_dev_correctable").write_text(content)
@@ -500,12 +576,20 @@ def test_any_text_is_error_counts_or_none(text: str) -> None:
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_in_the_files_end_in_a_record(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_any_bytes_in_the_files_end_in_a_record(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
     device = tmp_path_factory.mktemp("any") / "bus/pci/devices/0000:05:00.0"
     (device / "link").mkdir(parents=True)
     for name in ("class", "vendor", "device"):
         (device / name).write_text("0x020000\n")
-    for name in ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal", "link/l1_aspm", "reset_method"):
+    for name in (
+        "aer_dev_correctable",
+        "aer_dev_nonfatal",
+        "aer_dev_fatal",
+        "link/l1_aspm",
+        "reset_method",
+    ):
         (device / name).write_bytes(content)
     function = read_tree(device)
     assert set(function.aspm) <= {"l1_aspm"}
@@ -560,7 +644,8 @@ def test_any_text_is_reset_methods_or_none(text: str) -> None:
 
 
 def test_reset_methods_of_old_and_new_kernels(tree: Path) -> None:
-    """Before 5.15 there is only ``reset``; a function that cannot be reset has neither file on any kernel."""
+    """Before 5.15 there is only ``reset``; a function that cannot be reset has neither file on any
+    kernel."""
     assert read_tree(tree).reset_methods == ()
     (tree / "reset").write_text("")
     assert read_tree(tree).reset_methods is None
@@ -570,7 +655,10 @@ def test_reset_methods_of_old_and_new_kernels(tree: Path) -> None:
     assert read_tree(tree).reset_methods == ()
     assert read_tree(tree).unreadable == {}
     (tree / "reset_method").write_text("a\0b " * MAX_SYSFS_BYTES)
-    assert (read_tree(tree).reset_methods, read_tree(tree).unreadable["reset_methods"].reason) == (None, "malformed")
+    assert (read_tree(tree).reset_methods, read_tree(tree).unreadable["reset_methods"].reason) == (
+        None,
+        "malformed",
+    )
     (tree / "reset_method").unlink()
     (tree / "reset_method").mkdir()
     assert read_tree(tree).reset_methods is None
@@ -585,7 +673,9 @@ def test_names_agree_with_pyudev() -> None:
     for device in pyudev.Context().list_devices(subsystem="pci"):
         vendor, _, model = device.properties["PCI_ID"].partition(":")
         wanted[device.sys_name] = (int(vendor, 16), int(model, 16))
-        names = tuple(device.properties.get(f"ID_{what}_FROM_DATABASE") for what in ("VENDOR", "MODEL"))
+        names = tuple(
+            device.properties.get(f"ID_{what}_FROM_DATABASE") for what in ("VENDOR", "MODEL")
+        )
         if names != (None, None):
             expected[device.sys_name] = names
     assert read_udev_names(wanted) == expected

@@ -1,4 +1,5 @@
-"""IOMMU groups: a captured guest against lspci, members that are no network functions, removed groups."""
+"""IOMMU groups: a captured guest against lspci, members that are no network functions, removed
+groups."""
 
 from __future__ import annotations
 
@@ -14,14 +15,21 @@ from nictop.probe.records import IommuGroup, PciFunction
 
 
 def function(address: str, group: int | None, driver: str | None = "ixgbe") -> PciFunction:
-    return PciFunction(address, 0x020000, 0x8086, 0x10FB, None, None, None, driver=driver, iommu_group=group)
+    return PciFunction(
+        address, 0x020000, 0x8086, 0x10FB, None, None, None, driver=driver, iommu_group=group
+    )
 
 
 @pytest.fixture
 def group(tmp_path: Path) -> Path:
-    """Group 7: a bridge with its driver, a network function, a device without driver and one that is not on PCI."""
+    """Group 7: a bridge with its driver, a network function, a device without driver and one that
+    is not on PCI."""
     folder = tmp_path / "kernel/iommu_groups/7"
-    for name, content in (("0000:00:01.0", "0x060400"), ("0000:01:00.1", "0x030000"), ("acpi:00", None)):
+    for name, content in (
+        ("0000:00:01.0", "0x060400"),
+        ("0000:01:00.1", "0x030000"),
+        ("acpi:00", None),
+    ):
         device = folder / "devices" / name
         device.mkdir(parents=True)
         if content:
@@ -55,7 +63,10 @@ def test_a_removed_group_and_a_malformed_member(group: Path) -> None:
     (group / "devices/0000:01:00.1/class").write_text("elephant")
     (group / "type").unlink()
     found, trouble = read_iommu(functions, str(group.parents[2]))
-    assert [(one.number, len(one.members), one.type) for one in found] == [(7, 2, None), (9, 0, None)]
+    assert [(one.number, len(one.members), one.type) for one in found] == [
+        (7, 2, None),
+        (9, 0, None),
+    ]
     assert trouble is not None
     assert trouble.reason == "malformed"
     assert trouble.detail.endswith("class: 'elephant'")

@@ -52,21 +52,69 @@ def pair(namespace: Namespace) -> Namespace:
 
 
 def test_neighbours_of_a_namespace(pair: Namespace) -> None:
-    """Static ones, one that is asked without an answer, and none of those without address resolution."""
-    pair.run(["ip", "neigh", "add", "192.0.2.7", "lladdr", "52:54:00:00:aa:01", "dev", "v0", "nud", "permanent"])
-    pair.run(["ip", "neigh", "add", "192.0.2.8", "lladdr", "52:54:00:00:aa:02", "dev", "v0", "nud", "stale"])
-    pair.run(["ip", "neigh", "add", "192.0.2.9", "lladdr", "52:54:00:00:aa:03", "dev", "v0", "nud", "noarp"])
+    """Static ones, one that is asked without an answer, and none of those without address
+    resolution."""
+    pair.run(
+        [
+            "ip",
+            "neigh",
+            "add",
+            "192.0.2.7",
+            "lladdr",
+            "52:54:00:00:aa:01",
+            "dev",
+            "v0",
+            "nud",
+            "permanent",
+        ]
+    )
+    pair.run(
+        [
+            "ip",
+            "neigh",
+            "add",
+            "192.0.2.8",
+            "lladdr",
+            "52:54:00:00:aa:02",
+            "dev",
+            "v0",
+            "nud",
+            "stale",
+        ]
+    )
+    pair.run(
+        [
+            "ip",
+            "neigh",
+            "add",
+            "192.0.2.9",
+            "lladdr",
+            "52:54:00:00:aa:03",
+            "dev",
+            "v0",
+            "nud",
+            "noarp",
+        ]
+    )
     pair.run(["bash", "-c", "echo > /dev/udp/192.0.2.10/9"])
     ifindex = pair.call(lambda: socket.if_nametoindex("v0"))
     found = {one.address: one for one in inside(pair).neighbours}
     assert set(found) == {"192.0.2.7", "192.0.2.8", "192.0.2.10"}
     assert {one.ifindex for one in found.values()} == {ifindex}
-    assert (found["192.0.2.7"].nud_state, found["192.0.2.7"].mac) == ("permanent", "52:54:00:00:aa:01")
+    assert (found["192.0.2.7"].nud_state, found["192.0.2.7"].mac) == (
+        "permanent",
+        "52:54:00:00:aa:01",
+    )
     assert (found["192.0.2.8"].nud_state, found["192.0.2.8"].mac) == ("stale", "52:54:00:00:aa:02")
     asked = found["192.0.2.10"]
     assert (asked.nud_state, asked.mac) in (("incomplete", None), ("failed", None))
     assert asked.since_update is not None and 0 <= asked.since_update < 60
-    wait_until(lambda: {one.address: one.nud_state for one in inside(pair).neighbours}["192.0.2.10"] == "failed")
+    wait_until(
+        lambda: (
+            {one.address: one.nud_state for one in inside(pair).neighbours}["192.0.2.10"]
+            == "failed"
+        )
+    )
 
 
 def test_routes_of_all_tables(pair: Namespace) -> None:
@@ -91,10 +139,16 @@ def test_routes_of_all_tables(pair: Namespace) -> None:
         ("203.0.114.0/24", "192.0.2.3"),
         ("203.0.114.0/24", "192.0.2.4"),
     }
-    assert found["192.0.2.0/24", None] == TableRoute("ipv4", "192.0.2.0/24", "unicast", 254, 2, ifindex=ifindex)
-    assert found["198.51.100.0/24", None] == TableRoute("ipv4", "198.51.100.0/24", "unreachable", 254, 3, 7)
+    assert found["192.0.2.0/24", None] == TableRoute(
+        "ipv4", "192.0.2.0/24", "unicast", 254, 2, ifindex=ifindex
+    )
+    assert found["198.51.100.0/24", None] == TableRoute(
+        "ipv4", "198.51.100.0/24", "unreachable", 254, 3, 7
+    )
     assert found["198.51.101.0/24", None].table == 77
-    assert found["203.0.113.0/24", "10.9.9.9"].onlink and not found["0.0.0.0/0", "192.0.2.254"].onlink
+    assert (
+        found["203.0.113.0/24", "10.9.9.9"].onlink and not found["0.0.0.0/0", "192.0.2.254"].onlink
+    )
     pair.run(["ip", "link", "set", "dev", "v1", "down"])
     assert not any(one.usable for one in inside(pair).routes if one.type == "unicast")
 
@@ -111,13 +165,17 @@ def test_ipv6_routes_and_rules(namespace: Namespace) -> None:
     routing = inside(namespace)
     ifindex = namespace.call(lambda: socket.if_nametoindex("v0"))
     found = {one.destination: one for one in routing.routes}
-    assert set(found) == {"::/0", "2001:db8::/64", "2001:db8:9::/48"}, "no link-local or multicast routes"
+    assert set(found) == {"::/0", "2001:db8::/64", "2001:db8:9::/48"}, (
+        "no link-local or multicast routes"
+    )
     default = found["::/0"]
     assert (default.gateway, default.protocol, default.ifindex) == ("2001:db8::ff", 9, ifindex)
     assert default.expires is not None and 500 < default.expires <= 600
     assert found["2001:db8:9::/48"].type == "prohibit" and found["2001:db8:9::/48"].ifindex is None
     (own,) = [rule for rule in routing.rules if rule.destination]
-    assert own == PolicyRule("ipv6", own.priority, "table", 99, destination="2001:db8:7::/48", input_link="lo")
+    assert own == PolicyRule(
+        "ipv6", own.priority, "table", 99, destination="2001:db8:7::/48", input_link="lo"
+    )
 
 
 def test_rules_agree_with_ip_rule(pair: Namespace) -> None:
@@ -159,16 +217,21 @@ def test_a_large_table_is_read_in_part(pair: Namespace, number: int) -> None:
 def test_many_neighbours_are_read_in_part(pair: Namespace) -> None:
     pair.run(["ip", "address", "add", "10.0.0.1/16", "dev", "v0"])
     lines = [
-        f"neigh add 10.0.{one >> 8}.{one & 255} lladdr 02:00:00:00:00:01 dev v0 nud permanent" for one in range(2, 4102)
+        f"neigh add 10.0.{one >> 8}.{one & 255} lladdr 02:00:00:00:00:01 dev v0 nud permanent"
+        for one in range(2, 4102)
     ]
     pair.run(["ip", "-batch", "-"], input="\n".join(lines))
     routing = inside(pair)
     assert len(routing.neighbours) == 4096 and routing.unreadable["neighbours"].reason == "failed"
 
 
-def test_a_dump_ends_after_a_number_of_messages(pair: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_ends_after_a_number_of_messages(
+    pair: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dumps, "MAX_DUMPED", 1)
-    found, why = pair.call(lambda: dumps.bounded_dump(26, RTMSG.pack(2, *8 * [0]), lambda data, start: False, 9, "x"))
+    found, why = pair.call(
+        lambda: dumps.bounded_dump(26, RTMSG.pack(2, *8 * [0]), lambda data, start: False, 9, "x")
+    )
     assert found == [] and why is not None and why.reason == "failed"
 
 
@@ -177,13 +240,18 @@ def test_a_failed_dump_has_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(1, "not permitted")
 
     monkeypatch.setattr(dumps, "NetlinkSocket", refused)
-    assert dumps.bounded_dump(30, b"", lambda data, start: True, 9, "x") == ([], Unreadable("needs_root", "x: EPERM"))
+    assert dumps.bounded_dump(30, b"", lambda data, start: True, 9, "x") == (
+        [],
+        Unreadable("needs_root", "x: EPERM"),
+    )
 
 
-# --------------------------------------------------------------------------------------------------------- messages
+# ----------------------------------------------------------------------------------------- messages
 
 
-def neighbour(state: int = 2, *, flags: int = 0, kind: int = 1, ifindex: int = 3, times: bytes = b"") -> bytes:
+def neighbour(
+    state: int = 2, *, flags: int = 0, kind: int = 1, ifindex: int = 3, times: bytes = b""
+) -> bytes:
     return (
         NDMSG.pack(socket.AF_INET, ifindex, state, flags, kind)
         + pack_attribute(1, bytes((192, 0, 2, 1)))
@@ -197,12 +265,18 @@ def test_neighbour_messages() -> None:
     assert parse_neighbour(neighbour(times=times)) == Neighbour(
         3, "192.0.2.1", "reachable", "52:54:00:00:aa:01", since_update=3.5
     )
-    assert parse_neighbour(neighbour(0x20)) == Neighbour(3, "192.0.2.1", "failed", "52:54:00:00:aa:01")
+    assert parse_neighbour(neighbour(0x20)) == Neighbour(
+        3, "192.0.2.1", "failed", "52:54:00:00:aa:01"
+    )
     assert parse_neighbour(neighbour(0x40)) is None
     assert parse_neighbour(neighbour(flags=NTF_PROXY)) is None
     assert parse_neighbour(neighbour(ifindex=0)) is None
     assert parse_neighbour(neighbour(times=b"\1")) is not None
-    assert is_resolved(neighbour(), 0) and not is_resolved(neighbour(0x40), 0) and not is_resolved(neighbour(kind=5), 0)
+    assert (
+        is_resolved(neighbour(), 0)
+        and not is_resolved(neighbour(0x40), 0)
+        and not is_resolved(neighbour(kind=5), 0)
+    )
     assert not is_resolved(neighbour()[:6], 0)
 
 
@@ -213,7 +287,10 @@ def test_the_default_route_of_old_kernels_is_left_out() -> None:
 
 
 def test_routes_with_a_type_of_service_are_left_out() -> None:
-    assert parse_table_routes(RTMSG.pack(socket.AF_INET, 0, 0, 8, 254, 3, 0, 1, 0) + pack_u32(4, 3)) == []
+    assert (
+        parse_table_routes(RTMSG.pack(socket.AF_INET, 0, 0, 8, 254, 3, 0, 1, 0) + pack_u32(4, 3))
+        == []
+    )
 
 
 @given(st.binary(max_size=120))
@@ -235,7 +312,7 @@ def test_a_destination_that_is_cut_off_is_malformed() -> None:
     assert parse_table_routes(header + pack_attribute(RTA_DST, b"\1\2")) == []
 
 
-# ------------------------------------------------------------------------------------------------------- resolv.conf
+# -------------------------------------------------------------------------------------- resolv.conf
 
 
 @pytest.mark.parametrize(

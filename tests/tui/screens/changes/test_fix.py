@@ -1,4 +1,5 @@
-"""Applying the fix of a finding: plan, confirmation, countdown, kept or rolled back; on real hosts of this test."""
+"""Applying the fix of a finding: plan, confirmation, countdown, kept or rolled back; on real hosts
+of this test."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from textual.command import Hit
 
 from nictop.changes.audit_log import log_path, read_log
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import ChangeLine, Line, PlannedAction
+from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.changes.fix import FixScreen
@@ -35,6 +36,7 @@ from tests.support.change_screen import (
 from tests.support.changes import LINK
 from tests.support.dialogs import button_labels, choose_button, dialog_text, press_button
 from tests.support.findings import commands, finding, step_texts
+from tests.support.hostile import SHORT as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import why_no_namespaces
 from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
@@ -45,7 +47,6 @@ SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
 JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
 ChangeKind = Literal["prepared", "applying", "applied", "kept", "undoing", "undone"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("applying", "applied", "undoing", "undone")
-HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 
 
 @pytest.fixture(autouse=True)
@@ -70,12 +71,14 @@ def shows(screen: Screen, kind: type[object]) -> bool:
 
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
-    await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+    await screen.receive(
+        hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+    )
     one = replace(finding(subject=subject, fixes=(fix,)), ifindex=2)
     await screen.show_diagnosis(Diagnosis((one,), ()))
 
 
-# ---------------------------------------------------------------------------------------------- what is not done
+# --------------------------------------------------------------------------------- what is not done
 
 
 def jumbo_plan(words: tuple[str, ...]) -> PlannedAction:
@@ -87,12 +90,15 @@ def jumbo_plan(words: tuple[str, ...]) -> PlannedAction:
 
 @pytest.mark.parametrize("size", [(120, 60), (80, 60)])
 async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int]) -> None:
-    """As with it: warnings, old and new value, undo; and how changes are enabled. It asks for nothing but the plan."""
+    """As with it: warnings, old and new value, undo; and how changes are enabled. It asks for
+    nothing but the plan."""
     async with live_screen(size) as screen:
         await with_finding(screen, JUMBO)
         await screen.press("f")
         assert shows(screen, HostChangeScreen)
-        assert str(JUMBO.commands[0]) in dialog_text(screen), "at once, to be copied while the host reads its values"
+        assert str(JUMBO.commands[0]) in dialog_text(screen), (
+            "at once, to be copied while the host reads its values"
+        )
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
         assert any(str(JUMBO.commands[0]) in one.message for one in screen.app._notifications), (
@@ -102,7 +108,11 @@ async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int
         request = next(one.change for one in screen.source.requests if one.change)
         plan = (jumbo_plan(request.actions[0]),)
         await screen.receive(
-            Line(change=ChangeLine(1.0, request.id, "prepared", plan=plan, fingerprint="f", needs_second_yes=True))
+            Line(
+                change=ChangeLine(
+                    1.0, request.id, "prepared", plan=plan, fingerprint="f", needs_second_yes=True
+                )
+            )
         )
         text = dialog_text(screen)
         for part in (
@@ -123,11 +133,16 @@ async def test_without_allow_changes_f_shows_the_whole_plan(size: tuple[int, int
         screen.nictop.changes.apply(twice=True)
         await screen.press("escape")
         assert shows(screen, LiveScreen)
-        assert {one.change.step for one in screen.source.requests if one.change is not None} == {"prepare"}
+        assert {one.change.step for one in screen.source.requests if one.change is not None} == {
+            "prepare"
+        }
 
 
-async def test_without_allow_changes_and_without_a_plan_its_commands_are_shown(size: tuple[int, int] = WIDE) -> None:
-    """A host that is not live cannot say what would be changed: that is said, and the commands remain."""
+async def test_without_allow_changes_and_without_a_plan_its_commands_are_shown(
+    size: tuple[int, int] = WIDE,
+) -> None:
+    """A host that is not live cannot say what would be changed: that is said, and the commands
+    remain."""
     async with live_screen(size) as screen:
         await with_finding(screen, JUMBO)
         await screen.receive(SourceState("lost", "the network is gone", 4.0))
@@ -151,17 +166,50 @@ async def test_a_refused_plan_is_shown_with_its_commands() -> None:
         await screen.press("f")
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
         request = next(one.change for one in screen.source.requests if one.change)
-        await screen.receive(Line(change=ChangeLine(1.0, request.id, "refused", "no interface ens192")))
+        await screen.receive(
+            Line(change=ChangeLine(1.0, request.id, "refused", "no interface ens192"))
+        )
         text = dialog_text(screen)
-        assert "Refused, nothing changed: no interface ens192" in text and str(JUMBO.commands[0]) in text
+        assert (
+            "Refused, nothing changed: no interface ens192" in text
+            and str(JUMBO.commands[0]) in text
+        )
         await screen.press("y")
         assert screen.app.clipboard == "\n".join(step_texts(JUMBO.commands))
+        await screen.press("q")
+        assert not isinstance(screen.app.screen, HostChangeScreen) and screen.app.is_running
 
 
-async def test_a_real_host_shows_the_same_plan_with_and_without_allow_changes(namespaces: None) -> None:
+async def test_a_refused_plan_is_requested_again_with_the_same_values() -> None:
+    """Nothing has to be typed again, and a held Enter does not repeat it."""
+    async with live_screen(WIDE, allow_changes=True) as screen:
+
+        def requests() -> list[ChangeRequest]:
+            return [one.change for one in screen.source.requests if one.change]
+
+        await with_finding(screen, JUMBO)
+        await screen.press("f")
+        await wait_until(screen, lambda: len(requests()) == 1)
+        (first,) = requests()
+        await screen.receive(Line(change=ChangeLine(1.0, first.id, "refused", "it is busy")))
+        assert any("[▸Close ]" in row for row in screen.drawn())
+        await press_button(screen, "Try again")
+        await wait_until(screen, lambda: len(requests()) == 2)
+        second = requests()[-1]
+        assert second.actions == first.actions and second.id != first.id
+        assert "it is busy" not in dialog_text(screen) and shows(screen, HostChangeScreen)
+        await screen.press("escape")
+
+
+async def test_a_real_host_shows_the_same_plan_with_and_without_allow_changes(
+    namespaces: None,
+) -> None:
     plans = []
     for allowed in (False, True):
-        async with screen_with_changes_in_namespace((120, 60), allow_changes=allowed) as (screen, host):
+        async with screen_with_changes_in_namespace((120, 60), allow_changes=allowed) as (
+            screen,
+            host,
+        ):
             before = read_mtu(host)
             await screen.prepare_fix()
             text = screen.dialog_text()
@@ -176,7 +224,9 @@ async def test_a_real_host_shows_the_same_plan_with_and_without_allow_changes(na
 
 async def test_what_runs_elsewhere_can_only_be_copied() -> None:
     async with live_screen(NARROW) as screen:
-        await with_finding(screen, Fix("esxi", "give it a queue", commands("esxcli network nic list")))
+        await with_finding(
+            screen, Fix("esxi", "give it a queue", commands("esxcli network nic list"))
+        )
         await screen.press("f")
         assert dialog_text(screen).startswith("Run on the ESXi host:")
         assert button_labels(screen) == ["Copy", "Close"]
@@ -206,14 +256,19 @@ RUN_BY_USER = Fix("here", "Reload it", commands("modprobe -r mlx5_core"))
         (True, replace(JUMBO, where="hypervisor"), "f Show fix", "Apply fix"),
     ],
 )
-async def test_footer_palette_and_help_name_what_f_does_here(allowed: bool, fix: Fix, label: str, other: str) -> None:
-    """Where changes are disabled, and of a fix that nictop cannot apply, nothing is called Apply."""
+async def test_footer_palette_and_help_name_what_f_does_here(
+    allowed: bool, fix: Fix, label: str, other: str
+) -> None:
+    """Where changes are disabled, and of a fix that nictop cannot apply, nothing is called
+    Apply."""
     async with live_screen(WIDE, allow_changes=allowed) as screen:
         await with_finding(screen, fix)
         for view in ("1", "4"):
             await screen.press(view)
             assert label in screen.drawn()[-1] and other not in screen.drawn()[-1]
-        keys = {binding.binding.description for binding in screen.app.screen.active_bindings.values()}
+        keys = {
+            binding.binding.description for binding in screen.app.screen.active_bindings.values()
+        }
         assert label[2:] in keys and other not in keys
         assert ("Set up" in keys, "Show set-up" in keys) == (allowed, not allowed)
 
@@ -236,7 +291,9 @@ async def test_after_a_rollback_the_host_is_read_again_at_once(kind: ChangeKind)
         await reply("applying")
         before = len([one for one in screen.source.requests if one.inventory])
         await reply(kind)
-        await wait_until(screen, lambda: len([one for one in screen.source.requests if one.inventory]) > before)
+        await wait_until(
+            screen, lambda: len([one for one in screen.source.requests if one.inventory]) > before
+        )
 
 
 async def test_while_a_change_is_open_f_names_it() -> None:
@@ -269,9 +326,10 @@ async def test_the_palette_opens_and_undoes_the_change_on_every_screen() -> None
         assert {"Change: Open the change", "Change: Undo it now (roll back)"} <= found().keys()
         for typed in ("undo", "roll back", "rollback", "change"):
             hits = [hit async for hit in NictopCommands(screen.app.screen).search(typed)]
-            assert any(isinstance(hit, Hit) and (hit.text or "").startswith("Change: Undo it now") for hit in hits), (
-                typed
-            )
+            assert any(
+                isinstance(hit, Hit) and (hit.text or "").startswith("Change: Undo it now")
+                for hit in hits
+            ), typed
         await invoke(found()["Change: Open the change"].run)
         await wait_until(screen, lambda: shows(screen, HostChangeScreen))
         await screen.press("escape")
@@ -291,10 +349,12 @@ async def test_a_host_that_is_away_is_not_asked() -> None:
         assert not [one for one in screen.source.requests if one.change is not None]
 
 
-# ---------------------------------------------------------------------------------------------- keys pressed twice
+# ------------------------------------------------------------------------------- keys pressed twice
 
 
-async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> Callable[[ChangeKind], Awaitable[None]]:
+async def scripted_change(
+    screen: Screen, *, needs_second_yes: bool = False
+) -> Callable[[ChangeKind], Awaitable[None]]:
     """Open the dialog of a fix and show its plan; the result sends further replies of the host."""
     await with_finding(screen, JUMBO)
     await screen.press("f")
@@ -303,7 +363,9 @@ async def scripted_change(screen: Screen, *, needs_second_yes: bool = False) -> 
     plan = PlannedAction(request.actions[0], "mtu 1500", "mtu 9000", (), "ens192")
 
     async def reply(kind: ChangeKind) -> None:
-        line = ChangeLine(1.0, request.id, kind, plan=(plan,), fingerprint="f", needs_second_yes=needs_second_yes)
+        line = ChangeLine(
+            1.0, request.id, kind, plan=(plan,), fingerprint="f", needs_second_yes=needs_second_yes
+        )
         await screen.receive(Line(change=line))
         await screen.settle()
 
@@ -357,12 +419,16 @@ async def test_a_double_click_on_apply_does_not_keep() -> None:
         assert button_labels(screen)[0] == "Keep"
 
 
-async def test_a_doubled_enter_does_not_answer_the_second_question(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_doubled_enter_does_not_answer_the_second_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 600.0)  # on a slow machine, too
     async with live_screen(NARROW, allow_changes=True) as screen:
         reply = await scripted_change(screen, needs_second_yes=True)
         await screen.press("right", "enter", "enter", "enter")
-        assert "This may disconnect alma-load-001" in dialog_text(screen) and decisions(screen) == []
+        assert (
+            "This may disconnect alma-load-001" in dialog_text(screen) and decisions(screen) == []
+        )
         await screen.press(*"yes", "enter", "enter")
         assert decisions(screen) == ["apply"]
         await reply("applied")
@@ -371,7 +437,8 @@ async def test_a_doubled_enter_does_not_answer_the_second_question(monkeypatch: 
 
 
 async def test_the_dialog_does_not_move() -> None:
-    """Not from its plan to its end; the first two rows and the last one of the screen below stay visible."""
+    """Not from its plan to its end; the first two rows and the last one of the screen below stay
+    visible."""
     async with live_screen(NARROW, allow_changes=True) as screen:
         reply = await scripted_change(screen)
         before = screen.app.screen.query_one("#dialog").region
@@ -382,7 +449,7 @@ async def test_the_dialog_does_not_move() -> None:
             assert screen.app.screen.query_one("#dialog").region == before
 
 
-# ------------------------------------------------------------------------------------------- a real NetworkManager
+# ---------------------------------------------------------------------------- a real NetworkManager
 
 
 @pytest.fixture
@@ -393,43 +460,58 @@ def networkmanager() -> None:
 
 
 @pytest.mark.usefixtures("networkmanager")
-async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[[], list[str]]) -> None:
+async def test_the_wired_connection_gets_its_name_and_its_address(
+    log: Callable[[], list[str]],
+) -> None:
     """The case that started nictop, from the key f to a finding that is gone."""
     with private_networkmanager("ens37") as manager:
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
         async with screen_with_changes(manager.prefix) as screen:
-            await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
+            await wait_until(
+                screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ()))
+            )
             await screen.press("4", "f")
             assert shows(screen, FixScreen)
             form = screen.app.screen.query_one(Form)
-            assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(screen.lines(Form)[0].split())
+            assert "Address/prefix ▏(required) e.g. 192.0.2.10/24" in " ".join(
+                screen.lines(Form)[0].split()
+            )
             await screen.press(*"192.0.2.300/24", "enter")
-            assert form.problems == {"ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with prefix length'}
+            assert form.problems == {
+                "ADDRESS/PREFIX": '"192.0.2.300/24" is not an address with prefix length'
+            }
             await screen.press("delete", *"192.0.2.10/24")
             commands_shown = screen.dialog_text().replace(" \\ ", " ")
             assert "ipv4.addresses 192.0.2.10/24" in commands_shown and "<" not in commands_shown
             await screen.press("enter")
             await screen.wait_for_stage("prepared")
             words = screen.dialog_text()
-            assert "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words and "Replace <" not in words
+            assert (
+                "new ipv4.method manual ipv4.addresses 192.0.2.10/24" in words
+                and "Replace <" not in words
+            )
             assert "▲ reconfigures ens37: short traffic interruption" in words
             assert "192.0.2.10" not in manager.namespace.run(["ip", "address"])
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ Applied")
             await screen.wait_for_text("✓ Host still reachable")
             await screen.wait_for_text("✓ Finding resolved")
-            assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
+            assert "192.0.2.10/24" in manager.namespace.run(
+                ["ip", "address", "show", "dev", "ens37"]
+            )
             assert log() == ["begun"]
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ Kept: the new values stay")
             assert log() == ["kept"]
             await press_button(screen, "Close")
             assert shows(screen, LiveScreen)
-        assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
+        assert (
+            manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
+        )
         assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
 
 
-# ---------------------------------------------------------------------------------------------- kept, or undone
+# ---------------------------------------------------------------------------------- kept, or undone
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -443,7 +525,8 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         assert "new mtu 9000" in words
         assert f"rollback ip link set dev {LINK} mtu 1500" in words
         assert (
-            "vm1 rolls back automatically after 30 s unless you keep the change, or if the connection drops." in words
+            "vm1 rolls back automatically after 30 s unless you keep the change, or if the "
+            "connection drops." in words
         )
         await screen.press("a", "k", "u", "enter", "enter", "space")  # none of them applies it
         assert read_mtu(namespace) == 1500
@@ -471,7 +554,9 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
 
 
 @pytest.mark.usefixtures("namespaces")
-async def test_an_unconfirmed_change_is_rolled_back_and_the_screens_show_it(log: Callable[[], list[str]]) -> None:
+async def test_an_unconfirmed_change_is_rolled_back_and_the_screens_show_it(
+    log: Callable[[], list[str]],
+) -> None:
     """Five seconds to keep it; meanwhile somebody looks around."""
     async with screen_with_changes_in_namespace(NARROW) as (screen, namespace):
         screen.waits_longest = False
@@ -502,8 +587,26 @@ async def test_an_unconfirmed_change_is_rolled_back_and_the_screens_show_it(log:
 
 
 @pytest.mark.usefixtures("namespaces")
-@pytest.mark.parametrize(("answer", "applied"), [("yes", True), ("y", False), ("no", False), ("", False)])
-async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: str, applied: bool) -> None:
+async def test_the_change_is_opened_from_every_view() -> None:
+    """The status line names the key in all of them."""
+    async with screen_with_changes_in_namespace(NARROW) as (screen, _):
+        await screen.prepare_fix()
+        await press_button(screen, "Apply")
+        await screen.wait_for_text("✓ Applied")
+        for view in "1234567":
+            await screen.press("escape", view)
+            assert "(f: details)" in screen.drawn()[1], view
+            await screen.press("f")
+            assert shows(screen, HostChangeScreen), view
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize(
+    ("answer", "applied"), [("yes", True), ("y", False), ("no", False), ("", False)]
+)
+async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(
+    answer: str, applied: bool
+) -> None:
     async with screen_with_changes_in_namespace() as (screen, namespace):
         namespace.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
         await screen.prepare_fix()
@@ -518,7 +621,9 @@ async def test_what_may_cut_the_host_off_is_done_by_the_word_yes_alone(answer: s
             await press_button(screen, "Undo now")
             await screen.wait_for_text("✓ Rolled back")
         else:
-            assert "This may disconnect vm1" in screen.dialog_text(), "it stays until it is answered or cancelled"
+            assert "This may disconnect vm1" in screen.dialog_text(), (
+                "it stays until it is answered or cancelled"
+            )
             await screen.press("escape")
             await screen.wait_until_closed()
         assert read_mtu(namespace) == 1500
@@ -533,7 +638,10 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         job, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert job is not None
         assert progress is not None
-        assert screen.nictop.changes.start(job, progress.spec.actions) == "another change is in progress"
+        assert (
+            screen.nictop.changes.start(job, progress.spec.actions)
+            == "another change is in progress"
+        )
         await screen.press("escape", "e")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("right", "enter")
@@ -565,7 +673,7 @@ async def test_a_plan_that_is_true_no_more_is_not_applied(log: Callable[[], list
         assert log() == ["refused"]
 
 
-# ------------------------------------------------------------------------------------------- who leaves, who is lost
+# -------------------------------------------------------------------------- who leaves, who is lost
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -604,7 +712,9 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
         await screen.wait_for_text("✓ Applied")
         (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
-        await screen.wait_for_text("✓ Rolled back, the previous values are verified: read after the connection")
+        await screen.wait_for_text(
+            "✓ Rolled back, the previous values are verified: read after the connection"
+        )
         assert read_mtu(namespace) == 1500
         assert log() == ["undone"]
 
@@ -622,14 +732,17 @@ async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) ->
         assert log() == ["unknown"]
 
 
-# ------------------------------------------------------------------------------------------------- what is drawn
+# ------------------------------------------------------------------------------------ what is drawn
 
 
 @pytest.mark.usefixtures("namespaces")
 async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None:
     """The other fix of the finding; here it is one that the user must run."""
     lasting = Fix(
-        "here", "keep it by a udev rule", commands("echo RULE > /etc/udev/rules.d/90-nic0.rules"), persistent=True
+        "here",
+        "keep it by a udev rule",
+        commands("echo RULE > /etc/udev/rules.d/90-nic0.rules"),
+        persistent=True,
     )
     now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
     async with screen_with_changes_in_namespace() as (screen, _):
@@ -648,9 +761,16 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
-    """Whatever a host says about its plan is text: no control character and no markup reaches the terminal."""
+    """Whatever a host says about its plan is text: no control character and no markup reaches the
+    terminal."""
     async with live_screen(size, glyphs=glyphs, allow_changes=True) as screen:
-        fix = Fix("here", f"set it {HOSTILE}", commands("ip link set dev ens192 mtu 9000"), False, note=HOSTILE)
+        fix = Fix(
+            "here",
+            f"set it {HOSTILE}",
+            commands("ip link set dev ens192 mtu 9000"),
+            False,
+            note=HOSTILE,
+        )
         await with_finding(screen, fix, subject=HOSTILE)
         await screen.press("f")
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
@@ -658,9 +778,15 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
         undo = (("ip", "link", "set", "dev", HOSTILE, "mtu", "1500"),)
         plan = PlannedAction(asked.actions[0], HOSTILE, HOSTILE, undo, HOSTILE, False, (HOSTILE,))
         await screen.receive(
-            Line(change=ChangeLine(1.0, asked.id, "prepared", plan=(plan,), fingerprint="f", needs_second_yes=True))
+            Line(
+                change=ChangeLine(
+                    1.0, asked.id, "prepared", plan=(plan,), fingerprint="f", needs_second_yes=True
+                )
+            )
         )
-        await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "prepared")
+        await wait_until(
+            screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "prepared"
+        )
         for keys in ((), ("right", "enter"), (*"yes", "enter")):
             await screen.press(*keys)
             drawn = "\n".join(screen.drawn())
@@ -669,10 +795,14 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
             assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
             if size == WIDE and keys != ("right", "enter"):
                 assert "[red]x[/]" in drawn, "drawn as it is"
-        await screen.receive(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))
+        await screen.receive(
+            Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0))
+        )
         await screen.receive(Line(change=ChangeLine(3.0, asked.id, "failed", HOSTILE)))
         await screen.receive(Line(change=ChangeLine(4.0, asked.id, "undone", HOSTILE)))
-        await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "ended")
+        await wait_until(
+            screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "ended"
+        )
         assert "\x1b" not in "\n".join(screen.drawn())
 
 
@@ -681,7 +811,9 @@ def keys_line(screen: Screen) -> str:
     return next(row for row in screen.drawn() if "Tab Next" in row)
 
 
-async def test_the_keys_of_a_dialog_say_what_enter_does_now(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_keys_of_a_dialog_say_what_enter_does_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In each stage a button is chosen from its first frame on, and Enter is named after it."""
     monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 0.0)
     async with live_screen(WIDE, allow_changes=True) as screen:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.model.text.words import NOT_READ_YET
 from nictop.probe.records import ChangeLine, Line, Link, PciFunction, PlannedAction, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -20,10 +20,15 @@ from nictop.tui.widgets.changes.guided_fields import JOBS, MTU
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
-from tests.support.change_screen import read_mtu, screen_with_changes, screen_with_changes_in_namespace
+from tests.support.change_screen import (
+    read_mtu,
+    screen_with_changes,
+    screen_with_changes_in_namespace,
+)
 from tests.support.changes import LINK, PEER
 from tests.support.dialogs import dialog_text, press_button
 from tests.support.findings import host_of_case
+from tests.support.hostile import SHORT as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import Namespace, why_no_namespaces
 from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
@@ -31,7 +36,6 @@ from tests.support.rule_cases import probe_lines
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
-HOSTILE = "[x]\x1b[2J\u202e"
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +74,13 @@ async def open_on(screen: Screen, name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(size: tuple[int, int]) -> None:
+async def test_without_networkmanager_the_lines_of_the_usual_managers_are_shown(
+    size: tuple[int, int],
+) -> None:
     async with live_screen(size) as screen:
-        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+        )
         await open_on(screen, "ens192")
         await screen.press("down", "down", *"192.0.2.10/24")
         await screen.settle()
@@ -114,7 +122,10 @@ async def test_what_is_not_read_yet_is_not_missing(size: tuple[int, int]) -> Non
         await screen.receive(inventory(link(2, "ens192", bus="pci")))
         await screen.settle()
         page = dialog_text(screen)
-        assert "does not run NetworkManager" in page and "ip address add 192.0.2.10/24 dev ens192" in page
+        assert (
+            "does not run NetworkManager" in page
+            and "ip address add 192.0.2.10/24 dev ens192" in page
+        )
 
 
 async def test_queues_of_a_driver_that_is_not_read_yet() -> None:
@@ -188,7 +199,10 @@ async def test_an_mtu_is_set_seen_and_kept(size: tuple[int, int]) -> None:
         assert f"{LINK} supports an MTU of 576 to 65535" in screen.dialog_text()
         await screen.press("ctrl+u", *"9000")
         assert f"ip link set dev {LINK} mtu 9000" in screen.dialog_text()
-        assert f"expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})" in screen.dialog_text()
+        assert (
+            f"expected finding: {PEER}: MTU 1500, but 9000 at its other end ({LINK})"
+            in screen.dialog_text()
+        )
         await screen.press("enter")
         await screen.wait_for_stage("prepared")
         assert read_mtu(namespace) == 1500
@@ -212,7 +226,13 @@ async def test_an_mtu_has_its_whole_plan_without_allow_changes() -> None:
         await screen.press("enter")
         await screen.wait_for_stage("prepared")
         text = screen.dialog_text()
-        for part in ("mtu 1500", "mtu 9000", "rollback", f"may reset {LINK}", "every other host in its subnets"):
+        for part in (
+            "mtu 1500",
+            "mtu 9000",
+            "rollback",
+            f"may reset {LINK}",
+            "every other host in its subnets",
+        ):
             assert part in text, text
         await screen.press("escape")
         assert read_mtu(namespace) == 1500
@@ -220,7 +240,8 @@ async def test_an_mtu_has_its_whole_plan_without_allow_changes() -> None:
 
 @pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
 async def test_an_address_of_its_own() -> None:
-    """By the profile that NetworkManager made up, which has its name afterwards; and no default route."""
+    """By the profile that NetworkManager made up, which has its name afterwards; and no default
+    route."""
     with private_networkmanager("ens37") as manager:
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
         async with screen_with_changes(manager.prefix) as screen:
@@ -233,12 +254,15 @@ async def test_an_address_of_its_own() -> None:
             await screen.wait_for_text("✓ ens37 has 192.0.2.10/24")
             await screen.press("right", "enter")
             await screen.wait_for_text("✓ Kept: the new values stay")
-        assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
+        assert (
+            manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
+        )
         assert "default" not in manager.namespace.run(["ip", "route"])
 
 
 async def guest(screen: Screen) -> None:
-    """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be changed."""
+    """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be
+    changed."""
     await screen.receive(*probe_lines(host_of_case("profiles", "profile_is_generated")))
     await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
@@ -256,7 +280,12 @@ async def test_fields_without_effect_are_not_shown() -> None:
             "NetworkManager",
         ]
         await screen.press("down", "right")
-        assert [line.split()[0] for line in form(screen)] == ["Action", "Method", "Default", "NetworkManager"]
+        assert [line.split()[0] for line in form(screen)] == [
+            "Action",
+            "Method",
+            "Default",
+            "NetworkManager",
+        ]
         await screen.press("left", "down", "down", "right")
         assert [line.split()[0] for line in form(screen)] == [
             "Action",
@@ -275,7 +304,9 @@ async def test_tab_goes_through_the_fields_and_the_buttons_and_one_cursor_is_dra
         await open_on(screen, "ens224")
         fields, row = screen.app.screen.query_one(SetUpForm), screen.app.screen.query_one(ButtonRow)
         await screen.press("tab", "tab", *"192.0.2.9")
-        assert fields.words[fields.chosen.name] == "192.0.2.9" and fields.chosen.label.startswith("Address")
+        assert fields.words[fields.chosen.name] == "192.0.2.9" and fields.chosen.label.startswith(
+            "Address"
+        )
         for _ in range(len(fields.shown) - 2):
             await screen.press("tab")
         assert (screen.app.screen.focused, row.chosen) == (row, 0)
@@ -312,11 +343,18 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
         await screen.press("down", "down", *"192.0.2.10/24", "enter")
         assert shows(screen, HostChangeScreen)
         await screen.press("y")
-        assert "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard and "ipv4.addresses" in dialog_text(screen)
+        assert (
+            "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard
+            and "ipv4.addresses" in dialog_text(screen)
+        )
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))
         request = next(one.change for one in screen.source.requests if one.change)
-        plan = tuple(PlannedAction(words, "before", "after", (), "ens224") for words in request.actions)
-        await screen.receive(Line(change=ChangeLine(1.0, request.id, "prepared", plan=plan, fingerprint="f")))
+        plan = tuple(
+            PlannedAction(words, "before", "after", (), "ens224") for words in request.actions
+        )
+        await screen.receive(
+            Line(change=ChangeLine(1.0, request.id, "prepared", plan=plan, fingerprint="f"))
+        )
         assert "Changes are disabled for" in dialog_text(screen)
         await screen.press("escape")
         assert shows(screen, LiveScreen)
@@ -339,8 +377,15 @@ def on_function(ifindex: int, name: str, address: str) -> Link:
 async def test_on_a_pci_function_it_is_its_netdev() -> None:
     """Of several there is a menu; the key is not offered for a function without one."""
     one, two, none = (f"0000:0{number}:00.0" for number in (1, 2, 3))
-    functions = tuple(PciFunction(address, 0x020000, 0x8086, 0x10CA, None, None, None) for address in (one, two, none))
-    links = (on_function(2, "ens1", one), on_function(3, "ens2a", two), on_function(4, "ens2b", two))
+    functions = tuple(
+        PciFunction(address, 0x020000, 0x8086, 0x10CA, None, None, None)
+        for address in (one, two, none)
+    )
+    links = (
+        on_function(2, "ens1", one),
+        on_function(3, "ens2a", two),
+        on_function(4, "ens2b", two),
+    )
     async with live_screen(WIDE) as screen:
         line = inventory(*links)
         assert line.inventory is not None
@@ -375,8 +420,12 @@ async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
 async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
-            hosts[name].send(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+            hosts[name].send(
+                hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)})
+            )
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await screen.press("5")
         screen.app.screen.query_one(OverviewTable).focus()
         await wait_until(screen, lambda: any("nic-vm2" in row for row in screen.drawn()))
@@ -389,7 +438,9 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     async with live_screen(size, glyphs=glyphs) as screen:
-        await screen.receive(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
+        await screen.receive(
+            hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)})
+        )
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         screen.opener.open_set_up(screen.nictop.hosts.chosen, 2)
         await screen.settle()

@@ -69,7 +69,10 @@ async def test_enter_in_the_frame_chooses() -> None:
 
 async def test_a_question_and_a_step_of_an_experiment_stay_open() -> None:
     async with live_screen(NARROW) as screen:
-        for dialog in (QuestionScreen(Question("password", "vm1", "password of root")), ChangeScreen("now")):
+        for dialog in (
+            QuestionScreen(Question("password", "vm1", "password of root")),
+            ChangeScreen("now"),
+        ):
             screen.app.push_screen(dialog)
             await screen.settle()
             await screen.pilot.click(offset=(0, 0))

@@ -10,7 +10,7 @@ from textual.app import App
 from nictop.model.text.glyphs import UNICODE
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from tests.support.screen import NARROW, running
 
 
@@ -37,13 +37,15 @@ class DialogApp(App[None]):
 
 
 @pytest.mark.parametrize("kind", [GrowingDialog, TallDialog])
-async def test_a_text_is_wrapped_beside_the_scroll_bar_that_it_needs(kind: type[GrowingDialog]) -> None:
+async def test_a_text_is_wrapped_beside_the_scroll_bar_that_it_needs(
+    kind: type[GrowingDialog],
+) -> None:
     app = DialogApp()
     async with running(app, NARROW) as pilot:
         dialog = kind()
         await app.push_screen(dialog)
         await pilot.pause()
-        view = dialog.query_one("#dialog-text", LineView)
+        view = dialog.query_one("#dialog-text", LineWidget)
         for words, scrolls in ((300, True), (3, False)):
             dialog.words = words
             dialog.draw()

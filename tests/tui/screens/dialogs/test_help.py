@@ -11,7 +11,7 @@ from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import TABS
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
 from nictop.tui.screens.frame import FramedScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
@@ -19,7 +19,10 @@ from tests.support.lines import hello, inventory, link
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
 UNITS = {"", "bytes", "packets", "packets/s", "b/s", "1/s", "%", "ms", "cores per Gb/s"}
-UNITS |= {"b/s, transactions/s or latency", "cores per Gb/s, of rr and crr CPU time per transaction"}
+UNITS |= {
+    "b/s, transactions/s or latency",
+    "cores per Gb/s, of rr and crr CPU time per transaction",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +46,9 @@ async def test_every_column_of_every_view_has_its_unit_and_source() -> None:
             view = await shown(screen, str(number))
             tables = view.tables
             assert bool(tables) == (tab.name != "findings")
-            found = [topic for topic in topics(screen.app.screen) if topic.title.startswith("Columns")]
+            found = [
+                topic for topic in topics(screen.app.screen) if topic.title.startswith("Columns")
+            ]
             rows = [row for topic in found for row in topic.rows]
             columns = [column for table in tables.values() for column in table]
             assert len(rows) == len(columns)
@@ -64,22 +69,28 @@ async def test_words_of_keys_begin_with_a_small_letter() -> None:
 async def test_the_columns_are_found_by_the_filter() -> None:
     async with live_screen(NARROW, glyphs=ASCII) as screen:
         await screen.press("3", "question_mark", *"squeeze")
-        text = " ".join(" ".join(part for part, _ in line) for line in screen.app.screen.query_one(LineView).lines)
+        text = " ".join(
+            " ".join(part for part, _ in line)
+            for line in screen.app.screen.query_one(LineWidget).lines
+        )
         assert " ".join(text.split()) == (
-            "Columns sqz time_squeeze: NAPI budget or time used up with packets left (/proc/net/softnet_stat column 3) "
+            "Columns sqz time_squeeze: NAPI budget or time used up with packets left "
+            "(/proc/net/softnet_stat column 3) "
             "[1/s]"
         )
         assert all(row.isascii() for row in screen.drawn())
 
 
-async def open_help(screen: Screen, *typed: str) -> LineView:
+async def open_help(screen: Screen, *typed: str) -> LineWidget:
     await screen.press("question_mark", *typed)
     await screen.settle()
-    return screen.app.screen.query_one(LineView)
+    return screen.app.screen.query_one(LineWidget)
 
 
-def chosen_line(lines: LineView) -> str:
-    (found,) = [text for text in ("".join(part for part, _ in line) for line in lines.lines) if "▸" in text] or [""]
+def chosen_line(lines: LineWidget) -> str:
+    (found,) = [
+        text for text in ("".join(part for part, _ in line) for line in lines.lines) if "▸" in text
+    ] or [""]
     return " ".join(found.split())
 
 

@@ -40,7 +40,10 @@ class MenuApp(App[None]):
 
     @property
     def texts(self) -> list[str]:
-        return ["".join(text for text, _ in line).rstrip() for line in self.screen.query_one(MenuList).lines]
+        return [
+            "".join(text for text, _ in line).rstrip()
+            for line in self.screen.query_one(MenuList).lines
+        ]
 
 
 async def test_space_and_a_click_toggle_an_option_and_the_menu_stays() -> None:
@@ -51,9 +54,15 @@ async def test_space_and_a_click_toggle_an_option_and_the_menu_stays() -> None:
         assert app.texts[:2] == [" on  Virtual [interfaces]", " off Packets"]
         await pilot.click(MenuList, (5, 0))
         assert app.texts[0] == " off Virtual [interfaces]"
-        assert app.called == ["virtual", "packets", "virtual"] and isinstance(app.screen, MenuScreen)
+        assert app.called == ["virtual", "packets", "virtual"] and isinstance(
+            app.screen, MenuScreen
+        )
         await pilot.press("enter")
-        assert app.called[-1] == "virtual" and app.results == [None] and not isinstance(app.screen, MenuScreen)
+        assert (
+            app.called[-1] == "virtual"
+            and app.results == [None]
+            and not isinstance(app.screen, MenuScreen)
+        )
 
 
 @pytest.mark.parametrize("click", [False, True])
@@ -81,7 +90,10 @@ async def test_an_entry_with_a_text_is_the_result_and_escape_is_none() -> None:
 async def test_a_disabled_entry_says_why_and_only_rings() -> None:
     app = MenuApp(ASCII)
     async with running(app, NARROW) as pilot:
-        assert app.texts[-1] == "     Idle queues  only on Queues" and app.texts[2] == "     Write report~"
+        assert (
+            app.texts[-1] == "     Idle queues  only on Queues"
+            and app.texts[2] == "     Write report~"
+        )
         await pilot.press("end", "enter", "enter", "space")
         await pilot.click(MenuList, (5, 4))
         assert app.bells == 3 and app.results == [] and isinstance(app.screen, MenuScreen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.model.snapshot import BEFORE_CHANGE
+from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.probe.records import ChangeLine, Line, Outdated
 from nictop.rules import Diagnosis
 from tests.support.dialogs import dialog_text
@@ -13,6 +13,7 @@ from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen
 
 NIC = link(2, "ens192", bus="pci")
+ROUTE_EVENT = Outdated(5.0, "default route")
 
 
 async def read(screen: Screen, time: float) -> None:
@@ -29,24 +30,42 @@ def text(screen: Screen) -> str:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-@pytest.mark.parametrize("kind", ["applying", "applied", "undoing", "undone", "failed", "by others"])
-async def test_every_view_says_so_until_the_inventory_is_newer(size: tuple[int, int], kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["applying", "applied", "undoing", "undone", "failed", "by others"]
+)
+async def test_every_view_says_so_until_the_inventory_is_newer(
+    size: tuple[int, int], kind: str
+) -> None:
     async with live_screen(size) as screen:
         await read(screen, 1.0)
         for view in "1234567":
             await screen.press(view)
             assert BEFORE_CHANGE not in text(screen), view
-        await screen.receive(Line(outdated=Outdated(5.0)) if kind == "by others" else change(5.0, kind))
+        words, line = BEFORE_CHANGE, change(5.0, kind)
+        if kind == "by others":
+            words, line = f"{BEFORE_EVENT} (default route)", Line(outdated=ROUTE_EVENT)
+        await screen.receive(line)
         for view in "1234567":
             await screen.press(view)
-            assert BEFORE_CHANGE in text(screen), view
+            named = words.partition(" (")[0] if view == "4" else words
+            assert named in text(screen), view
         await screen.receive(inventory(NIC, time=4.0))
         await screen.press("1")
-        assert BEFORE_CHANGE in text(screen), "it was started before"
+        assert words in text(screen), "it was started before"
         await screen.receive(inventory(NIC, time=6.0))
         for view in "1234567":
             await screen.press(view)
-            assert BEFORE_CHANGE not in text(screen), view
+            assert "read before" not in text(screen), view
+
+
+async def test_the_notice_says_first_that_it_is_read_again_and_how_old_the_event_is() -> None:
+    """At 80 columns the end of a notice is cut."""
+    async with live_screen(NARROW) as screen:
+        await read(screen, 1.0)
+        await screen.receive(Line(outdated=ROUTE_EVENT), counters(17.0, {2: (0, 0)}))
+        await screen.settle()
+        words = f"to be read again: {BEFORE_EVENT} (default route), 12 s ago"
+        assert words in text(screen)
 
 
 @pytest.mark.parametrize("kind", ["prepared", "refused", "kept"])

@@ -12,7 +12,7 @@ from nictop.model.columns.connections import OTHER_PARTS
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Request
 from nictop.tui.widgets.base.filter_line import FilterLine
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.connections import ConnectionList
 from tests.support.connections import busy_reading, connection, line, of_plain_user
 from tests.support.lines import counters, hello, inventory, link
@@ -20,9 +20,18 @@ from tests.support.recordings import host_items, write_recording
 from tests.support.replay_screen import screen_with_replay
 from tests.support.screen import NARROW, Screen, live_screen, wait_until
 
-NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci", master=4))
+NICS = (
+    link(1, "lo", type=772, flags=0x49),
+    link(2, "ens192", bus="pci"),
+    link(3, "ens224", bus="pci", master=4),
+)
 BRIDGE = link(4, "br0", kind="bridge")
-HOST = (hello(), inventory(*NICS, BRIDGE), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (7_300_000, 117_500_000)}))
+HOST = (
+    hello(),
+    inventory(*NICS, BRIDGE),
+    counters(1.0, {2: (0, 0)}),
+    counters(2.0, {2: (7_300_000, 117_500_000)}),
+)
 
 
 async def begin(screen: Screen) -> None:
@@ -39,7 +48,7 @@ def shown(screen: Screen) -> str | None:
 
 
 def texts(screen: Screen, name: str) -> list[str]:
-    view = screen.app.screen.query_one(name, LineView)
+    view = screen.app.screen.query_one(name, LineWidget)
     return ["".join(text for text, _ in one) for one in view.lines]
 
 
@@ -48,10 +57,16 @@ async def test_enter_twice_shows_who_uses_the_nic() -> None:
         await begin(screen)
         assert requests(screen) == [(2,)]
         assert "Reading connections…" in screen.lines(ConnectionList)[0]
-        assert "Reading connections…" in screen.drawn()[4], "below the name of the NIC and the titles, without a gap"
+        assert "Reading connections…" in screen.drawn()[4], (
+            "below the name of the NIC and the titles, without a gap"
+        )
         await screen.receive(line(busy_reading()))
         rows = screen.lines(ConnectionList)
-        assert "568 M nginx" in rows[0] and "198.51.100.1:50001" in rows[0] and rows[0].rstrip().endswith("network")
+        assert (
+            "568 M nginx" in rows[0]
+            and "198.51.100.1:50001" in rows[0]
+            and rows[0].rstrip().endswith("network")
+        )
         users = texts(screen, "#connection-users")
         assert "RX 58.4 Mb/s · TX 940 Mb/s · TCP payload 90 %, other 10 %" in users[0]
         assert users[1].startswith(" nginx ×15") and "83 %" in users[1]
@@ -125,7 +140,7 @@ async def test_filter_and_order() -> None:
         await screen.press("S")
         assert "75.2 M" in screen.lines(ConnectionList)[0]
         await screen.press("escape", "escape")
-        assert shown(screen) == "body"
+        assert shown(screen) == "devices"
 
 
 async def test_of_a_plain_user_in_ascii() -> None:
@@ -165,7 +180,7 @@ async def test_from_the_palette() -> None:
         await screen.press("enter")
         await wait_until(screen, lambda: requests(screen) == [(2,)])
         await screen.press("escape")
-        assert shown(screen) == "body"
+        assert shown(screen) == "devices"
 
 
 @pytest.fixture
@@ -173,7 +188,9 @@ def recording(tmp_path: Path) -> Path:
     """Connections were shown for one reading, 2.6 s after the begin."""
     path = tmp_path / "monday.nictop"
     items = host_items("vm1", 30)
-    write_recording(path, [*items[:7], ("vm1", line(busy_reading(time=1002.85)), 1002.85), *items[7:]])
+    write_recording(
+        path, [*items[:7], ("vm1", line(busy_reading(time=1002.85)), 1002.85), *items[7:]]
+    )
     return path
 
 
@@ -184,5 +201,7 @@ async def test_in_a_recording(recording: Path) -> None:
         assert "568 M nginx" in screen.lines(ConnectionList)[0]
         await screen.seek(1020.0)
         said = " ".join(line.strip() for line in screen.lines(ConnectionList))
-        assert said.startswith("No connections of this interface are recorded at this time. A host is asked")
+        assert said.startswith(
+            "No connections of this interface are recorded at this time. A host is asked"
+        )
         assert "To record them: nictop HOST, start the recording (r)" in said and "…" not in said

@@ -1,4 +1,5 @@
-"""An ESXi host on the screens: ports of virtual machines, CPU ready and co-stop; nothing that ESXi does not report."""
+"""An ESXi host on the screens: ports of virtual machines, CPU ready and co-stop; nothing that ESXi
+does not report."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ async def test_cpus(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-@pytest.mark.parametrize("keys", [("enter",), ("2",), ("3", "enter"), ("4",), ("5",), ("6",), ("o",), ("e",)])
+@pytest.mark.parametrize(
+    "keys", [("enter",), ("2",), ("3", "enter"), ("4",), ("5",), ("6",), ("o",), ("e",)]
+)
 async def test_every_view_can_be_drawn(glyphs: Glyphs, keys: tuple[str, ...]) -> None:
     async with live_screen(NARROW, glyphs=glyphs) as screen:
         await receive(screen)

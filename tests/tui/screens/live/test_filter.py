@@ -1,5 +1,5 @@
-"""The key / on Devices, Queues, CPUs and Findings: rows that pass the filter and those that they are below; the cursor
-is on one of them."""
+"""The key / on Devices, Queues, CPUs and Findings: rows that pass the filter and those that they
+are below; the cursor is on one of them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,12 @@ async def test_the_cursor_is_never_on_a_hidden_row() -> None:
         await screen.receive(hello(), inventory(*NICS))
         await screen.press("down")
         assert screen.chosen() == "ens224"
-        for word, chosen in (("e", "ens224"), ("ens19", "ens192"), ("ens224.", "ens224.7"), ("nothing", None)):
+        for word, chosen in (
+            ("e", "ens224"),
+            ("ens19", "ens192"),
+            ("ens224.", "ens224.7"),
+            ("nothing", None),
+        ):
             await screen.press("slash", *word)
             assert screen.chosen() == chosen, word
             await screen.press("escape", "down", "up")
@@ -127,8 +132,12 @@ async def test_the_filter_stays_for_another_host_and_in_other_views() -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         for number, name in enumerate(("vm1", "vm2")):
             links = [link(2 + number, "ens192", bus="pci"), link(8, "ens224", bus="pci")]
-            hosts[name].send(SourceState("live"), hello(), inventory(*links), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+            hosts[name].send(
+                SourceState("live"), hello(), inventory(*links), counters(1.0, {2: (0, 0)})
+            )
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await screen.settle()
         await screen.press("slash", *"ens192 host:vm", "enter", "right_square_bracket")
         await screen.settle()
@@ -156,7 +165,10 @@ async def test_the_filter_in_a_recording() -> None:
 async def test_filter_of_the_findings() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
-        found = (finding(subject="ens192", title="is slow"), finding(subject="ens224", title="is down"))
+        found = (
+            finding(subject="ens192", title="is slow"),
+            finding(subject="ens224", title="is down"),
+        )
         await screen.show_diagnosis(Diagnosis(found, ()))
         await screen.press("4", "slash", *"DOWN 224")
         listed = screen.app.screen.query_one(FindingList)

@@ -1,4 +1,5 @@
-"""Listening for LLDP from the menu of the view options: one request, a notice at its end, the facts of the NIC."""
+"""Listening for LLDP from the menu of the view options: one request, a notice at its end, the facts
+of the NIC."""
 
 from __future__ import annotations
 
@@ -8,13 +9,24 @@ from nictop.probe.records import Line, LldpListening, LldpNeighbour, TrafficLine
 from tests.support.lines import hello, inventory, link
 from tests.support.screen import Screen, live_screen, wait_until
 
-NICS = (link(2, "ens192", bus="pci", device="0000:0b:00.0"), link(3, "ens224", bus="pci", device="0000:13:00.0"))
-SWITCH = LldpNeighbour("listened", chassis="00:11:22:33:44:55", system_name="sw1", port="Ethernet1/7", pvid=10)
+NICS = (
+    link(2, "ens192", bus="pci", device="0000:0b:00.0"),
+    link(3, "ens224", bus="pci", device="0000:13:00.0"),
+)
+SWITCH = LldpNeighbour(
+    "listened", chassis="00:11:22:33:44:55", system_name="sw1", port="Ethernet1/7", pvid=10
+)
 
 
 def requests(screen: Screen) -> list[tuple[str, tuple[int, ...]]]:
-    found = [(one.traffic.id, one.traffic.links) for one in screen.source.requests if one.traffic is not None]
-    assert all(one.traffic is None or one.traffic.action == "lldp" for one in screen.source.requests)
+    found = [
+        (one.traffic.id, one.traffic.links)
+        for one in screen.source.requests
+        if one.traffic is not None
+    ]
+    assert all(
+        one.traffic is None or one.traffic.action == "lldp" for one in screen.source.requests
+    )
     return found
 
 
@@ -44,7 +56,9 @@ async def test_the_switch_port_is_shown() -> None:
         await screen.settle()
         assert len(requests(screen)) == 1
         await screen.receive(reply(name, "lldp", LldpListening((2, 3), {2: SWITCH})))
-        await screen.receive(reply(name, "lldp", LldpListening((2, 3), ended=True)), reply(name, "exit"))
+        await screen.receive(
+            reply(name, "lldp", LldpListening((2, 3), ended=True)), reply(name, "exit")
+        )
         await wait_until(screen, lambda: len(notices(screen)) == 2)
         assert notices(screen)[-1] == "alma-load-001: LLDP received on 1 of 2 interfaces"
         await screen.press("enter")
@@ -56,14 +70,23 @@ async def test_the_switch_port_is_shown() -> None:
     ("lines", "said"),
     [
         (
-            (("lldp", LldpListening((2, 3), ended=True, unreadable=dict.fromkeys("23", Unreadable("needs_root")))),),
+            (
+                (
+                    "lldp",
+                    LldpListening(
+                        (2, 3), ended=True, unreadable=dict.fromkeys("23", Unreadable("needs_root"))
+                    ),
+                ),
+            ),
             "alma-load-001: cannot listen for LLDP: needs root",
         ),
         ((("failed", None),), "alma-load-001: cannot start: no process"),
     ],
     ids=["not root", "no process"],
 )
-async def test_it_could_not_listen(lines: tuple[tuple[str, LldpListening | None], ...], said: str) -> None:
+async def test_it_could_not_listen(
+    lines: tuple[tuple[str, LldpListening | None], ...], said: str
+) -> None:
     async with live_screen((120, 36)) as screen:
         name = await begin(screen)
         for kind, listening in lines:

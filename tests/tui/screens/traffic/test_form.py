@@ -1,4 +1,5 @@
-"""Runs on the screen: real iperf3 between two namespaces, by keys alone, and nothing of it left behind."""
+"""Runs on the screen: real iperf3 between two namespaces, by keys alone, and nothing of it left
+behind."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
-from nictop.tui.widgets.traffic.pair_table import OfferTable
+from nictop.tui.widgets.traffic.pair_table import PairTable
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from nictop.tui.widgets.traffic.start_lines import StartLines
 from nictop.wire.source import SourceState
@@ -69,7 +70,7 @@ def title(runs: ScreenWithTraffic) -> str:
     return runs.text("#run-title")
 
 
-# ------------------------------------------------------------------------------------------------------------- a run
+# -------------------------------------------------------------------------------------------- a run
 
 
 @real
@@ -88,12 +89,16 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         assert "received by b" in runs.run_text()
         assert "verified" in runs.run_text()
         assert title(runs).startswith(" a:nictopt → b:nictopt")
-        assert [one.identity for _, one in stored_runs(results_directory).results] == [kept.identity]
+        assert [one.identity for _, one in stored_runs(results_directory).results] == [
+            kept.identity
+        ]
         assert runs.generators() == []
 
 
 @real
-async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(results_directory: Path) -> None:
+async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(
+    results_directory: Path,
+) -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
@@ -105,9 +110,11 @@ async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(results_dire
         assert runs.app.screen.active_bindings["enter"].binding.description == "Run again"
         assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
-        assert picture is not None and picture.flows[0].arrivals
+        assert picture is not None and picture.flows[0].points
         ((_, kept),) = stored_runs(results_directory).results
-        assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
+        assert (
+            kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
+        )
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
         # the options are still there
@@ -164,7 +171,10 @@ async def test_e_goes_from_a_run_to_the_form() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.press("e")
-        assert isinstance(runs.app.screen, TrafficScreen) and runs.app.screen.query_one(RunForm).has_focus
+        assert (
+            isinstance(runs.app.screen, TrafficScreen)
+            and runs.app.screen.query_one(RunForm).has_focus
+        )
         assert runs.nictop.traffic.running
 
 
@@ -205,7 +215,9 @@ async def test_a_run_goes_on_when_its_screen_is_left(results_directory: Path) ->
         await runs.nictop.traffic.stop()
         await runs.wait_until_finished()
         (notice,) = [one.message for one in runs.app._notifications]
-        assert notice.startswith("Test finished: ") and notice.endswith("b/s ▲ stopped early (key 6)")
+        assert notice.startswith("Test finished: ") and notice.endswith(
+            "b/s ▲ stopped early (key 6)"
+        )
         assert "▶" not in status(runs) and "6 Traffic 7" in runs.drawn()[0]
         assert len(stored_runs(results_directory).results) == 1
 
@@ -249,11 +261,11 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         frozen = runs.chart().shown
         assert frozen is not None
         assert "PAUSED" in title(runs)
-        points = len(frozen.flows[0].arrivals)
+        points = len(frozen.flows[0].points)
 
         def newer() -> bool:
             picture = runs.nictop.traffic.view()
-            return picture is not None and len(picture.flows[0].arrivals) > points
+            return picture is not None and len(picture.flows[0].points) > points
 
         await runs.until(newer)
         assert runs.chart().shown is frozen
@@ -307,7 +319,9 @@ async def test_a_host_that_is_removed_ends_the_run() -> None:
         runs.nictop.hosts.remove("b")
         await runs.wait_until_finished()
         assert runs.generators() == []
-        assert runs.nictop.traffic.trouble or runs.nictop.traffic.results[0].result.failure is not None
+        assert (
+            runs.nictop.traffic.trouble or runs.nictop.traffic.results[0].result.failure is not None
+        )
 
 
 @real
@@ -346,7 +360,7 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
         assert runs.nictop.traffic.ended == []
 
 
-# ------------------------------------------------------------------------------------------------------ experiments
+# -------------------------------------------------------------------------------------- experiments
 
 
 async def compare_by_hand(runs: ScreenWithTraffic) -> None:
@@ -363,7 +377,9 @@ async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
         await compare_by_hand(runs)
         for name in ("old", "new"):
             await runs.until(
-                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")  # type: ignore[misc]
+                lambda name=name: (
+                    isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")
+                )  # type: ignore[misc]
             )
             await runs.press("enter")
             assert isinstance(runs.app.screen, ChangeScreen), "it was meant for the screen below"
@@ -417,11 +433,13 @@ async def test_a_self_test_needs_no_second_host() -> None:
         assert "no NIC" in runs.run_text()
 
 
-# --------------------------------------------------------------------------------------------------------- the form
+# ----------------------------------------------------------------------------------------- the form
 
 
 def nic(name: str, address: str, mtu: int = 1500) -> Line:
-    return inventory(link(2, name, bus="pci", mtu=mtu, addresses=(Address("ipv4", address, 24, "global", ()),)))
+    return inventory(
+        link(2, name, bus="pci", mtu=mtu, addresses=(Address("ipv4", address, 24, "global", ()),))
+    )
 
 
 async def test_with_one_host_the_form_says_what_to_do() -> None:
@@ -442,14 +460,22 @@ async def test_a_host_that_failed_is_not_waited_for() -> None:
     async with screen_with_hosts("vm1", "vm2", "pve", size=NARROW) as (screen, hosts):
         hosts["vm1"].send(hello(), nic("ens3", "192.0.2.1"), counters(1.0, {2: (0, 0)}))
         hosts["pve"].send(SourceState("failed", "no Python"))
-        await wait_until(screen, lambda: screen.nictop.hosts.by_name["pve"].snapshot.state == "failed")
+        await wait_until(
+            screen, lambda: screen.nictop.hosts.by_name["pve"].snapshot.state == "failed"
+        )
         await screen.press("6")
         drawn = "\n".join(screen.drawn())
-        assert "Waiting for vm2 (connecting)." in drawn and "Not connected: pve (failed: no Python)." in drawn
+        assert (
+            "Waiting for vm2 (connecting)." in drawn
+            and "Not connected: pve (failed: no Python)." in drawn
+        )
         hosts["vm2"].send(SourceState("lost", "connection timed out", 30.0))
         await wait_until(
             screen,
-            lambda: any("A test needs two connected hosts; not connected: vm2 (" in row for row in screen.drawn()),
+            lambda: any(
+                "A test needs two connected hosts; not connected: vm2 (" in row
+                for row in screen.drawn()
+            ),
         )
 
 
@@ -457,32 +483,44 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         for name, address in (("vm1", "192.0.2.1"), ("vm2", "192.0.2.2")):
             hosts[name].send(hello(), nic("ens3", address), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await screen.press("6")
         drawn = "\n".join(screen.drawn())
         words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
-        assert "No test path" in words and "vm1 and vm2 report the same boot ID: same machine" in words
+        assert "No test path" in words and "vm1, vm2 report the same boot ID: same machine" in words
 
 
-@pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "same subnet")])
+@pytest.mark.parametrize(
+    ("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "same subnet")]
+)
 async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, words: str) -> None:
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
-        for name, boot, address, mtu in (("vm1", "b1", "192.0.2.1", 1500), ("vm2", "b2", other, 9000)):
+        for name, boot, address, mtu in (
+            ("vm1", "b1", "192.0.2.1", 1500),
+            ("vm2", "b2", other, 9000),
+        ):
             line = hello()
             assert line.hello is not None
-            hosts[name].send(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
+            hosts[name].send(
+                replace(line, hello=replace(line.hello, boot_id=boot)),
+                nic("ens3[/x]", address, mtu),
+            )
             hosts[name].send(counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await screen.press("6")
         drawn = "\n".join(screen.drawn())
         if words == "nothing":
-            assert screen.app.screen.query_one(OfferTable).count == 1
+            assert screen.app.screen.query_one(PairTable).count == 1
             assert "mtu 1500 / 9000" in drawn
             assert "ens3[/x]" in drawn
             await screen.press("slash", *"192.0.2.9")
             assert "No matches" in "\n".join(screen.drawn())
             await screen.press("escape")
-            assert screen.app.screen.query_one(OfferTable).count == 1
+            assert screen.app.screen.query_one(PairTable).count == 1
         else:
             assert words in drawn
 
@@ -513,14 +551,23 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_the_command_line_below_the_form_makes_the_same_request(size: tuple[int, int]) -> None:
+async def test_the_command_line_below_the_form_makes_the_same_request(
+    size: tuple[int, int],
+) -> None:
     async with screen_with_hosts("vm1.example", "vm2.example", size=size) as (screen, hosts):
-        for name, boot, address in (("vm1.example", "b1", "192.0.2.1"), ("vm2.example", "b2", "192.0.2.2")):
+        for name, boot, address in (
+            ("vm1.example", "b1", "192.0.2.1"),
+            ("vm2.example", "b2", "192.0.2.2"),
+        ):
             line = hello()
             assert line.hello is not None
-            hosts[name].send(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3", address))
+            hosts[name].send(
+                replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3", address)
+            )
             hosts[name].send(counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
         await screen.press("6")
         form_screen = screen.app.screen
         assert isinstance(form_screen, TrafficScreen)
@@ -552,7 +599,11 @@ async def test_the_command_line_below_the_form_makes_the_same_request(size: tupl
 
 def command_line(form_screen: TextualScreen[Any]) -> str:
     """As a shell would read it: rows that are continued are one line."""
-    rows = [line for line in form_screen.query_one("#run-command", LineView).lines if line[-1][1] == "title"]
+    rows = [
+        line
+        for line in form_screen.query_one("#run-command", LineWidget).lines
+        if line[-1][1] == "title"
+    ]
     parts = ["".join(text for text, _ in row).strip() for row in rows]
     return " ".join(part.removesuffix("\\").strip() for part in parts).removeprefix("= ")
 
@@ -564,7 +615,12 @@ async def test_a_test_that_does_not_start_says_why_once() -> None:
         await answer(screen, hosts, tools())
         form = screen.app.screen.query_one(RunForm)
         for field, value, line, said in (
-            ("between", "true", "command", "command: a setup command is for variants of queues, mtu or setup"),
+            (
+                "between",
+                "true",
+                "command",
+                "command: a setup command is for variants of queues, mtu or setup",
+            ),
             ("streams", "129", "streams", "streams must be 1 to 128, not 129"),
         ):
             preset = form.words[field]
@@ -592,12 +648,29 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         form = screen.app.screen.query_one(RunForm)
         form.everything = False
         await screen.press("tab")
-        assert fields_drawn(screen)[:6] == ["test", "direction", "protocol", "seconds", "streams", "block size"]
+        assert fields_drawn(screen)[:6] == [
+            "test",
+            "direction",
+            "protocol",
+            "seconds",
+            "streams",
+            "block size",
+        ]
         form.set_word("bitrate", "fast")  # of no concern to the others
         await screen.press("right")
         common = ["runs", "vary", "label"]
-        assert fields_drawn(screen) == ["test", "protocol", "seconds", "connections", "size", "request rate", *common]
-        assert "= nictop traffic" in "\n".join(screen.drawn()) and "--test rr" in "\n".join(screen.drawn())
+        assert fields_drawn(screen) == [
+            "test",
+            "protocol",
+            "seconds",
+            "connections",
+            "size",
+            "request rate",
+            *common,
+        ]
+        assert "= nictop traffic" in "\n".join(screen.drawn()) and "--test rr" in "\n".join(
+            screen.drawn()
+        )
         await screen.press("right")
         assert fields_drawn(screen) == ["test", "seconds", "connections", "size", "files", *common]
         assert BUILTIN_TEXT in "\n".join(screen.drawn())
@@ -611,13 +684,18 @@ async def test_each_kind_of_test_has_its_fields(size: tuple[int, int]) -> None:
         bulk = ["test", "direction", "protocol", "seconds", "streams", "block size"]
         assert fields_drawn(screen) == [*bulk, "size", "request rate", "rate", *common]
         drawn = "\n".join(screen.drawn())
-        assert "vm1: iperf3" in drawn and BUILTIN_TEXT not in drawn, "its bulk flow is that of iperf3"
+        assert "vm1: iperf3" in drawn and BUILTIN_TEXT not in drawn, (
+            "its bulk flow is that of iperf3"
+        )
         form.set_word("bitrate", "50M")
         form.set_word("rate", "300")
         await screen.settle()
         drawn = " ".join(row.strip(" │") for row in screen.drawn())
         assert (
-            "--test loaded" in drawn and "--rate 300" in drawn and "--bitrate 50M" in drawn and "--files" not in drawn
+            "--test loaded" in drawn
+            and "--rate 300" in drawn
+            and "--bitrate 50M" in drawn
+            and "--files" not in drawn
         )
         form.set_word("bitrate", "fast")
         await screen.press("right")
@@ -691,14 +769,18 @@ async def test_keys_typed_ahead_after_the_kind_of_test_go_to_its_fields() -> Non
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
-        assert {name: form.words[name] for name in ("test", "time", "streams", "size", "direction")} == {
-            "test": "rr", "time": "30", "streams": "1", "size": "64", "direction": "client → server",
+        assert {name: form.words[name] for name in ("test", "time", "streams", "size",
+            "direction")} == { "test": "rr", "time": "30", "streams": "1", "size": "64",
+        "direction": "client → "
+                                                                                   "server",
         }  # fmt: skip
 
 
 @real
 @pytest.mark.parametrize(("test", "size"), [("rr", NARROW), ("crr", WIDE)])
-async def test_a_latency_test_from_the_form_and_its_recording(test: str, size: tuple[int, int], tmp_path: Path) -> None:
+async def test_a_latency_test_from_the_form_and_its_recording(
+    test: str, size: tuple[int, int], tmp_path: Path
+) -> None:
     recording = tmp_path / "run.nictop"
     async with two_hosts(size) as runs:
         assert await runs.nictop.recording.start(str(recording)) == ""
@@ -711,12 +793,14 @@ async def test_a_latency_test_from_the_form_and_its_recording(test: str, size: t
         figures = kept.result.transactions
         assert kept.result.failure is None and figures is not None and figures.points
         assert "░" in runs.text("#run-chart") and "● max" in runs.text("#run-chart")
-        bars = runs.app.screen.query_one("#run-latencies", LineView)
+        bars = runs.app.screen.query_one("#run-latencies", LineWidget)
         assert bars.display == (size == WIDE) and runs.chart().display
         await runs.press("o", "enter")
         assert bars.display and not runs.chart().display
         kinds = {"rr": "transactions", "crr": "connections"}
-        assert runs.text("#run-latencies").startswith(f"latency from  {figures.latency.count} {kinds[test]}")
+        assert runs.text("#run-latencies").startswith(
+            f"latency from  {figures.latency.count} {kinds[test]}"
+        )
         chart = runs.chart()
         await runs.press("o", "enter")
         assert chart.display and bars.display == (size == WIDE)
@@ -778,7 +862,9 @@ async def test_a_run_that_did_not_end_by_itself_is_the_same_saved_and_in_the_rec
         ("1000000", "b/s per stream: 500M, 2.5G (-b)"),
     ],
 )
-async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(typed: str, said: str) -> None:
+async def test_a_rate_that_may_lack_its_suffix_is_asked_about_where_it_is_typed(
+    typed: str, said: str
+) -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         await both(screen, hosts)
         await screen.press("6")
@@ -837,7 +923,8 @@ async def test_with_one_host_start_says_that_it_does_nothing() -> None:
 
 
 async def test_the_form_is_opened_at_its_beginning() -> None:
-    """What is typed next is not meant for the field of the last use; within the view the focus stays."""
+    """What is typed next is not meant for the field of the last use; within the view the focus
+    stays."""
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         await both(screen, hosts)
         await screen.press("6")
@@ -848,7 +935,7 @@ async def test_the_form_is_opened_at_its_beginning() -> None:
         await screen.press("o", "escape")
         assert form.has_focus and form.chosen.name == "protocol", "a menu is not another view"
         await screen.press("1", "6")
-        assert screen.app.screen.query_one(OfferTable).has_focus
+        assert screen.app.screen.query_one(PairTable).has_focus
         await screen.press("tab")
         assert form.has_focus and form.chosen.name == "test"
         await screen.press("down", "right")
@@ -865,7 +952,9 @@ async def test_only_the_pane_with_the_focus_has_a_cursor(glyphs: Glyphs) -> None
         await answer(screen, hosts, tools())
 
         def cursors() -> list[str]:
-            return [row.strip().split()[0] for row in screen.drawn() if row.startswith(glyphs.cursor)]
+            return [
+                row.strip().split()[0] for row in screen.drawn() if row.startswith(glyphs.cursor)
+            ]
 
         assert cursors() == [f"{glyphs.cursor}vm1:ens224"]
         await screen.press("tab")
@@ -904,20 +993,26 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", start)
         await screen.press("6", "enter")
-        assert any("Not started: no test path (Tab: to the button Self-test)" in row for row in screen.drawn())
+        assert any(
+            "Not started: no test path (Tab: to the button Self-test)" in row
+            for row in screen.drawn()
+        )
         await screen.press("tab", "tab")
         assert any(row.startswith(" [▸Start ]  [ Self-test ]") for row in screen.drawn())
         await screen.press("right")
         assert any(row.startswith(" [ Start ]  [▸Self-test ]") for row in screen.drawn())
         assert (
             sum(
-                "▸" in row.replace("◂ client → server ▸", "").replace("◂ tcp ▸", "").replace("◂ bulk ▸", "")
+                "▸"
+                in row.replace("◂ client → server ▸", "")
+                .replace("◂ tcp ▸", "")
+                .replace("◂ bulk ▸", "")
                 for row in screen.drawn()
             )
             == 1
         )
         await screen.press("escape")
-        assert screen.app.screen.query_one(OfferTable).has_focus and not started
+        assert screen.app.screen.query_one(PairTable).has_focus and not started
         await screen.press("shift+tab", "right", "enter")
         assert started == [True] and shown(screen) is RunScreen
 
@@ -935,7 +1030,23 @@ async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
         assert form.words["time"] == "10"
 
 
-async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_footer_names_no_letter_that_is_typed_into_the_field() -> None:
+    async with live_screen() as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("6", "tab")
+        on_choice = screen.drawn()[-1]
+        assert "o View" in on_choice and "? Help" in on_choice
+        await screen.press("down", "down", "down")
+        on_text = screen.drawn()[-1]
+        assert "Enter Start" in on_text
+        assert not any(hint in on_text for hint in ("o View", "/ Filter", "? Help", "q Quit"))
+        await screen.press("up", "up", "up")
+        assert screen.drawn()[-1] == on_choice
+
+
+async def test_what_is_typed_after_a_run_is_not_typed_into_a_field_of_the_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         monkeypatch.setattr(screen.nictop.traffic, "start", lambda *_, **__: True)
@@ -955,9 +1066,13 @@ async def test_all_boxes_of_the_form_are_as_wide_as_the_screen() -> None:
         await both(screen, hosts)
         await screen.press("6")
         await answer(screen, hosts, tools())
-        assert {len(row) for row in screen.drawn() if row.startswith("╭") and row.endswith("╮")} == {WIDE[0]}
+        assert {
+            len(row) for row in screen.drawn() if row.startswith("╭") and row.endswith("╮")
+        } == {WIDE[0]}
         assert (
-            sum(row.startswith("╭") for row in screen.drawn()) == 2 == sum(row.endswith("╮") for row in screen.drawn())
+            sum(row.startswith("╭") for row in screen.drawn())
+            == 2
+            == sum(row.endswith("╮") for row in screen.drawn())
         )
 
 
@@ -968,15 +1083,24 @@ async def test_an_ascii_console_gets_ascii() -> None:
         assert all(row.isascii() for row in screen.drawn())
 
 
-# ----------------------------------------------------------------------------------------------------- kept results
+# ------------------------------------------------------------------------------------- kept results
 
 
-def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, runs: int = 5) -> None:
+def write_set_up(
+    directory: Path, experiment: str, label: str, gigabits: float, runs: int = 5
+) -> None:
     for number in range(runs):
         made = result(gigabits + number / 100, wall=1_790_000_000.0 + 60 * number)
         save_run(
             StoredRun(
-                f"{experiment}{number:02d}", experiment, made, made.wall, "0", "repeat", label, number=number + 1
+                f"{experiment}{number:02d}",
+                experiment,
+                made,
+                made.wall,
+                "0",
+                "repeat",
+                label,
+                number=number + 1,
             ),
             directory,
         )
@@ -986,13 +1110,17 @@ async def open_kept(screen: Screen) -> SetUpList:
     await screen.press("7")
     assert isinstance(screen.app.screen, ResultsScreen)
     table = screen.app.screen.query_one(SetUpList)
-    await wait_until(screen, lambda: "Reading" not in "".join(text for line in table.lines for text, _ in line))
+    await wait_until(
+        screen, lambda: "Reading" not in "".join(text for line in table.lines for text, _ in line)
+    )
     await screen.settle()
     return table
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
-async def test_two_kept_set_ups_are_compared(size: tuple[int, int], results_directory: Path) -> None:
+async def test_two_kept_set_ups_are_compared(
+    size: tuple[int, int], results_directory: Path
+) -> None:
     write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0)
     write_set_up(results_directory, "b2b2b2b2b2", "passthrough[/b]", 8.0)
     async with live_screen(size) as screen:
@@ -1037,7 +1165,13 @@ async def test_results_open_on_the_newest(results_directory: Path) -> None:
         assert table.chosen is not None and table.chosen.name == "older"
         (path,) = [path for path, _ in stored_runs(results_directory).results]
         run = stored_runs(results_directory).results[0][1]
-        newer = replace(run, identity="b2b2b2b2b200", experiment="b2b2b2b2b2", label="newer", written=run.written + 600)
+        newer = replace(
+            run,
+            identity="b2b2b2b2b200",
+            experiment="b2b2b2b2b2",
+            label="newer",
+            written=run.written + 600,
+        )
         save_run(newer, path.parent)
         await screen.press("1", "7")
         await wait_until(screen, lambda: len(table._rows) == 2)
@@ -1068,7 +1202,9 @@ async def test_a_kept_run_is_drawn_as_it_was(results_directory: Path) -> None:
         assert shown(screen) is TrafficScreen and screen.app.screen.query_one(RunForm).has_focus
 
 
-async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(results_directory: Path) -> None:
+async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(
+    results_directory: Path,
+) -> None:
     write_set_up(results_directory, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
     (known,) = [path for path, _ in stored_runs(results_directory).results]
     (known.parent / f"x{known.name[1:]}").write_text("{")
@@ -1097,16 +1233,25 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
             screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
         await screen.settle()
         form = screen.app.screen.query_one(RunForm)
-        assert (form.words["time"], form.words["streams"], form.chosen.name) == ("100", "4", "streams")
+        assert (form.words["time"], form.words["streams"], form.chosen.name) == (
+            "100",
+            "4",
+            "streams",
+        )
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_verdict_on_the_path_is_seen_without_scrolling(
     size: tuple[int, int], results_directory: Path
 ) -> None:
-    made = replace(result(4.0), bottleneck="not determined; " + "excluded: a long list of limits, " * 30)
+    made = replace(
+        result(4.0), bottleneck="not determined; " + "excluded: a long list of limits, " * 30
+    )
     assert made.proof is not None
-    save_run(StoredRun("c3c3c3c3c300", "c3c3c3c3c3", made, made.wall, "0", "repeat", "x", number=1), results_directory)
+    save_run(
+        StoredRun("c3c3c3c3c300", "c3c3c3c3c3", made, made.wall, "0", "repeat", "x", number=1),
+        results_directory,
+    )
     async with live_screen(size) as screen:
         await screen.receive(hello(), nic("ens3", "192.0.2.1"))
         await open_kept(screen)
@@ -1115,7 +1260,11 @@ async def test_the_verdict_on_the_path_is_seen_without_scrolling(
         rows = screen.drawn()
         goodput = next(number for number, row in enumerate(rows) if row.startswith(" goodput"))
         verdict = next(number for number, row in enumerate(rows) if row.startswith(" path "))
-        assert goodput < verdict < next(number for number, row in enumerate(rows) if row.startswith(" bottleneck"))
+        assert (
+            goodput
+            < verdict
+            < next(number for number, row in enumerate(rows) if row.startswith(" bottleneck"))
+        )
 
 
 async def test_without_a_path_the_command_line_is_that_of_the_self_test_and_says_so() -> None:

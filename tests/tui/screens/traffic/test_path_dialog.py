@@ -10,7 +10,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.path.store import StoredPaths, stored_paths
 from nictop.tui.screens.live.files import report_now
 from nictop.tui.screens.traffic.path_test import PathReportScreen, PathTestScreen
-from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.overview import OverviewPane
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from tests.support.namespaces import why_no_namespaces
 from tests.support.screen import NARROW
@@ -32,7 +32,11 @@ async def open_path_test(screen: ScreenWithTraffic) -> None:
 
 
 async def until_tested(screen: ScreenWithTraffic) -> str:
-    await screen.until(lambda: "problems" in screen.text("#dialog-text") or "warning" in screen.text("#dialog-text"))
+    await screen.until(
+        lambda: (
+            "problems" in screen.text("#dialog-text") or "warning" in screen.text("#dialog-text")
+        )
+    )
     return screen.text("#dialog-text")
 
 
@@ -51,7 +55,9 @@ async def test_result_and_again(glyphs: Glyphs) -> None:
         text = await until_tested(screen)
         assert "MTU black hole to b" in text and "ip link set dev" in text
         newest = [path for _, path in stored_paths().results]
-        assert [len(one.test.findings) for one in newest] == [1, 0] and newest[::-1] == screen.nictop.traffic.path_tests
+        assert [len(one.test.findings) for one in newest] == [1, 0] and newest[
+            ::-1
+        ] == screen.nictop.traffic.path_tests
         assert report_now(screen.nictop).path_tests == tuple(newest[::-1])
         await screen.press("escape")
         assert not isinstance(screen.app.screen, PathTestScreen)
@@ -68,7 +74,8 @@ async def test_closed_while_it_runs() -> None:
 
 
 async def test_path_test_before_a_run() -> None:
-    """Its findings are beside the result, and all of it behind o; a run without one has only the option of the CPU."""
+    """Its findings are beside the result, and all of it behind o; a run without one has only the
+    option of the CPU."""
     async with two_hosts(NARROW) as screen:
         screen.spaces["b"].run(["ip", "link", "set", WIRE, "mtu", "1400"])
         session = screen.nictop.hosts.by_name["b"]
@@ -89,7 +96,7 @@ async def test_path_test_before_a_run() -> None:
 async def test_from_an_interface_of_the_overview() -> None:
     async with two_hosts(NARROW) as screen:
         await screen.press("5")
-        await screen.until(lambda: screen.app.screen.query_one(OverviewView).chosen is not None)
+        await screen.until(lambda: screen.app.screen.query_one(OverviewPane).chosen is not None)
         screen.app.screen.query_one(OverviewTable).focus()
         await screen.settle()
         await screen.press("e")

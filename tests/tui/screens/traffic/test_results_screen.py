@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nictop.traffic.results.selection import StoredRun, save_run
-from nictop.tui.widgets.traffic.comparison_view import ComparisonView
+from nictop.tui.widgets.traffic.comparison_view import ComparisonLines
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.kept_runs import demo_runs, kept_runs
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
@@ -53,7 +53,7 @@ async def test_a_result_that_goes_on_below_says_so(size: tuple[int, int], stored
         await open_results(screen, stored)
         await screen.press("down")
         await screen.settle()
-        view = screen.app.screen.query_one(ComparisonView)
+        view = screen.app.screen.query_one(ComparisonLines)
         assert len(view.lines) > view.size.height
         assert "▾ Tab PgDn" in screen.drawn()[-3]
         view.scroll_end(animate=False)
@@ -61,7 +61,9 @@ async def test_a_result_that_goes_on_below_says_so(size: tuple[int, int], stored
         assert "PgDn" not in screen.drawn()[-3]
 
 
-async def test_without_results_there_is_no_empty_pane(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_without_results_there_is_no_empty_pane(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     async with live_screen(NARROW) as screen:
         await screen.press("7")

@@ -1,4 +1,5 @@
-"""Below the list of results: what the list has no room for, and on a tall screen all that is known of the result."""
+"""Below the list of results: what the list has no room for, and on a tall screen all that is known
+of the result."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ async def test_the_whole_test_is_named_and_a_tall_screen_has_the_limits(
         async with screen_with_replay(path, size, nic=DEMO_NIC) as screen:
             await screen.seek(screen.replay.playback.end)
             await screen.press("7")
-            await wait_until(screen, lambda: any("TCP ×4 16 s MTU 1500 iperf3" in row for row in screen.drawn()[5:]))
+            await wait_until(
+                screen,
+                lambda: any("TCP ×4 16 s MTU 1500 iperf3" in row for row in screen.drawn()[5:]),
+            )
             text = "\n".join(screen.drawn())
-            assert ("excluded" in text, "sent by alma-load-001" in text) == (size == TALL, size == TALL)
+            assert ("excluded" in text, "sent by alma-load-001" in text) == (
+                size == TALL,
+                size == TALL,
+            )
             assert ("4.64 cores/Gb/s" in text) == (size == TALL), "with its unit, or not at all"

@@ -8,13 +8,12 @@ from time import monotonic
 import pytest
 
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.live.run_view import LiveRun
-from nictop.traffic.run.events import IntervalMeasured
 from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.screens.traffic.run import RunScreen
-from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.screen import WIDE, Screen, live_screen, wait_until
 from tests.traffic.plans import PLAN
+from tests.traffic.watched import Watched
 
 RATE = re.compile(r"\d+ Mb/s")
 TIME = re.compile(r"\d+ of \d+ s")
@@ -22,29 +21,35 @@ TIME = re.compile(r"\d+ of \d+ s")
 
 def told(screen: Screen, widget: str) -> tuple[list[str], list[str]]:
     """Rates and times in the lines of a widget."""
-    lines = screen.app.screen.query_one(widget, LineView).lines
+    lines = screen.app.screen.query_one(widget, LineWidget).lines
     text = " ".join(part for line in lines for part, _ in line)
     return RATE.findall(text), TIME.findall(text)
 
 
-def measure(live: LiveRun, end: float, rate: float) -> None:
-    event = IntervalMeasured("b", end, Interval(end - 0.5, end, rate, False), "server")
-    live.process(event, now=monotonic())
+def measure(run: Watched, end: float, rate: float) -> None:
+    """It is reported now."""
+    run.axis = monotonic() - end
+    run.report("server", Interval(end - 0.5, end, rate, False))
 
 
-async def test_the_frame_and_the_title_tell_one_reading_of_a_running_test(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_frame_and_the_title_tell_one_reading_of_a_running_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each reading of a host draws the frame again, between two redraws of the page."""
     monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
     async with live_screen(WIDE) as screen:
         traffic = screen.nictop.traffic
-        live = traffic._live = LiveRun(PLAN, {})
+        live = Watched(PLAN)
+        traffic._live = live.live
         measure(live, 1.5, 302e6)
         traffic.publish()
         screen.app.push_screen(RunScreen())
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
         await screen.settle()
         first = told(screen, "#status")
-        assert first == told(screen, "#run-title") and first[0] == ["302 Mb/s"] and len(first[1]) == 1
+        assert (
+            first == told(screen, "#run-title") and first[0] == ["302 Mb/s"] and len(first[1]) == 1
+        )
         measure(live, 4.5, 364e6)
         screen.nictop.hosts.changed.publish()
         assert told(screen, "#status") == told(screen, "#run-title") == first
@@ -54,17 +59,20 @@ async def test_the_frame_and_the_title_tell_one_reading_of_a_running_test(monkey
         assert second[0] == ["364 Mb/s"] and second[1] != first[1]
 
 
-async def test_a_running_test_says_that_its_bottleneck_is_not_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_running_test_says_that_its_bottleneck_is_not_known_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The rows below the rule are never empty."""
     monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
     async with live_screen(WIDE) as screen:
         traffic = screen.nictop.traffic
-        live = traffic._live = LiveRun(PLAN, {})
+        live = Watched(PLAN)
+        traffic._live = live.live
         measure(live, 1.5, 302e6)
         traffic.publish()
         screen.app.push_screen(RunScreen())
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
         await screen.settle()
-        shown = screen.app.screen.query_one("#run-sentences", LineView).lines
+        shown = screen.app.screen.query_one("#run-sentences", LineWidget).lines
         lines = ["".join(part for part, _ in line) for line in shown]
         assert [line.split()[:4] for line in lines] == [["bottleneck", "not", "known", "yet:"]]

@@ -78,7 +78,9 @@ async def test_enter_presses_nothing_until_a_button_is_chosen() -> None:
         await pilot.press("enter", "enter")
         assert (app.pressed, app.bells) == ([], 2)
         await pilot.press("right", "enter", "enter", "enter")
-        assert app.pressed == ["apply"], "a doubled Enter does not press the button of the next stage"
+        assert app.pressed == ["apply"], (
+            "a doubled Enter does not press the button of the next stage"
+        )
         await pilot.press("right", "enter")
         assert app.pressed == ["apply", "keep"]
 
@@ -100,7 +102,9 @@ async def test_a_disabled_button_says_why_and_rings() -> None:
     async with running(app, (60, 5)) as pilot:
         why = "changes are disabled for web1"
         app.row.show(
-            (Button("apply", "Apply", False, why), Button("close", "Close")), stage="read-only", chosen="close"
+            (Button("apply", "Apply", False, why), Button("close", "Close")),
+            stage="read-only",
+            chosen="close",
         )
         assert app.text == "[ Apply ] [▸Close ]"
         await pilot.press("left")

@@ -58,7 +58,8 @@ async def test_a_hint_without_room_has_its_short_label() -> None:
     async with running(app, (60, 5), notifications=False) as pilot:
         footer = app.query_one(KeyFooter)
         footer.hints = tuple(
-            KeyHint(key, key, label, "", enabled=True) for key, label in (("e", "Show set-up"), ("r", "Record/report"))
+            KeyHint(key, key, label, "", enabled=True)
+            for key, label in (("e", "Show set-up"), ("r", "Record/report"))
         )
         assert app.drawn().startswith(" e Show set-up  r Record/report ")
         await pilot.resize_terminal(26, 5)

@@ -40,7 +40,9 @@ PLACE = place()
 FIELDS = {field.name: field for field in fields_of(PLACE)}
 WORDS = st.fixed_dictionaries(
     {
-        name: st.sampled_from(field.choices) if field.choices else st.text() | st.sampled_from(["0", "1", "4", "0-3"])
+        name: st.sampled_from(field.choices)
+        if field.choices
+        else st.text() | st.sampled_from(["0", "1", "4", "0-3"])
         for name, field in FIELDS.items()
     }
 )
@@ -79,7 +81,9 @@ def test_what_is_typed_is_what_is_done() -> None:
     assert "ipv4.addresses 192.0.2.10/24 ipv4.gateway 192.0.2.1 ipv4.never-default no" in first
     hidden = set_up_of(words(address="192.0.2.10/24", gateway="192.0.2.1"), PLACE).fix.commands[0]
     assert "192.0.2.1 " not in str(hidden), "a field that is not in sight says nothing"
-    assert "ipv4.method auto" in str(set_up_of(words(method=DHCP, address="nonsense"), PLACE).fix.commands[0])
+    assert "ipv4.method auto" in str(
+        set_up_of(words(method=DHCP, address="nonsense"), PLACE).fix.commands[0]
+    )
     assert "con add" in str(set_up_of(words(method=DHCP, profile=NEW), PLACE).fix.commands[0])
 
 
@@ -96,4 +100,6 @@ def test_what_cannot_be_is_said() -> None:
     assert error_text(job=MTU, mtu="999999").startswith("ens224 supports an MTU of ")
     assert error_text(job=INTERRUPTS, cpus="3-1") == '"3-1" is not a CPU list'
     assert error_text(address="192.0.2.0/24").endswith("not a host address")
-    assert error_text(address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1").startswith("gateway")
+    assert error_text(
+        address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1"
+    ).startswith("gateway")

@@ -31,17 +31,24 @@ from nictop.changes.progress import ChangeProgress
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.model.text.units import whole_seconds
 from nictop.probe.records import PlannedAction
-from nictop.rules import Fix
+from nictop.rules import Finding, Fix
 from nictop.tui.screens.changes.status import change_status, end_text
 from nictop.tui.widgets.changes.page import LIMITS, OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
 
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
-PLAN = (PlannedAction(ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)),)
+PLAN = (
+    PlannedAction(
+        ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)
+    ),
+)
 LASTING = Fix("here", "keep it", commands("nmcli con mod ens4 802-3-ethernet.mtu 9000"), True)
 FIX_JOB = ChangeJob("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
-SET_UP_JOB = replace(FIX_JOB, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000"))
+SET_UP_JOB = replace(
+    FIX_JOB, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000")
+)
 
 text = st.text(max_size=12)
 plans = st.builds(
@@ -66,10 +73,14 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(ConnectionLost, text),
     st.builds(ChangeEnded, st.sampled_from(sorted(OUTCOME_STYLES)), text),
 )
-decisions: st.SearchStrategy[Decision | Literal[""]] = st.sampled_from(["", "apply", "keep", "undo"])
+decisions: st.SearchStrategy[Decision | Literal[""]] = st.sampled_from(
+    ["", "apply", "keep", "undo"]
+)
 
 
-def after(*events: Event, decision: Decision | Literal[""] = "apply", job: ChangeJob = FIX_JOB) -> ChangeProgress:
+def after(
+    *events: Event, decision: Decision | Literal[""] = "apply", job: ChangeJob = FIX_JOB
+) -> ChangeProgress:
     """Progress of a change after these events."""
     progress = ChangeProgress(job.spec((ACTION,))).decided(decision)
     for event in events:
@@ -77,8 +88,15 @@ def after(*events: Event, decision: Decision | Literal[""] = "apply", job: Chang
     return progress
 
 
-def words(progress: ChangeProgress, *, now: float = 0.0, job: ChangeJob = FIX_JOB, asks_twice: bool = False) -> str:
-    page = ChangePage(job, progress, 100, glyphs=UNICODE)
+def words(
+    progress: ChangeProgress,
+    *,
+    now: float = 0.0,
+    job: ChangeJob = FIX_JOB,
+    asks_twice: bool = False,
+    reported: Finding | None = FIX_JOB.finding,
+) -> str:
+    page = ChangePage(job, progress, 100, glyphs=UNICODE, reported=reported)
     lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
     return " ".join(" ".join(span for span, _ in line) for line in lines)
 
@@ -96,7 +114,8 @@ def test_every_sequence_of_events_is_drawn(
         progress = ChangeProgress(job.spec((ACTION,)))
         for decision, event in steps:
             progress = progress.decided(decision).after(event)
-            lines = ChangePage(job, progress, cells, glyphs=glyphs).lines(0.0, Snapshot.empty("vm1"), asks_twice=twice)
+            page = ChangePage(job, progress, cells, glyphs=glyphs, reported=job.finding)
+            lines = page.lines(0.0, Snapshot.empty("vm1"), asks_twice=twice)
             drawn = ["".join(span for span, _ in line) for line in lines]
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
             assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
@@ -106,14 +125,32 @@ def test_every_sequence_of_events_is_drawn(
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
     text = words(after(Prepared(PLAN, False), decision=""))
-    assert "Not applied yet. vm1 rolls back automatically after 30 s unless you keep the change, or if the" in text
+    assert (
+        "Not applied yet. vm1 rolls back automatically after 30 s unless you keep the change, or "
+        "if the" in text
+    )
     assert "▲  resets ens4" in text
     assert "current      mtu 1500" in text
     assert "new          mtu 9000" in text
     assert change_status(after(Prepared(PLAN, False), decision=""), 0.0, "f") == ""
     assert "Not applied yet" not in words(after(Prepared(PLAN, False)))
     assert "·  Applying" in words(after(Prepared(PLAN, False)))
-    assert "This may disconnect vm1" in words(after(Prepared(PLAN, True), decision=""), asks_twice=True)
+    assert "This may disconnect vm1" in words(
+        after(Prepared(PLAN, True), decision=""), asks_twice=True
+    )
+
+
+def test_the_plan_is_about_what_the_checks_report_now() -> None:
+    """Between the key and the plan the host may have changed: DHCP that was only waited for has
+    failed."""
+    prepared = after(Prepared(PLAN, False), decision="")
+    old = finding()
+    assert old.title in words(prepared) and "any more" not in words(prepared)
+    newer = words(prepared, reported=replace(old, title="DHCP failed"))
+    assert "DHCP failed" in newer and old.title not in newer
+    gone = words(prepared, reported=None)
+    assert old.title in gone and "The checks do not report it any more" in gone
+    assert "any more" not in words(prepared, job=SET_UP_JOB, reported=None)
 
 
 def test_values_are_called_current_only_while_they_are() -> None:
@@ -137,7 +174,11 @@ def test_values_are_called_current_only_while_they_are() -> None:
 
 @pytest.mark.parametrize("outcome", ["kept", "undone"])
 def test_after_the_end_there_is_no_checkpoint(outcome: Literal["kept", "undone"]) -> None:
-    plan = (PlannedAction(("nmcli", "con", "mod", "lan"), "mtu: 1500", "mtu: 9000", (), "lan", persistent=True),)
+    plan = (
+        PlannedAction(
+            ("nmcli", "con", "mod", "lan"), "mtu: 1500", "mtu: 9000", (), "lan", persistent=True
+        ),
+    )
     applied = after(Prepared(plan, False), Applied(plan, 30.0))
     assert "NetworkManager checkpoint" in words(applied)
     assert "NetworkManager checkpoint" not in words(applied.after(ChangeEnded(outcome, "")))
@@ -148,20 +189,29 @@ def test_the_countdown_runs_and_warns() -> None:
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
         assert f"Rolls back in {left} s unless you keep it" in words(applied, now=now)
         assert change_status(applied, now, "f") == f"keep change? {left} s (f: details)"
-    page = ChangePage(FIX_JOB, applied, 100, glyphs=ASCII)
-    bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
+    page = ChangePage(FIX_JOB, applied, 100, glyphs=ASCII, reported=FIX_JOB.finding)
+    bars = [
+        [line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)
+    ]
     assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
     assert [bar[0][0][1] for bar in bars] == ["", "", "warn"]
     assert "Rolls back in" not in words(applied.decided("keep"), now=100.0), "it is decided"
 
 
 def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
-    """What it does now is not known: it rolls back what was not confirmed, if it runs, and may have kept what was."""
-    lost = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0), ConnectionLost("no answer"))
-    assert "Connection to vm1 lost; the host should roll back what was not confirmed" in words(lost, now=100.0)
+    """What it does now is not known: it rolls back what was not confirmed, if it runs, and may have
+    kept what was."""
+    lost = after(
+        Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0), ConnectionLost("no answer")
+    )
+    assert "Connection to vm1 lost; the host should roll back what was not confirmed" in words(
+        lost, now=100.0
+    )
     assert "Rolls back in 30 s at the latest" in words(lost, now=100.0)
     assert "unless you keep it" not in words(lost, now=100.0)
-    assert "Rolls back in" not in words(lost, now=130.0), "the time is over, also on a host that stood still"
+    assert "Rolls back in" not in words(lost, now=130.0), (
+        "the time is over, also on a host that stood still"
+    )
     assert "Rolls back in" not in words(lost.decided("keep"), now=100.0)
     assert change_status(lost, 100.0, "f") == "connection lost during a change (f: details)"
 
@@ -171,9 +221,13 @@ def test_whether_it_has_helped() -> None:
     assert "Checking whether the finding is resolved" in words(applied)
     assert "✓  Finding resolved" in words(applied.after(Verdict(True)))
     assert "▲  Finding still present" in words(applied.after(Verdict(False)))
-    assert "could not be checked again: needs root" in words(applied.after(Verdict(False, "needs root")))
+    assert "could not be checked again: needs root" in words(
+        applied.after(Verdict(False, "needs root"))
+    )
     assert "·  Checking the new values" in words(applied, job=SET_UP_JOB)
-    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB)
+    assert "✓  ens4 has MTU 9000" in words(
+        replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB
+    )
     assert "▲  ens4 has MTU 1500" in words(
         replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), job=SET_UP_JOB
     )
@@ -183,22 +237,38 @@ def test_whether_it_has_helped() -> None:
 def test_its_end_is_said(outcome: Outcome) -> None:
     text = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in text
-    assert ("nictop changes vm1" in text) == (outcome in ("kept", "undone", "restarted", "failed", "unknown"))
+    assert ("nictop changes vm1" in text) == (
+        outcome in ("kept", "undone", "restarted", "failed", "unknown")
+    )
     assert ("to make it persistent" in text) == (outcome == "kept")
 
 
 def test_why_it_is_undone_is_said_once() -> None:
-    progress = after(Applied(PLAN, 30.0), StepFailed("no such device"), Undoing("no such device"), Undoing(""))
+    progress = after(
+        Applied(PLAN, 30.0), StepFailed("no such device"), Undoing("no such device"), Undoing("")
+    )
     assert words(progress).count("no such device") == 1
-    assert words(progress.after(ChangeEnded("undone", "no such device"))).count("no such device") == 1
+    assert (
+        words(progress.after(ChangeEnded("undone", "no such device"))).count("no such device") == 1
+    )
 
 
 def test_what_takes_time_has_its_seconds_and_its_limit() -> None:
     def drawn(*events: Event, decision: Decision | Literal[""]) -> str:
-        page = ChangePage(FIX_JOB, after(*events, decision=decision), 100, glyphs=UNICODE, began=100.0)
+        page = ChangePage(
+            FIX_JOB,
+            after(*events, decision=decision),
+            100,
+            glyphs=UNICODE,
+            began=100.0,
+            reported=FIX_JOB.finding,
+        )
         return " ".join(" ".join(span for span, _ in line) for line in page.lines(112.0, None))
 
-    assert f"Reading the current values on vm1: 12 s (at most {LIMITS.reply:g} s)" in drawn(decision="")
+    assert (
+        f"Reading the current values on vm1: 12 s (at most {whole_seconds(LIMITS.reply)})"
+        in drawn(decision="")
+    )
     assert "Applying: 12 s (at most " in drawn(Prepared(PLAN, False), Applying(), decision="apply")
     assert "Keeping the change: 12 s" in drawn(Applied(PLAN, 130.0), decision="keep")
     assert "Rolling back: 12 s" in drawn(Applied(PLAN, 130.0), Undoing(""), decision="undo")
@@ -216,4 +286,6 @@ def test_a_plan_that_is_rolled_back_by_a_checkpoint_has_the_commands_that_undo_i
     assert words_of_undo in words(kept, job=job)
     assert "Logged, with the commands that undo it: nictop changes vm1" in words(kept, job=job)
     assert words_of_undo not in words(after(plan, ChangeEnded("undone", ""), job=job), job=job)
-    assert words_of_undo not in words(after(Prepared(PLAN, False), decision="", job=job), job=job), "its rollback is"
+    assert words_of_undo not in words(
+        after(Prepared(PLAN, False), decision="", job=job), job=job
+    ), "its rollback is"

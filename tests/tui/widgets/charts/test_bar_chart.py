@@ -1,4 +1,5 @@
-"""Bars of set-ups are as long as their numbers, their spread is seen, and failed runs are no short bars."""
+"""Bars of set-ups are as long as their numbers, their spread is seen, and failed runs are no short
+bars."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.traffic.analysis.comparison import Spread
+from nictop.traffic.failures import Failure
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.run.failures import Failure
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart, bar_cells, draw_points
 from tests.support.screen import running
 from tests.traffic.runs import load, result
@@ -28,14 +29,25 @@ def swept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> li
     hosts = (load("a", per_gigabit=cost), load("b", "server", per_gigabit=2 * cost))
     return [
         StoredRun(
-            f"{value}-{number}", "e", result(rate, hosts=hosts, **more), 0.0, "1", "sweep", "", value, "length", value
+            f"{value}-{number}",
+            "e",
+            result(rate, hosts=hosts, **more),
+            0.0,
+            "1",
+            "sweep",
+            "",
+            value,
+            "length",
+            value,
         )
         for number, rate in enumerate(gigabits)
     ]
 
 
 def sweep() -> tuple[SetUpPoint, ...]:
-    return set_up_points([*swept("512", 1.8, 2.0, 2.5, cost=0.4), *swept("8K", 5.0, 5.0, 5.0, cost=0.1)])
+    return set_up_points(
+        [*swept("512", 1.8, 2.0, 2.5, cost=0.4), *swept("8K", 5.0, 5.0, 5.0, cost=0.1)]
+    )
 
 
 def text(lines: Iterable[SpanLine]) -> list[str]:
@@ -84,16 +96,25 @@ def test_the_ceiling_stands_in_its_cell() -> None:
     """The axis ends at 10 Gb/s; 9.41 of it are 94 % of the bar."""
     line = text(draw_points(sweep(), 80, 4))[2]
     bar = line[5 : line.index("5.00")]
-    columns = len(draw_points(sweep(), 80, 4)[2][1][0]) + len(draw_points(sweep(), 80, 4)[2][3][0]) + 1
+    columns = (
+        len(draw_points(sweep(), 80, 4)[2][1][0]) + len(draw_points(sweep(), 80, 4)[2][3][0]) + 1
+    )
     assert bar.index("┊") == int(0.941 * columns)
     assert bar.count("█") == columns // 2
-    far = [replace(one, result=replace(one.result, ceiling=Ceiling(1e12, 1.0, "far"))) for one in swept("1", 5.0)]
+    far = [
+        replace(one, result=replace(one.result, ceiling=Ceiling(1e12, 1.0, "far")))
+        for one in swept("1", 5.0)
+    ]
     assert not any("┊" in line for line in text(draw_points(set_up_points(far), 80, 4)))
 
 
 def test_failed_runs_are_said_and_have_no_bar() -> None:
     failure = Failure("refused", "nobody listens")
-    lines = text(draw_points(set_up_points([*swept("512", 2.0), *swept("8K", 3.0, 3.0, failure=failure)]), 80, 4))
+    lines = text(
+        draw_points(
+            set_up_points([*swept("512", 2.0), *swept("8K", 3.0, 3.0, failure=failure)]), 80, 4
+        )
+    )
     assert "no result: 2 of 2 runs failed" in lines[2] and "█" not in lines[2]
     mixed = set_up_points([*swept("512", 2.0), *swept("512", 3.0, failure=failure)])
     assert "1 failed" in text(draw_points(mixed, 120, 4))[1]

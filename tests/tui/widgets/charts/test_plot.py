@@ -71,7 +71,12 @@ def test_an_area_in_ascii_fills_quarters() -> None:
 
 def test_a_line_runs_straight_between_its_vertices_and_stops_where_it_is_interrupted() -> None:
     assert along([(0.0, 0.0), (4.0, 4.0)], 0.0, 1.0, 5) == [0.5, 1.5, 2.5, 3.5, None]
-    assert along([(0.0, 1.0), (1.0, 1.0), None, (3.0, 2.0), (4.0, 2.0)], 0.0, 1.0, 4) == [1.0, None, None, 2.0]
+    assert along([(0.0, 1.0), (1.0, 1.0), None, (3.0, 2.0), (4.0, 2.0)], 0.0, 1.0, 4) == [
+        1.0,
+        None,
+        None,
+        2.0,
+    ]
     assert along([], 0.0, 1.0, 2) == [None, None]
     assert along([(2.0, 1.0), (3.0, 1.0)], 0.0, 1.0, 3) == [None, None, 1.0]
 
@@ -116,13 +121,22 @@ def test_what_is_not_known_is_left_out_of_a_mean() -> None:
     times = [float(second) for second in range(60)]
     ranges = reading_ranges(times, 60, 10)
     assert column_means([None] * 30 + [2.0, None] * 15, ranges) == [None] * 5 + [2.0] * 5
-    assert column_means([4.0] * 9, ranges) == [None] * 8 + [4.0] * 2, "a series that begins later than its times"
+    assert column_means([4.0] * 9, ranges) == [None] * 8 + [4.0] * 2, (
+        "a series that begins later than its times"
+    )
     assert column_means([], ranges) == [None] * 10
     assert column_means([], reading_ranges([], 60, 3)) == [None] * 3
 
 
-@given(st.lists(st.floats(0.1, 70.0), max_size=80), st.integers(0, 70), st.integers(0, 90), st.floats(0, 1e6))
-def test_every_reading_of_the_time_is_in_a_column(gaps: list[float], columns: int, known: int, start: float) -> None:
+@given(
+    st.lists(st.floats(0.1, 70.0), max_size=80),
+    st.integers(0, 70),
+    st.integers(0, 90),
+    st.floats(0, 1e6),
+)
+def test_every_reading_of_the_time_is_in_a_column(
+    gaps: list[float], columns: int, known: int, start: float
+) -> None:
     times = list(accumulate(gaps, initial=start))[1:]
     ranges = reading_ranges(times, 60.0, columns)
     assert len(ranges) == len(column_means([1.0] * min(known, len(times)), ranges)) == columns
@@ -132,7 +146,11 @@ def test_every_reading_of_the_time_is_in_a_column(gaps: list[float], columns: in
 
 
 @given(
-    st.lists(st.tuples(st.floats(0.1, 20.0), st.one_of(st.none(), st.floats(0, 1e9))), min_size=1, max_size=60),
+    st.lists(
+        st.tuples(st.floats(0.1, 20.0), st.one_of(st.none(), st.floats(0, 1e9))),
+        min_size=1,
+        max_size=60,
+    ),
     st.integers(1, 40),
     st.integers(0, 60),
     st.integers(1, 3),
@@ -156,19 +174,34 @@ def test_what_the_cache_gives_is_what_is_computed(
 
 
 def test_the_axis_contains_the_highest_reading_of_columns_that_are_means() -> None:
-    lines = ["".join(text for text, _ in line) for line in time_chart([1e6] * 24, 5, 60, "in", peak=2.9e6)]
+    lines = [
+        "".join(text for text, _ in line)
+        for line in time_chart([1e6] * 24, 5, 60, "in", peak=2.9e6)
+    ]
     assert lines[0].startswith(" 3 M┤") or lines[0].strip().startswith("3 M┤")
     assert "█" not in lines[0] and "█" in lines[4]
 
 
 def test_a_chart_has_ticks_and_a_time_axis() -> None:
-    lines = ["".join(text for text, _ in line) for line in time_chart([0.0, 15e5, 3e6] * 8, 5, 60, "in", peak=3e6)]
-    assert [line[:6] for line in lines] == ["  3 M┤", "     │", "     │", "     │", "    0┤", "      "]
+    lines = [
+        "".join(text for text, _ in line)
+        for line in time_chart([0.0, 15e5, 3e6] * 8, 5, 60, "in", peak=3e6)
+    ]
+    assert [line[:6] for line in lines] == [
+        "  3 M┤",
+        "     │",
+        "     │",
+        "     │",
+        "    0┤",
+        "      ",
+    ]
     assert lines[-1] == "      -60 s       -30 s    now"
     assert {len(line) for line in lines} == {30}
 
 
-@pytest.mark.parametrize(("value", "text"), [(0, "0"), (1.5, "1.5"), (750e3, "750 k"), (1e9, "1 G"), (1.5e6, "1.5 M")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (1.5, "1.5"), (750e3, "750 k"), (1e9, "1 G"), (1.5e6, "1.5 M")]
+)
 def test_a_tick_has_its_prefix(value: float, text: str) -> None:
     assert tick_text(value) == text
 
@@ -210,14 +243,25 @@ def test_means_have_their_width_whatever_there_is(
 ) -> None:
     found = means(points, begin, step, width)
     assert len(found) == width
-    assert all(value is None or math.isfinite(value) for value in found) or any(abs(one[2]) > 1e300 for one in points)
+    assert all(value is None or math.isfinite(value) for value in found) or any(
+        abs(one[2]) > 1e300 for one in points
+    )
 
 
-@given(st.lists(st.none() | ANY, max_size=60), st.integers(1, 30), st.integers(1, 6), st.floats(1e-9, 1e15))
-def test_nothing_is_drawn_outside_of_its_box(values: list[float | None], width: int, height: int, top: float) -> None:
+@given(
+    st.lists(st.none() | ANY, max_size=60),
+    st.integers(1, 30),
+    st.integers(1, 6),
+    st.floats(1e-9, 1e15),
+)
+def test_nothing_is_drawn_outside_of_its_box(
+    values: list[float | None], width: int, height: int, top: float
+) -> None:
     for glyphs in (UNICODE, ASCII):
         canvas = Canvas(width + 2, height + 2)
-        draw_area(canvas, values[:width], Box(1, 1, width, height), top, ["in"] * width, glyphs=glyphs)
+        draw_area(
+            canvas, values[:width], Box(1, 1, width, height), top, ["in"] * width, glyphs=glyphs
+        )
         drawn = rows(canvas)
         assert drawn[0].strip() == "" == drawn[-1].strip()
         assert all(row[0] == " " == row[-1] for row in drawn)

@@ -1,4 +1,5 @@
-"""Graphs keep three promises: nothing that moves looks idle, a gap never looks like zero, a bar is never too long."""
+"""Graphs keep three promises: nothing that moves looks idle, a gap never looks like zero, a bar is
+never too long."""
 
 from __future__ import annotations
 
@@ -60,7 +61,16 @@ def test_character_sets_differ_from_empty_to_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "top"), [(0.0, 1.0), (1.0, 1.0), (1.01, 1.5), (9.41e9, 1e10), (10.0, 10.0), (3.2e6, 5e6), (math.inf, 1.0)]
+    ("value", "top"),
+    [
+        (0.0, 1.0),
+        (1.0, 1.0),
+        (1.01, 1.5),
+        (9.41e9, 1e10),
+        (10.0, 10.0),
+        (3.2e6, 5e6),
+        (math.inf, 1.0),
+    ],
 )
 def test_axis_ends_are_round_numbers(value: float, top: float) -> None:
     assert nice_ceiling(value) == pytest.approx(top)
@@ -84,7 +94,9 @@ def test_a_bar_is_never_longer_than_what_it_stands_for(raw: list[float], width: 
     shares = [value / total for value in raw] if total > 1 else raw
     cells = stacked(shares, width)
     assert sum(cells) == min(width, round(sum(share * width for share in shares)))
-    assert all(abs(number - share * width) < 1 + 1e-6 for number, share in zip(cells, shares, strict=True))
+    assert all(
+        abs(number - share * width) < 1 + 1e-6 for number, share in zip(cells, shares, strict=True)
+    )
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 2e-308, float("inf"), float("nan")])

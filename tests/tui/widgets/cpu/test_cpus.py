@@ -1,4 +1,5 @@
-"""The view of CPUs: what every CPU does, what it does for the chosen NIC, and which threads use it."""
+"""The view of CPUs: what every CPU does, what it does for the chosen NIC, and which threads use
+it."""
 
 from __future__ import annotations
 
@@ -15,16 +16,11 @@ from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.cpu.cpu_block import draw_cpu_map, draw_cpu_table
+from nictop.tui.widgets.cpu.interrupts import draw_machine, draw_vectors, link_interrupts
 from nictop.tui.widgets.cpu.nic_view import NicPage
 from nictop.tui.widgets.cpu.strip import SATURATED
-from nictop.tui.widgets.cpu.view import (
-    CpuView,
-    draw_cpus,
-    draw_machine,
-    draw_threads,
-    draw_vectors,
-    link_interrupts,
-)
+from nictop.tui.widgets.cpu.threads import draw_threads
+from nictop.tui.widgets.cpu.view import CpuView, draw_cpus
 from tests.support.captured import captured_lines
 from tests.support.screen import live_screen
 from tests.tui.widgets.cpu.guest import big_host, cpu_trends, link_of, loaded_guest, shares, text
@@ -34,11 +30,22 @@ SIZES = [(80, 18), (120, 28), (200, 42), (60, 12), (40, 6)]
 
 def drawn(width: int, height: int, *, selected: int = 3, glyphs: Glyphs = UNICODE) -> NicPage:
     guest, parts = loaded_guest()
-    return draw_cpus(link_of(guest), guest, width, height, cpu_trends(parts), selected=selected, glyphs=glyphs)
+    return draw_cpus(
+        link_of(guest),
+        guest,
+        width,
+        height,
+        cpu_trends(parts),
+        selected=selected,
+        glyphs=glyphs,
+        queue_map=queue_map(link_of(guest), guest),
+    )
 
 
 def table(snapshot: Snapshot, width: int, parts: tuple[Rates, ...] = ()) -> list[str]:
-    block = draw_cpu_table(snapshot.rates, None, cpu_trends(parts), width=width, height=20, selected=None)
+    block = draw_cpu_table(
+        snapshot.rates, None, cpu_trends(parts), width=width, height=20, selected=None
+    )
     return text(block.lines)
 
 
@@ -50,7 +57,13 @@ def test_everything_fits(size: tuple[int, int], cpus: int, glyphs: Glyphs) -> No
     host = loaded_guest()[0] if cpus == 4 else big_host(12, cpus, nodes)
     assert host.rates is not None
     page = draw_cpus(
-        link_of(host), host, *size, cpu_trends((replace(host.rates, elapsed=60.0),)), selected=3, glyphs=glyphs
+        link_of(host),
+        host,
+        *size,
+        cpu_trends((replace(host.rates, elapsed=60.0),)),
+        selected=3,
+        glyphs=glyphs,
+        queue_map=queue_map(link_of(host), host),
     )
     shown = text(page.lines)
     assert [line for line in shown if len(glyphs.encode(line)) > size[0]] == []
@@ -68,13 +81,17 @@ def test_the_selected_cpu_is_in_sight(size: tuple[int, int]) -> None:
 
 
 def test_the_first_line_has_the_nic_and_its_interrupts() -> None:
-    assert text(drawn(80, 18).lines)[0].strip() == "ens256 ◂▸ virtio_net · 9 interrupts · 130/s on 4 CPUs"
+    assert (
+        text(drawn(80, 18).lines)[0].strip()
+        == "ens256 ◂▸ virtio_net · 9 interrupts · 130/s on 4 CPUs"
+    )
 
 
 def test_80_columns_have_times_interrupts_packets_and_the_last_minute() -> None:
     lines = text(drawn(80, 18).lines)
     assert lines[1].split() == [
-        "CPU", "busy", "user", "sys", "irq", "soft", "steal", "IRQ/s", "net", "pkt/s", "sqz", "drop", "-60", "s", "now",
+        "CPU", "busy", "user", "sys", "irq", "soft", "steal", "IRQ/s", "net", "pkt/s", "sqz",
+        "drop", "-60", "s", "now",
     ]  # fmt: skip
     assert lines[5].split()[:11] == ["3", "3%", "1", "1", "0", "1", "0", "40.0", "0", "0", "0"]
     assert "sqz   drop" in text(drawn(79, 18).lines)[1], "also beside a scroll bar"
@@ -82,9 +99,13 @@ def test_80_columns_have_times_interrupts_packets_and_the_last_minute() -> None:
 
 def test_the_last_minute_shows_where_a_cpu_was_saturated() -> None:
     guest, parts = loaded_guest()
-    hot = replace(parts[-1], elapsed=30.0, cpus=parts[-1].cpus | {2: shares(softirq=SATURATED + 0.1)})
+    hot = replace(
+        parts[-1], elapsed=30.0, cpus=parts[-1].cpus | {2: shares(softirq=SATURATED + 0.1)}
+    )
     calm = replace(parts[-1], elapsed=30.0, cpus=parts[-1].cpus | {2: shares(user=0.1)})
-    block = draw_cpu_table(guest.rates, None, cpu_trends((hot, calm)), width=121, height=20, selected=None)
+    block = draw_cpu_table(
+        guest.rates, None, cpu_trends((hot, calm)), width=121, height=20, selected=None
+    )
     strip = [span for span in block.lines[3][-2:] if span[0].strip()]
     assert [style for _, style in strip] == ["bad", "in"]
     assert strip[0][0] == UNICODE.levels[-1] * len(strip[0][0])
@@ -118,8 +139,13 @@ def test_links_without_interrupts_and_rows_without_a_link_say_so() -> None:
     guest, parts = loaded_guest()
     lo = link_of(guest, "lo")
     assert text(draw_vectors(lo, (), 0, 80))[1].strip() == "no dedicated interrupts"
-    assert "no dedicated interrupts" in text(draw_cpus(lo, guest, 80, 18, cpu_trends(parts)).lines)[0]
-    lines = text(draw_cpus(None, guest, 80, 18, cpu_trends(parts)).lines)
+    assert (
+        "no dedicated interrupts"
+        in text(
+            draw_cpus(lo, guest, 80, 18, cpu_trends(parts), queue_map=queue_map(lo, guest)).lines
+        )[0]
+    )
+    lines = text(draw_cpus(None, guest, 80, 18, cpu_trends(parts), queue_map=None).lines)
     assert any("Press ← → to choose an interface" in line for line in lines)
     assert lines[2].split()[7] == "–", "no NIC, so its interrupts are not known"
 
@@ -140,25 +166,44 @@ def test_large_screens_have_no_empty_half() -> None:
     for width, height in ((120, 28), (200, 42)):
         lines = text(drawn(width, height).lines)
         assert height - 2 <= len(lines) <= height
-        assert any("CPU busy: last 60 s" in line for line in lines)
+        assert any("CPU busy: last 60 s (means)" in line for line in lines)
 
 
-# ------------------------------------------------------------------------------------------------------- many CPUs
+# ---------------------------------------------------------------------------------------- many CPUs
 
 
-def big_map(glyphs: Glyphs = UNICODE, *, has_colors: bool = True, height: int = 30) -> tuple[list[str], set[str]]:
+def big_map(
+    glyphs: Glyphs = UNICODE, *, has_colors: bool = True, height: int = 30
+) -> tuple[list[str], set[str]]:
     host = big_host(8, 128, {0: "0-63", 1: "64-127"})
     assert host.rates is not None
     part = replace(host.rates, elapsed=60.0, cpus=host.rates.cpus | {70: shares(softirq=1.0)})
     block = draw_cpu_map(
-        host, None, cpu_trends((part,)), width=120, height=height, selected=70, has_colors=has_colors, glyphs=glyphs
+        host,
+        None,
+        cpu_trends((part,)),
+        width=120,
+        height=height,
+        selected=70,
+        has_colors=has_colors,
+        glyphs=glyphs,
     )
     return text(block.lines), {style for line in block.lines for _, style in line}
 
 
 def test_more_than_32_cpus_are_a_heat_map_with_two_cpus_in_a_line() -> None:
     host = big_host(8, 33)
-    lines = text(draw_cpus(link_of(host), host, 120, 28, Trends[int](), selected=3).lines)
+    lines = text(
+        draw_cpus(
+            link_of(host),
+            host,
+            120,
+            28,
+            Trends[int](),
+            selected=3,
+            queue_map=queue_map(link_of(host), host),
+        ).lines
+    )
     assert any("last 60 s of 33 CPUs, 2 in each line" in line for line in lines)
     assert not any("last 60 s of" in line for line in text(drawn(120, 28).lines))
     lines, styles = big_map()
@@ -171,8 +216,12 @@ def test_the_heat_map_names_the_numa_nodes() -> None:
     assert sum("node 0" in line for line in lines) == sum("node 1" in line for line in lines) == 1
 
 
-@pytest.mark.parametrize(("glyphs", "has_colors"), [(ASCII, True), (UNICODE, False)], ids=["ascii", "no colours"])
-def test_without_colours_the_heat_map_has_the_busier_of_both(glyphs: Glyphs, has_colors: bool) -> None:
+@pytest.mark.parametrize(
+    ("glyphs", "has_colors"), [(ASCII, True), (UNICODE, False)], ids=["ascii", "no colours"]
+)
+def test_without_colours_the_heat_map_has_the_busier_of_both(
+    glyphs: Glyphs, has_colors: bool
+) -> None:
     lines, styles = big_map(glyphs, has_colors=has_colors)
     assert not any("▀" in line for line in lines) and not any(" " in style for style in styles)
     assert any(f"70-71 {glyphs.levels[-1] * 5}" in line for line in lines)
@@ -188,14 +237,25 @@ def test_a_heat_map_with_little_room_combines_more_cpus() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_the_hot_cpu_is_seen_among_128(width: int, glyphs: Glyphs) -> None:
     host = big_host(64, 128)
-    page = draw_cpus(link_of(host), host, width, 28, Trends[int](), selected=0, glyphs=glyphs)
+    page = draw_cpus(
+        link_of(host),
+        host,
+        width,
+        28,
+        Trends[int](),
+        selected=0,
+        glyphs=glyphs,
+        queue_map=queue_map(link_of(host), host),
+    )
     assert page.heat is not None and (127,) in [column.cpus for column in page.heat.columns]
-    hottest = [spans for spans in page.lines if "virtio2-input.5 " in "".join(part for part, _ in spans)][-1]
+    hottest = [
+        spans for spans in page.lines if "virtio2-input.5 " in "".join(part for part, _ in spans)
+    ][-1]
     assert (f" {glyphs.heat[-1] * 3}", "title") in hottest
     assert hottest[-1][0].split() == ["CPU", "127", "5.00", "k"]
 
 
-# -------------------------------------------------------------------------------------------- the table of all CPUs
+# ---------------------------------------------------------------------------- the table of all CPUs
 
 
 def test_a_cpu_that_only_works_on_packets_is_marked() -> None:
@@ -211,7 +271,9 @@ def test_softnet_is_shown_under_the_right_heading() -> None:
     """time_squeeze and dropped are easily taken for each other."""
     guest, _ = loaded_guest()
     assert guest.rates is not None
-    softnet = replace(guest.rates.softnet[2], dropped=11.0, time_squeeze=22.0, received_rps=33.0, flow_limit=44.0)
+    softnet = replace(
+        guest.rates.softnet[2], dropped=11.0, time_squeeze=22.0, received_rps=33.0, flow_limit=44.0
+    )
     host = replace(guest, rates=replace(guest.rates, softnet=guest.rates.softnet | {2: softnet}))
     lines = table(host, 200)
     row = next(line for line in lines[1:] if line.split()[0] == "2")
@@ -220,7 +282,12 @@ def test_softnet_is_shown_under_the_right_heading() -> None:
         end = lines[0].index(title) + len(title)
         return row[:end].split()[-1]
 
-    assert (under("drop"), under("sqz"), under("RPS"), under("limited")) == ("11.0", "22.0", "33.0", "44.0")
+    assert (under("drop"), under("sqz"), under("RPS"), under("limited")) == (
+        "11.0",
+        "22.0",
+        "33.0",
+        "44.0",
+    )
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -230,11 +297,19 @@ def test_without_rates_or_without_those_of_cpus_it_says_so(size: tuple[int, int]
     assert guest.rates is not None
     for rates in (None, replace(guest.rates, cpus={})):
         host = replace(guest, rates=rates)
-        lines = text(draw_cpus(link_of(host), host, *size, cpu_trends(parts)).lines)
+        lines = text(
+            draw_cpus(
+                link_of(host),
+                host,
+                *size,
+                cpu_trends(parts),
+                queue_map=queue_map(link_of(host), host),
+            ).lines
+        )
         assert any("no rates yet" in line for line in lines)
 
 
-# -------------------------------------------------------------------------------------------- threads, all interrupts
+# -------------------------------------------------------------------------- threads, all interrupts
 
 
 def test_threads_name_cpus_and_load() -> None:
@@ -244,6 +319,19 @@ def test_threads_name_cpus_and_load() -> None:
     assert any("ksoftirqd/3" in line and "on CPU 3" in line for line in shown)
 
 
+def test_a_thread_with_more_time_than_its_cpu_is_explained() -> None:
+    """The kernel counts the time of a thread exactly and that of a CPU at timer ticks."""
+    guest, _ = loaded_guest()
+    assert guest.rates is not None
+    thread = next(one for one in cpu_consumers(guest) if one.name == "ksoftirqd/3")
+    for excess, says in ((0.1, True), (0.0, False), (-0.1, False)):
+        share = guest.rates.cpus[3].busy + excess
+        threads = {thread.pid: ThreadShare(0.0, share, 3)}
+        host = replace(guest, rates=replace(guest.rates, threads=threads))
+        title = text(draw_threads(host, 42, one_per_line=True))[0]
+        assert title.rstrip(" ─") == " ── Top network threads" + " (busy is sampled)" * says
+
+
 @pytest.mark.parametrize("one_per_line", [True, False])
 def test_threads_take_the_same_lines_whoever_is_busy(one_per_line: bool) -> None:
     guest, _ = loaded_guest()
@@ -251,7 +339,10 @@ def test_threads_take_the_same_lines_whoever_is_busy(one_per_line: bool) -> None
     consumers = cpu_consumers(guest)
     heights = set()
     for busy in range(len(consumers) + 1):
-        threads = {one.pid: ThreadShare(0.0, 0.5 if number < busy else 0.0, 0) for number, one in enumerate(consumers)}
+        threads = {
+            one.pid: ThreadShare(0.0, 0.5 if number < busy else 0.0, 0)
+            for number, one in enumerate(consumers)
+        }
         host = replace(guest, rates=replace(guest.rates, threads=threads))
         heights.add(len(draw_threads(host, 80, one_per_line=one_per_line)))
     assert len(heights) == 1
@@ -272,7 +363,7 @@ def test_all_interrupts_of_the_host_are_listed_by_rate() -> None:
     assert any("virtio2-output.3" in line and "CPU 3 100 %" in line for line in shown)
 
 
-# -------------------------------------------------------------------------------------------------------- the widget
+# --------------------------------------------------------------------------------------- the widget
 
 
 async def test_keys_and_clicks_select_a_cpu_and_another_nic() -> None:
@@ -280,7 +371,9 @@ async def test_keys_and_clicks_select_a_cpu_and_another_nic() -> None:
         await screen.receive(*captured_lines("virtio-4-queues"))
         await screen.press("right", "right", "3")
         view = screen.app.screen.query_one(CpuView)
-        assert any("on CPU 3 " in line for line in screen.lines(CpuView)), "it takes most interrupts"
+        assert any("on CPU 3 " in line for line in screen.lines(CpuView)), (
+            "it takes most interrupts"
+        )
         await screen.press("up")
         assert any("on CPU 2 " in line for line in screen.lines(CpuView))
         top = view.region.y
@@ -294,7 +387,10 @@ async def test_half_blocks_have_two_colours() -> None:
     async with live_screen() as screen:
         view = screen.app.screen.query_one(CpuView)
         style = view._style("heat4 heat0")
-        assert style.color == view._style("heat4").color and style.bgcolor == view._style("heat0").color
+        assert (
+            style.color == view._style("heat4").color
+            and style.bgcolor == view._style("heat0").color
+        )
         assert style.color != style.bgcolor
         colors = [view._style(f"heat{number}").color for number in range(5)]
         assert len(set(colors)) == 5

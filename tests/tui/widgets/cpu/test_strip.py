@@ -6,12 +6,14 @@ import pytest
 
 from nictop.model.rates.links import CpuShares
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.cpu.strip import KINDS, draw_processors
 
 
 def shares(**kinds: float) -> CpuShares:
-    values = dict.fromkeys(("user", "system", "irq", "softirq", "steal", "guest", "iowait"), 0.0) | kinds
+    values = (
+        dict.fromkeys(("user", "system", "irq", "softirq", "steal", "guest", "iowait"), 0.0) | kinds
+    )
     return CpuShares(**values, idle=1.0 - sum(values.values()), split=True)
 
 
@@ -29,7 +31,11 @@ def test_the_legend_has_the_mean_of_each_kind() -> None:
 
 def test_a_bar_shows_each_kind_with_its_own_texture() -> None:
     bar = text(draw_processors({0: shares(user=0.5, softirq=0.25)}, 78)).partition("%")[0]
-    assert bar.count(UNICODE.work[KINDS.index("user")]) == 2 * bar.count(UNICODE.work[KINDS.index("softirq")]) > 0
+    assert (
+        bar.count(UNICODE.work[KINDS.index("user")])
+        == 2 * bar.count(UNICODE.work[KINDS.index("softirq")])
+        > 0
+    )
     assert bar.endswith(" 75")
 
 
@@ -37,7 +43,9 @@ def test_a_bar_shows_each_kind_with_its_own_texture() -> None:
 @pytest.mark.parametrize("width", [1, 5, 20, 40, 60, 80, 120, 200])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_every_cpu_fits_into_one_line(number: int, width: int, glyphs: Glyphs) -> None:
-    line = text(draw_processors({cpu: shares(user=0.2) for cpu in range(number)}, width, glyphs=glyphs))
+    line = text(
+        draw_processors({cpu: shares(user=0.2) for cpu in range(number)}, width, glyphs=glyphs)
+    )
     assert len(line) <= width
     if width >= 40:
         assert line.count("20%") == number or f"0-{number - 1} " in line
@@ -57,10 +65,16 @@ def test_the_hot_one_is_seen_among_many_that_idle() -> None:
 
 
 @pytest.mark.parametrize(("number", "width"), [(4, 60), (64, 80), (64, 120), (512, 200)])
-def test_where_a_height_is_the_load_the_legend_has_numbers_and_no_textures(number: int, width: int) -> None:
+def test_where_a_height_is_the_load_the_legend_has_numbers_and_no_textures(
+    number: int, width: int
+) -> None:
     """The block that meant "user" in the legend was the load of a full CPU beside it."""
-    line = text(draw_processors({cpu: shares(user=0.25, softirq=0.5) for cpu in range(number)}, width))
-    assert f" 0-{number - 1} " in line and not set(UNICODE.work) & set(line.partition(f" 0-{number - 1} ")[2])
+    line = text(
+        draw_processors({cpu: shares(user=0.25, softirq=0.5) for cpu in range(number)}, width)
+    )
+    assert f" 0-{number - 1} " in line and not set(UNICODE.work) & set(
+        line.partition(f" 0-{number - 1} ")[2]
+    )
     assert "user 25" in line and "softirq 50" in line and "steal  0" in line
 
 
@@ -105,8 +119,11 @@ def test_ascii_letters_are_in_the_names_they_stand_for() -> None:
 @pytest.mark.parametrize("number", [1, 4, 8, 64])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_a_legend_has_whole_entries_beside_a_full_cpu(number: int, glyphs: Glyphs) -> None:
-    """``id…`` said nothing; the entries that the name of the CPU takes the place of are left out."""
-    cpus = {cpu: shares(user=0.2) for cpu in range(number - 1)} | {number - 1: shares(softirq=0.95, user=0.01)}
+    """``id…`` said nothing; the entries that the name of the CPU takes the place of are left
+    out."""
+    cpus = {cpu: shares(user=0.2) for cpu in range(number - 1)} | {
+        number - 1: shares(softirq=0.95, user=0.01)
+    }
     for width in range(60, 201):
         line = text(draw_processors(cpus, width, glyphs=glyphs))
         assert len(line) <= width

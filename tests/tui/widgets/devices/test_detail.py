@@ -1,4 +1,5 @@
-"""The panel of a device: charts with ticks and a time axis, the facts in one line or in five, its findings."""
+"""The panel of a device: charts with ticks and a time axis, the facts in one line or in five, its
+findings."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import pytest
 
 from nictop.model.facts import Fact, width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.devices.detail import (
     Direction,
     chart_shape,
@@ -51,7 +52,7 @@ def test_above_each_other_in_a_narrow_panel() -> None:
     assert len(rows) == 12
     assert rows[0].startswith(" TX 500 Mb/s   500 M┤█")
     assert rows[4].startswith("                   0┤█")
-    assert rows[5].split() == ["-60", "s", "-30", "s", "now"]
+    assert rows[5].split() == ["chart:", "means", "-60", "s", "-30", "s", "now"]
 
 
 def test_an_idle_link_has_only_the_tick_of_zero_and_an_unknown_speed_no_share() -> None:
@@ -68,6 +69,16 @@ def test_the_peak_is_told_and_on_the_axis() -> None:
     assert "50 M┤" in drawn(now, rows=5)[0], "what stands beside it"
 
 
+def test_a_chart_of_means_is_called_so_and_one_of_readings_is_not() -> None:
+    burst = Direction("RX", "in", (*(1e6,) * 80, 40e6, *(1e6,) * 9), 1e6, 100.0)
+    assert "chart: means" in drawn(burst, rows=5)[5]
+    for cells in (56, 31):
+        row = drawn(burst, rows=2, cells=cells)[2]
+        assert row.rstrip().endswith(" means now") and ("-60 s" in row) == (cells > 31)
+    assert not any("means" in row for row in drawn(burst, rows=5, cells=200))
+    assert not any("means" in row for row in drawn(burst, rows=2, cells=200))
+
+
 def test_charts_in_ascii() -> None:
     assert all(row.isascii() for row in drawn(IDLE, BUSY, rows=5, speed=10_000, glyphs=ASCII))
 
@@ -81,7 +92,14 @@ def test_any_width_draws(cells: int, beside: bool) -> None:
 
 @pytest.mark.parametrize(
     ("cells", "height", "rows", "beside"),
-    [(80, 4, 2, True), (80, 3, 0, True), (80, 12, 5, True), (44, 27, 5, False), (44, 10, 0, False), (40, 1, 0, False)],
+    [
+        (80, 4, 2, True),
+        (80, 3, 0, True),
+        (80, 12, 5, True),
+        (44, 27, 5, False),
+        (44, 10, 0, False),
+        (40, 1, 0, False),
+    ],
 )
 def test_charts_leave_a_line_to_the_facts_and_half_of_a_high_panel(
     cells: int, height: int, rows: int, beside: bool
@@ -91,7 +109,11 @@ def test_charts_leave_a_line_to_the_facts_and_half_of_a_high_panel(
     assert shape.height < height
 
 
-FACTS = (Fact("State", "up, 1G full", "good"), Fact("MTU", "MTU 1500"), Fact("Addresses", "192.0.2.7/24"))
+FACTS = (
+    Fact("State", "up, 1G full", "good"),
+    Fact("MTU", "MTU 1500"),
+    Fact("Addresses", "192.0.2.7/24"),
+)
 
 
 def test_facts_in_one_line_are_whole_or_left_out_with_an_ellipsis() -> None:
@@ -99,7 +121,10 @@ def test_facts_in_one_line_are_whole_or_left_out_with_an_ellipsis() -> None:
     assert text_of(line) == " up, 1G full · MTU 1500 · 192.0.2.7/24"
     (line,) = draw_summary_line(FACTS, 30, 1)
     assert text_of(line) == " up, 1G full · MTU 1500 …"
-    assert [text_of(line) for line in draw_summary_line(FACTS, 30, 2)] == [" up, 1G full · MTU 1500", " 192.0.2.7/24"]
+    assert [text_of(line) for line in draw_summary_line(FACTS, 30, 2)] == [
+        " up, 1G full · MTU 1500",
+        " 192.0.2.7/24",
+    ]
 
 
 @pytest.mark.parametrize("cells", range(1, 60))

@@ -1,4 +1,5 @@
-"""The table of devices: which columns are there at any width, marks of findings, VFs with their netdev, hidden rows."""
+"""The table of devices: which columns are there at any width, marks of findings, VFs with their
+netdev, hidden rows."""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ import pytest
 
 from nictop.model.devices.tree import device_tree, guides
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import Line, PciFunction
 from nictop.rules import Diagnosis, Finding, Skipped
-from nictop.tui.widgets.devices.detail import FactsView
-from nictop.tui.widgets.devices.table import DeviceTable, device_findings, layout, merged
+from nictop.rules.by_device import device_findings
+from nictop.tui.widgets.devices.detail import FactLines
+from nictop.tui.widgets.devices.table import DeviceTable, merged
+from nictop.tui.widgets.devices.table_layout import layout
 from nictop.wire.source import SourceState
 from tests.model.hosts import live_host
 from tests.support.findings import finding
@@ -65,7 +69,13 @@ def test_all_columns_of_the_sketch_at_80_and_in_the_left_part_of_120() -> None:
 def test_a_vf_and_its_netdev_are_one_row() -> None:
     rows = merged(device_tree(live_host()))
     lines = [guides(row) + row.title for row in rows]
-    assert lines[2:7] == ["│ ├ ens224", "│ │ └ ens224.100", "│ ├ VF0 ens224v0", "│ ├ VF 1 02:10.2", "│ └ VF 7"]
+    assert lines[2:7] == [
+        "│ ├ ens224",
+        "│ │ └ ens224.100",
+        "│ ├ VF0 ens224v0",
+        "│ ├ VF 1 02:10.2",
+        "│ └ VF 7",
+    ]
     vf = rows[4]
     assert (vf.key, vf.kind, vf.depth) == ("link:5", "link", 2)
     assert vf.vf is not None and vf.uplink is not None and vf.pci is not None
@@ -74,7 +84,9 @@ def test_a_vf_and_its_netdev_are_one_row() -> None:
 
 def test_findings_by_device() -> None:
     others = (about(7, host="vm2"), finding(subject="0000:02:00.0"))
-    found = device_findings(Diagnosis((about(2, "critical"), about(2), *others), ()), "alma-load-001")
+    found = device_findings(
+        Diagnosis((about(2, "critical"), about(2), *others), ()), "alma-load-001"
+    )
     assert [one.severity for one in found[2]] == ["critical", "warning"]
     assert found.keys() == {2, "0000:02:00.0"}
     assert device_findings(None, "alma-load-001") == {}
@@ -94,9 +106,35 @@ async def test_the_mark_of_the_worst_finding_stands_before_the_nic() -> None:
         await publish(screen, about(2, "critical"), about(2), about(3, "info"), about(4))
         assert row_with(screen, " ens192 ").startswith("▸✖ ens192")
         assert row_with(screen, " ens224 ").startswith(" · ens224")
-        assert row_with(screen, "Virtual interfaces").startswith(" ▲ Virtual interfaces ▸ 2 hidden (o)")
+        assert row_with(screen, "Virtual interfaces").startswith(
+            " ▲ Virtual interfaces ▸ 2 hidden (o)"
+        )
         await screen.show_diagnosis(Diagnosis((), ()))
         assert row_with(screen, " ens192 ").startswith("▸  ens192")
+
+
+async def test_a_finding_about_the_function_of_a_nic_marks_its_row_in_every_list() -> None:
+    """The panel of the interface shows it, so the mark before its name is that of it."""
+    of_function = replace(finding(severity="warning", subject="0000:03:00.0"), host="alma-load-001")
+    other = about(2, "critical", host="alma-load-001")
+    async with live_screen(NARROW) as screen:
+        nics = [replace(nic, pci_address=f"0000:0{nic.ifindex}:00.0") for nic in NICS[1:3]]
+        line = inventory(*nics)
+        assert line.inventory is not None
+        functions = tuple(
+            PciFunction(nic.pci_address or "", 0x020000, 0x8086, 0x10CA, None, None, None)
+            for nic in nics
+        )
+        line = Line(inventory=replace(line.inventory, pci=functions))
+        await screen.receive(hello(), line, counters(1.0, {2: (0, 0)}))
+        await screen.show_diagnosis(Diagnosis((other, about(3, "info"), of_function), ()))
+        assert row_with(screen, " ens192 ").startswith("▸✖")
+        assert row_with(screen, " ens224 ").startswith(" ▲")
+        await screen.press("slash", *"finding:warning", "enter")
+        assert row_with(screen, " ens224 ").startswith("▸▲")
+        await screen.press("escape")
+        await screen.press("5")
+        assert row_with(screen, " ens224 ").startswith(" ▲")
 
 
 async def test_marks_in_ascii() -> None:
@@ -111,10 +149,12 @@ async def test_marks_in_ascii() -> None:
 async def test_findings_of_the_interface_are_in_its_panel() -> None:
     async with live_screen(WIDE) as screen:
         await publish(screen, about(3, title="is slow"))
-        assert not any("Findings of this interface" in line for line in screen.lines(FactsView))
+        assert not any("Findings of this interface" in line for line in screen.lines(FactLines))
         await screen.press("down")
-        lines = screen.lines(FactsView)
-        place = next(number for number, line in enumerate(lines) if "Findings of this interface" in line)
+        lines = screen.lines(FactLines)
+        place = next(
+            number for number, line in enumerate(lines) if "Findings of this interface" in line
+        )
         assert lines[place + 1] == " ▲ is slow"
         assert "nmcli con mod" in lines[place + 2]
 
@@ -138,8 +178,12 @@ def names(screen: Screen) -> list[str]:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_a_click_on_a_title_sorts_the_devices(size: tuple[int, int]) -> None:
-    """The order is that of the time of the click, until another one; the title of the devices brings the tree back."""
-    nics = [link(number, name, bus="pci", mtu=9000) for number, name in ((2, "ens9"), (3, "ens10"), (5, "ens1"))]
+    """The order is that of the time of the click, until another one; the title of the devices
+    brings the tree back."""
+    nics = [
+        link(number, name, bus="pci", mtu=9000)
+        for number, name in ((2, "ens9"), (3, "ens10"), (5, "ens1"))
+    ]
     async with live_screen(size) as screen:
         await screen.receive(hello(), inventory(*nics, NICS[3]))
         await screen.receive(counters(1.0, dict.fromkeys((2, 3, 5), (0, 0))))
@@ -172,7 +216,9 @@ async def test_a_click_on_a_title_sorts_the_devices(size: tuple[int, int]) -> No
 
 async def test_the_key_sorts_the_devices_by_one_column_after_the_other() -> None:
     async with live_screen(NARROW) as screen:
-        await screen.receive(hello(), inventory(*NICS[1:], link(9, "ens5", bus="pci", carrier=False)))
+        await screen.receive(
+            hello(), inventory(*NICS[1:], link(9, "ens5", bus="pci", carrier=False))
+        )
         tree = names(screen)
         await screen.press("s")
         assert names(screen)[0] != "ens5"
@@ -212,39 +258,62 @@ async def test_the_chosen_row_stays_in_sight(size: tuple[int, int]) -> None:
 async def test_a_narrow_header_says_how_many_columns_are_missing() -> None:
     async with live_screen((40, 10)) as screen:
         await screen.receive(hello(), inventory(*NICS))
-        assert row_with(screen, "DEVICE").split() == ["DEVICE", "LINK", "RX", "b/s", "TX", "b/s", "+3"]
+        assert row_with(screen, "DEVICE").split() == [
+            "DEVICE",
+            "LINK",
+            "RX",
+            "b/s",
+            "TX",
+            "b/s",
+            "+3",
+        ]
 
 
 async def test_much_room_has_the_charts_below_the_table() -> None:
     async with live_screen((200, 50)) as screen:
-        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
+        await screen.receive(
+            hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)})
+        )
         rows = screen.drawn()
-        received = next(number for number, row in enumerate(rows) if row.startswith(" RX 1.00 Mb/s"))
-        assert received > next(number for number, row in enumerate(rows) if "Virtual interfaces" in row)
+        received = next(
+            number for number, row in enumerate(rows) if row.startswith(" RX 1.00 Mb/s")
+        )
+        assert received > next(
+            number for number, row in enumerate(rows) if "Virtual interfaces" in row
+        )
         assert any("-60 s" in row and "now" in row for row in rows[received:])
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_a_tap_has_the_nic_of_the_guest_behind_it(glyphs: Glyphs) -> None:
-    """Below its bridge; the panel has the VLANs of its port. The NIC of the guest keeps its profile."""
+    """Below its bridge; the panel has the VLANs of its port. The NIC of the guest keeps its
+    profile."""
     arrow = glyphs.encode("↔")
-    case = json.loads((CASES_DIRECTORY / "bridge" / "vlan_is_not_on_the_bridge_port.json").read_text())
+    case = json.loads(
+        (CASES_DIRECTORY / "bridges" / "vlan_is_not_on_the_bridge_port.json").read_text()
+    )
     async with screen_with_hosts("pve", "web1", size=WIDE, glyphs=glyphs) as (screen, hosts):
         for host in case["fires"][0]["hosts"]:
             hosts[host["name"]].send(*probe_lines(host))
-        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
+        await wait_until(
+            screen,
+            lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending,
+        )
         table = screen.app.screen.query_one(DeviceTable)
         table.choose_link(6)
         await screen.settle()
         assert any("tap100i0" in row and f"{arrow} web1 enp1s0" in row for row in screen.lines())
-        facts = " ".join(" ".join(screen.lines(FactsView)).split())
+        facts = " ".join(" ".join(screen.lines(FactLines)).split())
         assert f"{arrow} web1 enp1s0 (learned on bridge); port fwpr100p0 of vmbr0: PVID 10" in facts
         await screen.press("right_square_bracket")
         await screen.settle()
         assert not any(arrow in row for row in screen.lines())
 
 
-PORTS = tuple(link(number, f"eth{number}", bus="pci", pci_address=f"0000:0{number}:00.0") for number in (2, 3, 4))
+PORTS = tuple(
+    link(number, f"eth{number}", bus="pci", pci_address=f"0000:0{number}:00.0")
+    for number in (2, 3, 4)
+)
 
 
 def of_ports(*found: Finding) -> Diagnosis:
@@ -269,7 +338,9 @@ async def test_the_first_row_chosen_is_the_nic_with_the_worst_finding() -> None:
             await screen.show_diagnosis(of_ports(*found))
             assert table.chosen is not None and table.chosen.title == title
         hosts["vm1"].send(inventory(*PORTS, time=1.0))
-        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory != partly.inventory)
+        await wait_until(
+            screen, lambda: screen.nictop.hosts.session.snapshot.inventory != partly.inventory
+        )
         await screen.show_diagnosis(of_ports(about(4, host="vm1")))
         settled = table.chosen
         await screen.show_diagnosis(of_ports(about(2, "critical", host="vm1")))
@@ -290,10 +361,15 @@ async def test_a_row_that_the_user_has_chosen_stays() -> None:
 @pytest.mark.parametrize("size", [NARROW, WIDE])
 @pytest.mark.parametrize("nics", [3, 40])
 async def test_page_down_scrolls_what_the_hint_says(size: tuple[int, int], nics: int) -> None:
-    links = tuple(link(number + 2, f"eth{number}", bus="pci", device=f"d{number}") for number in range(nics))
+    links = tuple(
+        link(number + 2, f"eth{number}", bus="pci", device=f"d{number}") for number in range(nics)
+    )
     async with live_screen(size) as screen:
         await screen.receive(hello(), inventory(*links), counters(1.0, {}))
-        table, facts = screen.app.screen.query_one(DeviceTable), screen.app.screen.query_one(FactsView)
+        table, facts = (
+            screen.app.screen.query_one(DeviceTable),
+            screen.app.screen.query_one(FactLines),
+        )
         assert facts.virtual_size.height > facts.size.height
         hint = screen.drawn()[facts.region.bottom - 1]
         before = table.index
@@ -316,5 +392,7 @@ async def test_a_wide_screen_has_the_charts_in_the_rows_below_a_short_table() ->
         table = screen.app.screen.query_one(DeviceTable).region
         free = [row for row in rows[5 : table.bottom + 20] if not row[: table.width].strip()]
         panel = screen.app.screen.query_one("#link").region
-        assert any("-60 s" in row[: panel.x] for row in rows) and not any("-60 s" in row[panel.x :] for row in rows)
+        assert any("-60 s" in row[: panel.x] for row in rows) and not any(
+            "-60 s" in row[panel.x :] for row in rows
+        )
         assert len(free) < 12

@@ -11,13 +11,17 @@ from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import stored_line
-from nictop.tui.widgets.base.line_view import STYLES, SpanLine
+from nictop.tui.widgets.base.line_widget import STYLES, SpanLine
 from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
 from nictop.tui.widgets.findings.recent import SkippedCheck
 from tests.support.findings import RENAME, commands, finding
 
 TEXT = st.text(max_size=60)
-LONG = Fix("here", "one long line", commands("ip link set ens224 " + " ".join(f"word{n}" for n in range(20))))
+LONG = Fix(
+    "here",
+    "one long line",
+    commands("ip link set ens224 " + " ".join(f"word{n}" for n in range(20))),
+)
 BY_HAND = Fix("firmware", "switch SR-IOV on", (), note="In the BIOS.")
 
 
@@ -68,7 +72,9 @@ def test_a_command_is_shown_in_full() -> None:
 
 
 def test_a_finding_that_is_gone_says_so() -> None:
-    assert page_of(RENAME, gone="no longer found")[0] == " ✓ no longer found  ens224: has no address"
+    assert (
+        page_of(RENAME, gone="no longer found")[0] == " ✓ no longer found  ens224: has no address"
+    )
 
 
 def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
@@ -113,7 +119,9 @@ def test_a_rule_that_could_not_look_has_a_page() -> None:
     glyphs=st.sampled_from((UNICODE, ASCII)),
     several=st.booleans(),
 )
-def test_arbitrary_text_fits_and_is_harmless(texts: list[str], cells: int, glyphs: Glyphs, several: bool) -> None:
+def test_arbitrary_text_fits_and_is_harmless(
+    texts: list[str], cells: int, glyphs: Glyphs, several: bool
+) -> None:
     host, subject, title, why, what, value, source, command, note = texts
     fix = replace(
         RENAME,
@@ -123,9 +131,16 @@ def test_arbitrary_text_fits_and_is_harmless(texts: list[str], cells: int, glyph
         undo=(stored_line(command),),
     )
     found = finding(
-        host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
+        host=host,
+        subject=subject,
+        title=title,
+        why=why,
+        evidence=(Evidence(what, value, source),),
+        fixes=(fix,),
     )
-    skipped = SkippedCheck("a_rule", (Skipped("a_rule", host, subject, why), Skipped("a_rule", why, title, note)))
+    skipped = SkippedCheck(
+        "a_rule", (Skipped("a_rule", host, subject, why), Skipped("a_rule", why, title, note))
+    )
     page = draw_finding(found, cells, several_hosts=several, glyphs=glyphs)
     page += draw_skipped(skipped, cells, several_hosts=several, glyphs=glyphs)
     for line in page:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Diagnosis, Finding, Fix, Severity, Skipped
-from nictop.tui.widgets.base.line_view import STYLES, SpanLine
+from nictop.tui.widgets.base.line_widget import STYLES, SpanLine
 from nictop.tui.widgets.findings.panel import draw_worst_finding, first_fix
 from tests.support.findings import RENAME, finding
 
@@ -18,8 +18,12 @@ def text_of(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def drawn(*findings: Finding, cells: int = 80, several_hosts: bool = False, glyphs: Glyphs = UNICODE) -> str:
-    line = draw_worst_finding(Diagnosis(findings, ()), cells, several_hosts=several_hosts, glyphs=glyphs)
+def drawn(
+    *findings: Finding, cells: int = 80, several_hosts: bool = False, glyphs: Glyphs = UNICODE
+) -> str:
+    line = draw_worst_finding(
+        Diagnosis(findings, ()), cells, several_hosts=several_hosts, glyphs=glyphs
+    )
     return text_of(line)
 
 
@@ -28,8 +32,12 @@ def test_mark_subject_title_and_the_number_of_the_others() -> None:
     assert drawn(worst).rstrip() == f"{' ✖ ens224: duplicate address 192.0.2.7':<71} (key 4)"
     line = drawn(worst, *(finding(subject=f"e{number}") for number in range(5)))
     assert line == f"{' ✖ ens224: duplicate address 192.0.2.7':<68} +5 (key 4) "
-    assert drawn(finding(host="web1"), several_hosts=True).startswith(" ▲ web1 ens224: uses the auto")
-    assert drawn(finding(subject="", title="6.9 % CPU steal")).startswith(" ▲ alma-load-001: 6.9 % CPU steal")
+    assert drawn(finding(host="web1"), several_hosts=True).startswith(
+        " ▲ web1 ens224: uses the auto"
+    )
+    assert drawn(finding(subject="", title="6.9 % CPU steal")).startswith(
+        " ▲ alma-load-001: 6.9 % CPU steal"
+    )
 
 
 def test_a_long_title_is_cut_and_the_number_is_not() -> None:
@@ -62,16 +70,22 @@ def test_without_findings() -> None:
     assert text_of(draw_worst_finding(Diagnosis((), skipped), 80)).rstrip() == (
         f" · No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: needs root)"
     )
-    named = tuple(Skipped("a_rule", "guest", "", f"{source} (D-Bus): not read yet") for source in ("ethtool", "b", "c"))
+    named = tuple(
+        Skipped("a_rule", "guest", "", f"{source} (D-Bus): not read yet")
+        for source in ("ethtool", "b", "c")
+    )
     assert text_of(draw_worst_finding(Diagnosis((), named), 120)).rstrip() == (
-        f" · No problems found so far ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: ethtool, b and 1 more)"
+        f" · No problems found so far ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: "
+        f"ethtool, b and 1 more)"
     )
 
 
 def test_hosts_that_are_not_checked_are_named() -> None:
     clear = Diagnosis((), ())
     assert draw_worst_finding(clear, 80, unread=("vm2",))[0] == (" ·", "warn")
-    line = text_of(draw_worst_finding(clear, 80, unread=("vm2", "vm3", "\x1b[2J", "vm5", "vm6"))).rstrip()
+    line = text_of(
+        draw_worst_finding(clear, 80, unread=("vm2", "vm3", "\x1b[2J", "vm5", "vm6"))
+    ).rstrip()
     assert line.startswith(" · No problems found; not read: vm2, vm3, ") and "\x1b" not in line
     assert " and 2 more (" in line
 
@@ -80,7 +94,10 @@ def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
     diagnosis = Diagnosis((finding(), finding()), ())
     line = draw_worst_finding(diagnosis, 80, notice="vm1 does not answer; is it up?")
     assert line[0] == (" ▲ ", "warn")
-    assert text_of(line) == f"{' ▲ vm1 does not answer; is it up?':<68} +2 (key 4) "
+    assert text_of(line).endswith(" ▲2 (key 4) ") and len(text_of(line)) == 80
+    assert text_of(line).startswith(" ▲ vm1 does not answer; is it up?  ")
+    critical = Diagnosis((finding(severity="critical"), finding()), ())
+    assert "✖1 ▲1 (key 4)" in text_of(draw_worst_finding(critical, 80, notice="silent " * 20))
     assert text_of(draw_worst_finding(None, 80, notice="no Python")).startswith(" ▲ no Python ")
 
 

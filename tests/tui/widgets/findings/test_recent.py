@@ -1,4 +1,5 @@
-"""A finding that is gone stays in the list for 30 s, below all open ones, then it is resolved; both are bounded."""
+"""A finding that is gone stays in the list for 30 s, below all open ones, then it is resolved; both
+are bounded."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def test_a_finding_that_is_gone_stays_below_the_open_ones_for_some_time() -> Non
 
 
 def test_what_is_not_known_is_neither_open_nor_gone() -> None:
-    """After a jump in a recording, until the rules were run there; what was resolved before that moment stays."""
+    """After a jump in a recording, until the rules were run there; what was resolved before that
+    moment stays."""
     recent = RecentFindings()
     recent.update(found("old"), 10.0)
     recent.update(found("a"), 10.5 + GONE_SECONDS)
@@ -103,7 +105,12 @@ def test_changing_subjects_do_not_fill_the_list() -> None:
 
 
 def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
-    one, other = finding(title="MTU 1500 here, 9000 at web2"), finding(title="MTU 1500 here, 9000 at web3")
+    one, other = (
+        finding(title="MTU 1500 here, 9000 at web2"),
+        finding(title="MTU 1500 here, 9000 at web3"),
+    )
     assert len({entry.key for entry in keyed_findings((one, other), 1.0)}) == 2
     renewed = keyed_findings((replace(one, title="MTU 1400 here, 9000 at web2"),), 2.0)
-    assert renewed[0].key == keyed_findings((one,), 1.0)[0].key, "numbers in the text change nothing"
+    assert renewed[0].key == keyed_findings((one,), 1.0)[0].key, (
+        "numbers in the text change nothing"
+    )

@@ -1,4 +1,5 @@
-"""The hosts in the first line: whatever the room, the chosen one is there, and nothing is wider than the line."""
+"""The hosts in the first line: whatever the room, the chosen one is there, and nothing is wider
+than the line."""
 
 from __future__ import annotations
 
@@ -21,8 +22,17 @@ def host(name: str, state: str = "live") -> HostSession:
     return one
 
 
-def text(hosts: list[HostSession], chosen: str, cells: int, *, now: float = 101.0, glyphs: Glyphs = UNICODE) -> str:
-    return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, glyphs=glyphs).spans)
+def text(
+    hosts: list[HostSession],
+    chosen: str,
+    cells: int,
+    *,
+    now: float = 101.0,
+    glyphs: Glyphs = UNICODE,
+) -> str:
+    return "".join(
+        part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, glyphs=glyphs).spans
+    )
 
 
 def test_each_host_has_a_mark_and_the_shown_one_brackets() -> None:
@@ -78,7 +88,9 @@ def test_it_fits_and_counts_what_is_out_of_sight(cells: int, chosen: int) -> Non
 @pytest.mark.parametrize("width", range(0, 140, 7))
 def test_the_line_has_the_width_of_the_screen(width: int, paused: bool) -> None:
     hosts = [host("vm1"), host("x" * 60, "failed")]
-    line, _ = draw_several(hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, paused=paused, glyphs=UNICODE)
+    line, _ = draw_several(
+        hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, paused=paused, glyphs=UNICODE
+    )
     assert len("".join(part for part, _ in line)) == width
 
 

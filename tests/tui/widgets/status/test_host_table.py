@@ -1,4 +1,5 @@
-"""The hosts as a table: current numbers or a dash, findings and round trip time; the facts of one in one line."""
+"""The hosts as a table: current numbers or a dash, findings and round trip time; the facts of one
+in one line."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def session(*items: object, name: str = "web1", received_at: float = 100.0) -> H
 
 
 def live(**hello: object) -> HostSession:
-    """Two readings, 1 s apart: 1.2 Gb/s received by the two NICs, 8 drops, and CPUs that are busy for 30 and 66 %."""
+    """Two readings, 1 s apart: 1.2 Gb/s received by the two NICs, 8 drops, and CPUs that are busy
+    for 30 and 66 %."""
     before = {number: link_counters() for number in (1, 2, 3, 4)}
     after = {
         1: link_counters(rx_bytes=10**9),
@@ -61,7 +63,10 @@ def live(**hello: object) -> HostSession:
 
 
 def cells(
-    one: HostSession, severities: tuple[Severity, ...] | None = (), room: int = 200, glyphs: Glyphs = UNICODE
+    one: HostSession,
+    severities: tuple[Severity, ...] | None = (),
+    room: int = 200,
+    glyphs: Glyphs = UNICODE,
 ) -> dict[str, str]:
     row = HostRow(one, MOMENT, severities, glyphs)
     columns, _ = visible_columns([row], room)
@@ -87,7 +92,11 @@ def test_the_numbers_of_a_live_host() -> None:
     }
     plain = cells(live(), ("critical",), glyphs=ASCII)
     assert (plain["cpu"], plain["findings"], plain["round_trip"]) == ("##...  48%", "X1", "-")
-    assert [cells(live(), found)["findings"] for found in (("info", "info"), (), None)] == ["·2", "0", "–"]
+    assert [cells(live(), found)["findings"] for found in (("info", "info"), (), None)] == [
+        "·2",
+        "0",
+        "–",
+    ]
 
 
 def test_numbers_that_are_not_current_are_not_shown() -> None:
@@ -109,7 +118,9 @@ def test_findings_are_counted_once_the_host_was_checked() -> None:
 
 def test_a_namespace_has_the_rates_of_its_veth_links() -> None:
     veth = make_link(2, "veth0", kind="veth")
-    samples = [counters(float(time), {2: link_counters(rx_bytes=time * 125_000)}) for time in (1, 2)]
+    samples = [
+        counters(float(time), {2: link_counters(rx_bytes=time * 125_000)}) for time in (1, 2)
+    ]
     assert cells(session(HELLO, inventory(links=(veth,), pci=()), *samples))["rx"] == "1.00 M"
 
 
@@ -140,9 +151,13 @@ def test_the_facts_are_one_line() -> None:
     one = live(euid=0, hostname="web1", kernel="6.18.3-1.el9.x86_64")
     one.process(Line(clock=Clock(time=101.0, offset=-1.0, uncertainty=0.0006)), 100.0)
     (line,) = facts(one)
-    assert line.startswith(" root · Linux 6.18.3-1.el9.x86_64 · VMware guest · 4 CPUs · Python 3.9.18 · clock offset ")
+    assert line.startswith(
+        " root · Linux 6.18.3-1.el9.x86_64 · VMware guest · 4 CPUs · Python 3.9.18 · clock offset "
+    )
     (line,) = facts(one, 88)
-    assert line.startswith(" root · Linux 6.18 · VMware guest · 4 CPUs · Python 3.9 · clock offset ")
+    assert line.startswith(
+        " root · Linux 6.18 · VMware guest · 4 CPUs · Python 3.9 · clock offset "
+    )
     (line,) = facts(one, 80)
     assert line.startswith(" root · Linux 6.18 · VMware guest · 4 CPUs · clock offset ")
     assert facts(live(euid=0))[0].startswith(" root · Linux 6.12.0 · alma-load-001 · ")
@@ -164,17 +179,25 @@ def test_what_only_root_can_read_is_said_with_the_way_to_it() -> None:
     assert known is not None
     one.process(Line(inventory=replace(known, unreadable=denied)), 100.0)
     assert facts(one)[0].startswith(" user 1000 · ")
-    assert facts(one, 200)[1].startswith(" not readable without root: kernel messages; run its probe as root: ")
+    assert facts(one, 200)[1].startswith(
+        " not readable without root: kernel messages; run its probe as root: "
+    )
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_cells_have_the_width_of_their_columns(glyphs: Glyphs) -> None:
-    rows = [HostRow(one, MOMENT, ("info",), glyphs) for one in (live(), session(name="a very long name " * 3))]
+    rows = [
+        HostRow(one, MOMENT, ("info",), glyphs)
+        for one in (live(), session(name="a very long name " * 3))
+    ]
     columns, _ = visible_columns(rows, 200)
     for row in rows:
         spans = cell_spans(columns, row, glyphs)
         assert [width(text) for text, _ in spans] == [column.width + 1 for column in columns]
-    assert all(text.isascii() for text, _ in cell_spans(columns, rows[0], glyphs)) or not glyphs.is_ascii
+    assert (
+        all(text.isascii() for text, _ in cell_spans(columns, rows[0], glyphs))
+        or not glyphs.is_ascii
+    )
 
 
 def test_a_source_that_failed_is_named_with_its_retry() -> None:
@@ -183,7 +206,10 @@ def test_a_source_that_failed_is_named_with_its_retry() -> None:
     whole = one.snapshot.inventory
     assert whole is not None
     one.process(Line(inventory=replace(whole, unreadable={"networkmanager": why})), 100.0)
-    text = " NetworkManager (D-Bus): not readable (NetworkManager did not answer: no reply within 2 s); retry follows"
+    text = (
+        " NetworkManager (D-Bus): not readable (NetworkManager did not answer: no reply within "
+        "2 s); retry follows"
+    )
     assert text in facts(one)
     one.snapshot = with_state(one.snapshot, "lost", "away")
     assert text not in facts(one)
@@ -196,22 +222,49 @@ def failing(name: str, reason: str, retry_in: float | None = 14.0) -> HostSessio
 
 
 @pytest.mark.parametrize("room", [58, 78, 98, 118, 198])
-def test_the_state_of_a_host_that_is_not_reached_has_the_reason_and_whole_seconds(room: int) -> None:
+def test_the_state_of_a_host_that_is_not_reached_has_the_reason_and_whole_seconds(
+    room: int,
+) -> None:
     hosts = [
         live(),
         failing("pve", "pve.example: connection refused; check that sshd listens on this port"),
         failing(
-            "nosuch", "nosuch.example: cannot resolve the host name: Name or service not known; check its spelling"
+            "nosuch",
+            "nosuch.example: cannot resolve the host name: Name or service not known; check its "
+            "spelling",
         ),
-        failing("dark", "dark.example: no answer from 192.0.2.1 port 22 within 15 s; check that the host is up"),
+        failing(
+            "dark",
+            "dark.example: no answer from 192.0.2.1 port 22 within 15 s; check that the host is up",
+        ),
         failing("closed", "closed.example: permission denied for root; try ssh", None),
     ]
     rows = [HostRow(one, MOMENT, None) for one in hosts]
     columns, _ = visible_columns(rows, room)
     texts = ["".join(part for part, _ in cell_spans(columns, row)) for row in rows]
-    assert "refused, retry in 13 s" in texts[1] and "retry in 13 s" in texts[2] and "no answer, retry in" in texts[3]
+    assert (
+        "refused, retry in 13 s" in texts[1]
+        and "retry in 13 s" in texts[2]
+        and "no answer, retry in" in texts[3]
+    )
     assert "denied" in texts[4] or "failed: permission" in texts[4]
     assert room < 98 or "findings" in [column.key for column in columns]
+
+
+OLD_PYTHON = "Python 3.5.3 on the host is too old: nictop needs Python 3.6 or newer there"
+
+
+@pytest.mark.parametrize(
+    ("room", "last", "state"),
+    [(58, "tx", "failed: P…"), (78, "findings", "failed: Pyth"), (118, "address", "too old")],
+)
+def test_a_host_that_failed_for_good_leaves_the_others_their_columns(
+    room: int, last: str, state: str
+) -> None:
+    rows = [HostRow(one, MOMENT, None) for one in (live(), failing("pve", OLD_PYTHON, None))]
+    columns, _ = visible_columns(rows, room)
+    assert last in [column.key for column in columns]
+    assert state in "".join(part for part, _ in cell_spans(columns, rows[1]))
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
@@ -220,11 +273,17 @@ def test_a_host_that_was_not_reached_is_not_marked_as_connecting(glyphs: Glyphs)
     connecting.process(SourceState("connecting"), 100.0)
     failed = failing("pve", "pve.example: connection refused; check that sshd listens on this port")
     failed.process(SourceState("connecting"), 114.0)  # the second attempt
-    marks = [host_mark(one, one.status(101.0, 1.0), glyphs=glyphs)[0] for one in (live(), connecting, failed)]
+    marks = [
+        host_mark(one, one.status(101.0, 1.0), glyphs=glyphs)[0]
+        for one in (live(), connecting, failed)
+    ]
     assert len(set(marks)) == 3
     spans = draw_hosts([connecting, failed], "vm1", 78, 114.0, 1.0, glyphs=glyphs).spans
     line = "".join(part for part, _ in spans)
     assert f"{marks[2]} pve refused; connecting" in line and f"[{marks[1]} vm1" in line
     assert host_badges([connecting, failed], 114.0, 1.0) == [("◌1", "warn"), ("✖1", "bad")]
-    narrow = "".join(part for part, _ in draw_hosts([connecting, failed], "vm1", 34, 114.0, 1.0, glyphs=glyphs).spans)
-    assert f"{marks[2]} pve" in narrow and "refused" not in narrow
+    narrow = "".join(
+        part
+        for part, _ in draw_hosts([connecting, failed], "vm1", 34, 114.0, 1.0, glyphs=glyphs).spans
+    )
+    assert f"{marks[2]} pve " in narrow and "refused" not in narrow, "its name is not cut"

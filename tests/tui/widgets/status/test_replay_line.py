@@ -10,7 +10,15 @@ from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.widgets.status.replay_line import draw_bar, draw_place
 
 PLACE = PlaybackPosition(
-    "/home/x/vm\x1b[1.nictop", True, 2.0, 150.0, 100.0, 200.0, 1.7e9, is_growing=False, runs=((120.0, 130.0),)
+    "/home/x/vm\x1b[1.nictop",
+    True,
+    2.0,
+    150.0,
+    100.0,
+    200.0,
+    1.7e9,
+    is_growing=False,
+    runs=((120.0, 130.0),),
 )
 
 
@@ -61,5 +69,7 @@ def test_the_place_is_always_in_the_bar(now: float) -> None:
 
 
 def test_a_recording_of_one_moment() -> None:
-    place = PlaybackPosition(**{**vars(PLACE), "begin": 100.0, "end": 100.0, "now": 100.0, "runs": ()})
+    place = PlaybackPosition(
+        **{**vars(PLACE), "begin": 100.0, "end": 100.0, "now": 100.0, "runs": ()}
+    )
     assert "●" in text(place, 80)

@@ -8,8 +8,13 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.model.text.glyphs import UNICODE
-from nictop.tui.widgets.base.line_view import SpanLine
-from nictop.tui.widgets.status.status_line import draw_several, draw_status, reading_interval
+from nictop.tui.widgets.base.line_widget import SpanLine
+from nictop.tui.widgets.status.status_line import (
+    CHANGES_ALLOWED,
+    draw_several,
+    draw_status,
+    reading_interval,
+)
 from tests.model.hosts import live_host
 from tests.support.sources import ScriptedSource
 
@@ -22,7 +27,9 @@ def text(line: SpanLine) -> str:
 
 def drawn(snapshot: Snapshot, width: int, *, silent: float = 0.0, paused: bool = False) -> str:
     cost = (COST[0], int(COST[1]))
-    return text(draw_status(snapshot, width, 1.0, cost, paused=paused, glyphs=UNICODE, silent=silent))
+    return text(
+        draw_status(snapshot, width, 1.0, cost, paused=paused, glyphs=UNICODE, silent=silent)
+    )
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -37,7 +44,9 @@ async def test_the_interval_is_that_of_the_readings_during_a_test() -> None:
     sessions = [HostSession(Host(name, name), ScriptedSource(name)) for name in ("a", "b")]
 
     def right(chosen: str) -> str:
-        line, _ = draw_several(sessions, chosen, 120, 1.0, (1.8, 52), now=0.0, paused=False, glyphs=UNICODE)
+        line, _ = draw_several(
+            sessions, chosen, 120, 1.0, (1.8, 52), now=0.0, paused=False, glyphs=UNICODE
+        )
         return text(line)
 
     await sessions[0].join_run(0.2, None)
@@ -63,3 +72,29 @@ def test_a_host_that_sends_nothing_is_not_drawn_as_live() -> None:
     line = drawn(live_host(), 80, silent=75.0)
     assert "silent for 1 min 15 s" in line
     assert "●" not in line
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_change_that_waits_for_an_answer_leaves_the_whole_name_of_its_host(
+    several: bool, width: int
+) -> None:
+    """``● al…`` beside ``keep change? 30 s`` does not say of which host."""
+    run = "keep change? 30 s (f: details)"
+    if several:
+        hosts = [
+            HostSession(Host(name, name), ScriptedSource(name))
+            for name in ("alma-load-001", "alma-load-002")
+        ]
+        line, _ = draw_several(
+            hosts, "alma-load-001", width, 1.0, None, now=0.0, paused=False, glyphs=UNICODE,
+            run=run, mode=CHANGES_ALLOWED,
+        )  # fmt: skip
+    else:
+        line = draw_status(
+            live_host(), width, 1.0, None, paused=False, glyphs=UNICODE, run=run,
+            mode=CHANGES_ALLOWED,
+        )  # fmt: skip
+    shown = text(line)
+    assert "alma-load-001" in shown and run in shown
+    assert ("changes allowed" in shown) == (width == 80)

@@ -18,7 +18,7 @@ from nictop.tui.widgets.traffic.form_fields import (
     NOBODY,
     TESTS,
     belongs,
-    field_of,
+    form_field_of,
     next_choice,
     presets,
     request_of_form,
@@ -86,12 +86,16 @@ def test_every_kind_of_test_is_offered() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_fields_that_do_not_apply_are_ignored(test: TestKind) -> None:
-    """Whatever was typed for another kind of test, invalid or not: no field that is hidden makes the test invalid."""
+    """Whatever was typed for another kind of test, invalid or not: no field that is hidden makes
+    the test invalid."""
     typed = {
-        "direction": "both", "length": "big", "bitrate": "1G", "zerocopy": "yes", "generator": "iperf3",
-        "size": "4K", "files": "100", "protocol": "udp",
+        "direction": "both", "length": "big", "bitrate": "1G", "zerocopy": "yes",
+        "generator": "iperf3", "size": "4K", "files": "100", "protocol": "udp",
     }  # fmt: skip
-    words = {**presets(), **{name: word for name, word in typed.items() if not belongs(name, {"test": test})}}
+    words = {
+        **presets(),
+        **{name: word for name, word in typed.items() if not belongs(name, {"test": test})},
+    }
     request, problems = request_of_form({**words, "test": test}, "a", "b", ())
     assert problems == {} and request == RunRequest("a", "b", test=test)
     assert validate_request(request).kind == "run"
@@ -102,10 +106,18 @@ def test_sizes_of_requests_and_responses() -> None:
     one, problems = request_of_form({**rr, "size": "64:4K"}, "a", "b", ())
     assert (one.request_size, one.response_size, problems) == (64, 4096, {})
     several, problems = request_of_form({**rr, "size": "1,64,4K"}, "a", "b", ())
-    assert (several.sweep, several.request_size, problems) == (("size", ("1", "64", "4K")), None, {})
+    assert (several.sweep, several.request_size, problems) == (
+        ("size", ("1", "64", "4K")),
+        None,
+        {},
+    )
     _, problems = request_of_form({**rr, "size": "1,64", "vary": "streams=1,4,8"}, "a", "b", ())
-    assert problems == {"size": "several sizes are a sweep, which excludes another sweep or comparison"}
-    assert request_of_form({**rr, "size": "1,big"}, "a", "b", ())[1]["size"].startswith('"big" is not a size')
+    assert problems == {
+        "size": "several sizes are a sweep, which excludes another sweep or comparison"
+    }
+    assert request_of_form({**rr, "size": "1,big"}, "a", "b", ())[1]["size"].startswith(
+        '"big" is not a size'
+    )
 
 
 @given(WORDS)
@@ -115,16 +127,28 @@ def test_any_words_make_a_request_or_an_error(words: dict[str, str]) -> None:
     assert all(name in words and said for name, said in problems.items())
 
 
-@given(st.text(max_size=60))
-def test_any_sentence_is_about_a_field_or_none(sentence: str) -> None:
-    found = field_of(sentence)
-    assert found is None or found in BY_NAME
+@given(st.text(max_size=20), st.sampled_from([*TESTS]))
+def test_any_problem_is_about_a_field_of_the_test_or_none(name: str, test: TestKind) -> None:
+    found = form_field_of(name, RunRequest("a", "b"), {"test": test})
+    assert found == "" or (found in BY_NAME and belongs(found, {"test": test}))
 
 
-def test_a_sentence_about_a_plan_stands_beside_its_field() -> None:
-    assert field_of("streams must be 1 to 128, not 0") == "streams"
-    assert field_of("client CPU must be 0 to 65535, not 70000") == "client_cpu"
-    assert field_of("a: CPU 7 not available") is None
+def test_a_problem_stands_beside_the_field_in_which_it_was_typed() -> None:
+    plain = RunRequest("a", "b")
+    assert form_field_of("streams", plain, presets()) == "streams"
+    assert form_field_of("client_cpu", plain, presets()) == "client_cpu"
+    assert (
+        form_field_of("", plain, presets())
+        == form_field_of("protocol", plain, {"test": "crr"})
+        == ""
+    )
+    assert form_field_of("compare", plain, presets()) == "vary"
+    varied = RunRequest("a", "b", sweep=("streams", ("0", "4")))
+    assert form_field_of("streams", varied, {"vary": "streams=0,4"}) == "vary"
+    assert form_field_of("mss", varied, {"vary": "streams=0,4"}) == "mss"
+    # several sizes are a sweep that is typed in its own field
+    sizes = RunRequest("a", "b", test="rr", sweep=("size", ("0", "4")))
+    assert form_field_of("request_size", sizes, {"test": "rr", "size": "0,4"}) == "size"
 
 
 @given(st.text(max_size=10), st.integers(-3, 3))
@@ -132,4 +156,6 @@ def test_a_choice_goes_round(word: str, step: int) -> None:
     for field in FIELDS:
         if field.choices:
             assert next_choice(field, word, step) in field.choices
-            assert next_choice(field, next_choice(field, field.choices[0], 1), -1) == field.choices[0]
+            assert (
+                next_choice(field, next_choice(field, field.choices[0], 1), -1) == field.choices[0]
+            )

@@ -1,4 +1,5 @@
-"""Each host of a run is told in as many cells as there are; what nobody counted is not shown as nothing."""
+"""Each host of a run is told in as many cells as there are; what nobody counted is not shown as
+nothing."""
 
 from __future__ import annotations
 
@@ -12,23 +13,27 @@ from textual.app import App, ComposeResult
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.analysis.nic_load import CarryingQueue, Packets
-from nictop.traffic.live.flow_view import ReceivedInterval
-from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.live.run_view import RunView, result_view
-from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.traffic.results.host_load import Busy, CarryingQueue, HostLoad, Packets
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
-from nictop.tui.widgets.traffic.host_text import carrying_text, datagram_text, hottest_text, packet_text
+from nictop.tui.widgets.traffic.host_text import (
+    carrying_text,
+    datagram_text,
+    hottest_text,
+    packet_text,
+)
 from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
-from nictop.tui.widgets.traffic.viewport import View, VisibleRange
+from nictop.tui.widgets.traffic.viewport import Viewport, VisibleRange
 from tests.support.screen import running
-from tests.traffic.pictures import busy, flow, host, run_view, steady
+from tests.traffic.pictures import altered, busy, flow, host, run_view, steady
 from tests.traffic.runs import load, result
 
 FULL = Busy(1.0, 0.5, 0.5, 0.0, 1.0, 0.0, 0.0, 2, 1, 1.0, 0.95)
-"""Two cores, both of them busy all the time: a quarter each in user and system, half of it in softirq."""
+"""Two cores, both of them busy all the time: a quarter each in user and system, half of it in
+softirq."""
 
 
 def text(lines: Iterable[SpanLine]) -> list[str]:
@@ -40,19 +45,28 @@ def styles(lines: Iterable[SpanLine], words: str) -> set[str]:
 
 
 def test_one_line_for_each_host_on_a_narrow_screen() -> None:
-    lines = text(draw_hosts(run_view(flow(steady(1e9))), View(), 80, 2))
+    lines = text(draw_hosts(run_view(flow(steady(1e9))), Viewport(), 80, 2))
     assert len(lines) == 2
-    assert lines[0].startswith(" TX a:ens4  CPU  25 % of 4  hottest CPU2 100 % ▲  softirq  11 % of 4")
-    assert lines[1].startswith(" RX b:ens4  CPU  50 % of 4  hottest CPU2 100 % ▲  softirq  22 % of 4")
+    assert lines[0].startswith(
+        " TX a:ens4  CPU  25 % of 4  hottest CPU2 100 % ▲  softirq  11 % of 4"
+    )
+    assert lines[1].startswith(
+        " RX b:ens4  CPU  50 % of 4  hottest CPU2 100 % ▲  softirq  22 % of 4"
+    )
 
 
 def test_more_rows_tell_more() -> None:
     shown = run_view(flow(steady(1e9)))
-    two = text(draw_hosts(shown, View(), 120, 4))
+    two = text(draw_hosts(shown, Viewport(), 120, 4))
     assert len(two) == 4
-    assert "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1] and "queue 0: 97 % pkts, CPU 2" in two[1]
-    many = text(draw_hosts(shown, View(), 120, 10))
-    assert many[0].rstrip().endswith("hottest CPU2 100 % ▲ (softirq 40 %)"), "that of the host is beside the chart"
+    assert (
+        "retransmits 60 rtt 310 µs cwnd 1.20 MiB" in two[1]
+        and "queue 0: 97 % pkts, CPU 2" in two[1]
+    )
+    many = text(draw_hosts(shown, Viewport(), 120, 10))
+    assert many[0].rstrip().endswith("hottest CPU2 100 % ▲ (softirq 40 %)"), (
+        "that of the host is beside the chart"
+    )
     assert len(many) == 10
     assert "█user 2 ▓system 11 ▒softirq 11 ▚irq 0 ░steal 2 ▞guest 0" in many[1]
     assert "RX 812 kpps TX 40.1 kpps drops 0" in many[4]
@@ -62,8 +76,12 @@ def test_more_rows_tell_more() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120, 160, 200])
 def test_with_three_hosts_nothing_is_drawn_twice(width: int) -> None:
     """Two lines each: what did not fit into the first is in the second, and only there."""
-    hosts = (host("a", "client", steady(0.2)), host("b", "server", steady(0.4)), host("c", "observer", steady(0.1)))
-    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), width, 6))
+    hosts = (
+        host("a", "client", steady(0.2)),
+        host("b", "server", steady(0.4)),
+        host("c", "observer", steady(0.1)),
+    )
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), width, 6))
     assert len(lines) == 6
     assert "".join(lines[:2]).count("retransmits") == 1
     for words in ("CPU  20 %", "rtt", "cwnd"):
@@ -72,7 +90,7 @@ def test_with_three_hosts_nothing_is_drawn_twice(width: int) -> None:
 
 def test_an_observer_tells_what_its_vhost_threads_cost() -> None:
     hosts = (host("a", "client", steady(0.2)), host("pve", "observer", steady(0.1), cores=64))
-    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 120, 8))
     assert lines[4].startswith(" observer pve")
     assert "of 64" in lines[4] and "vhost 90 % of a core" in "".join(lines[5:])
 
@@ -80,25 +98,25 @@ def test_an_observer_tells_what_its_vhost_threads_cost() -> None:
 def test_the_values_are_those_under_the_cursor() -> None:
     hosts = (host("a", "client", lambda time: time / 100), host("b", "server", steady(0.5)))
     shown = run_view(flow(steady(1e9)), hosts=hosts)
-    assert "CPU   3 % of 4" in text(draw_hosts(shown, View(cursor=2.5), 80, 2))[0]
-    assert "CPU  10 % of 4" in text(draw_hosts(shown, View(), 80, 2))[0]
-    assert "CPU –" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
+    assert "CPU   3 % of 4" in text(draw_hosts(shown, Viewport(cursor=2.5), 80, 2))[0]
+    assert "CPU  10 % of 4" in text(draw_hosts(shown, Viewport(), 80, 2))[0]
+    assert "CPU –" in text(draw_hosts(shown, Viewport(cursor=-3.0), 80, 2))[0]
 
 
 def test_cpu_time_that_is_not_measured_yet_is_not_said_to_be_unsupported() -> None:
     """n/a is for what a driver does not support."""
-    hosts = (HostLoadView("client", "a", "ens4"), HostLoadView("server", "b", "ens4"))
+    hosts = (HostLoad("a", "client", None), HostLoad("b", "server", None))
     for rows in (2, 4, 10):
-        lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, rows))
+        lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 120, rows))
         assert "CPU –" in lines[0] and "n/a" not in "".join(lines), rows
 
 
 def test_a_host_of_which_nothing_was_measured_yet_has_no_empty_line() -> None:
-    hosts = (HostLoadView("client", "a", "ens4"), HostLoadView("server", "b", "ens4"))
-    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 80, 4))
+    hosts = (HostLoad("a", "client", None), HostLoad("b", "server", None))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 80, 4))
     assert "not measured yet" in lines[3] and all(line.strip() for line in lines)
-    over = replace(result_view(result(5.0)), hosts=hosts)
-    assert text(draw_hosts(over, View(), 80, 4))[3].strip().endswith("not measured")
+    over = altered(result_view(result(5.0)), hosts=hosts)
+    assert text(draw_hosts(over, Viewport(), 80, 4))[3].strip().endswith("not measured")
 
 
 def test_a_line_with_room_has_the_words_of_its_queue_in_full() -> None:
@@ -106,42 +124,66 @@ def test_a_line_with_room_has_the_words_of_its_queue_in_full() -> None:
     queue = CarryingQueue(4, 2, 0.54, 4, (2,))
     sender, receiver = run_view(flow(steady(1e9))).hosts
     hosts = (sender, replace(receiver, carrying=(queue,)))
-    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
+    lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 120, 8))
     assert any("queue 2 of 4: 54 % of packets, IRQs on CPU 2" in line for line in lines)
 
 
 def test_of_a_finished_run_the_measured_seconds_are_shown() -> None:
     """The load of the result is 15 % of four cores, whatever the last second was."""
-    over = result_view(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
-    assert "CPU  15 % of 4" in text(draw_hosts(over, View(), 80, 2))[0]
-    assert "CPU  90 % of 4" in text(draw_hosts(over, View(cursor=8.5), 80, 2))[0]
+    over = result_view(
+        result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server")))
+    )
+    assert "CPU  15 % of 4" in text(draw_hosts(over, Viewport(), 80, 2))[0]
+    assert "CPU  90 % of 4" in text(draw_hosts(over, Viewport(cursor=8.5), 80, 2))[0]
 
 
 def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
     assert hottest_text(FULL)[1] == ("CPU1 100 % ▲", "bad")
     assert hottest_text(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
-    assert hottest_text(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
+    assert hottest_text(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == (
+        "CPU1  60 %  ",
+        "",
+    )
     taken = replace(FULL, steal=0.3)
-    lines = draw_hosts(run_view(flow(steady(1e9)), hosts=(HostLoadView("client", "a", "", (taken,)),)), View(), 120, 1)
+    lines = draw_hosts(
+        run_view(flow(steady(1e9)), hosts=(HostLoad("a", "client", None, (taken,)),)),
+        Viewport(),
+        120,
+        1,
+    )
     assert styles(lines, "15 %") == {"warn"}
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert not packet_text(None) and not carrying_text(None) and not datagram_text(ReceivedInterval(1, 1, 1e9))
-    assert "".join(part for part, _ in packet_text(Packets(1, 1, None, 5000.0, None))) == "TX 5.00 kpps"
-    assert "".join(part for part, _ in carrying_text(CarryingQueue(1, 0, 1.0, 1, (3, 1)))) == "queue 0, IRQs on CPU 1,3"
+    assert (
+        not packet_text(None)
+        and not carrying_text(None)
+        and not datagram_text(Interval(0, 1, 1e9, False))
+    )
+    assert (
+        "".join(part for part, _ in packet_text(Packets(1, 1, None, 5000.0, None)))
+        == "TX 5.00 kpps"
+    )
+    assert (
+        "".join(part for part, _ in carrying_text(CarryingQueue(1, 0, 1.0, 1, (3, 1))))
+        == "queue 0, IRQs on CPU 1,3"
+    )
+    assert carrying_text(CarryingQueue(1), is_last=True) == []
+    last = carrying_text(CarryingQueue(1, 0, 0.5, 2, (3,)), brief=True, is_last=True)
+    assert "".join(part for part, _ in last) == "last: queue 0: 50 % pkts, CPU 3"
     assert carrying_text(CarryingQueue(1)) == []
 
 
 def test_lost_packets_are_bad() -> None:
     assert ("11", "bad") in packet_text(Packets(1, 1, 1.0, 1.0, 11))
-    lost = datagram_text(ReceivedInterval(1, 1, 1e9, packets=1000, lost=12, jitter=0.25))
+    lost = datagram_text(Interval(0, 1, 1e9, False, packets=1000, lost=12, jitter=0.25))
     assert "".join(part for part, _ in lost) == "lost 12 of 1000 jitter 250 µs"
     assert ("12 of 1000", "bad") in lost
 
 
 def test_the_cells_of_a_stack_are_the_kinds_that_fill_them() -> None:
-    """user, system, softirq, irq, steal, guest: a quarter, a quarter, a half of all there is, on four rows."""
+    """user, system, softirq, irq, steal, guest: a quarter, a quarter, a half of all there is, on
+    four rows."""
     full = shares(FULL)
     assert full == (0.25, 0.25, 0.5, 0.0, 0.0, 0.0)
     assert stack_cells(full, 4, 1.0, glyphs=UNICODE) == [
@@ -149,15 +191,21 @@ def test_the_cells_of_a_stack_are_the_kinds_that_fill_them() -> None:
     ]  # fmt: skip
     assert [mark for mark, _ in stack_cells(full, 4, 2.0, glyphs=ASCII)] == ["U", "Q"]
     assert stack_cells((0.0,) * 6, 4, 1.0, glyphs=UNICODE) == [("·", "dim")]
-    assert len(stack_cells((0.001, 0.0, 0.0, 0.0, 0.0, 0.0), 4, 1.0, glyphs=UNICODE)) == 1, "work is never invisible"
+    assert len(stack_cells((0.001, 0.0, 0.0, 0.0, 0.0, 0.0), 4, 1.0, glyphs=UNICODE)) == 1, (
+        "work is never invisible"
+    )
     assert stack_cells(None, 4, 1.0, glyphs=UNICODE) == []
 
 
 def test_columns_are_means_of_windows_or_the_window_in_which_they_lie() -> None:
     series = [replace(FULL, time=float(end), user=end / 5) for end in (1, 2, 3, 4)]
-    halves = [one[0] if one is not None else None for one in columns(series, VisibleRange(0.0, 6.0), 3)]
+    halves = [
+        one[0] if one is not None else None for one in columns(series, VisibleRange(0.0, 6.0), 3)
+    ]
     assert halves == [pytest.approx(0.15), pytest.approx(0.35), None]
-    fine = [one[0] if one is not None else None for one in columns(series, VisibleRange(0.5, 1.0), 4)]
+    fine = [
+        one[0] if one is not None else None for one in columns(series, VisibleRange(0.5, 1.0), 4)
+    ]
     assert fine == [pytest.approx(0.1)] * 2 + [pytest.approx(0.2)] * 2
     gap = [series[0], replace(series[3], time=9.0)]
     assert columns(gap, VisibleRange(4.0, 1.0), 2) == [None, None]
@@ -172,9 +220,12 @@ def test_the_split_chart_has_a_scale_that_does_not_exaggerate() -> None:
 
 
 def test_names_are_cleaned() -> None:
-    shown = run_view(flow(steady(1e9)), hosts=(HostLoadView("server", "b\x1b[2J\n", "", (FULL,)),))
+    shown = run_view(flow(steady(1e9)), hosts=(HostLoad("b\x1b[2J\n", "server", None, (FULL,)),))
     for rows in (1, 2, 5):
-        assert not any("\x1b" in line or "\n" in line for line in text(draw_hosts(shown, View(), 120, rows)))
+        assert not any(
+            "\x1b" in line or "\n" in line
+            for line in text(draw_hosts(shown, Viewport(), 120, rows))
+        )
 
 
 BUSY = st.builds(
@@ -198,11 +249,12 @@ def test_any_hosts_fit_any_size(
     hosts: list[tuple[str, list[Busy]]], size: tuple[int, int], cursor: float | None, glyphs: Glyphs
 ) -> None:
     pictures = [
-        HostLoadView("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
+        HostLoad(name, "observer", None, tuple(sorted(series, key=lambda one: one.time)))
+        for name, series in hosts
     ]
     shown: RunView = run_view(flow(steady(1e9)), hosts=tuple(pictures))
     width, rows = size
-    lines = draw_hosts(shown, View(cursor=cursor), width, rows, glyphs=glyphs)
+    lines = draw_hosts(shown, Viewport(cursor=cursor), width, rows, glyphs=glyphs)
     assert len(hosts) <= len(lines) <= max(rows, len(hosts))
     assert all(cells(line) <= width for line in text(lines))
     assert not glyphs.is_ascii or all(line.isascii() for line in text(lines))

@@ -1,4 +1,5 @@
-"""Per-queue bars of a run: every queue while it runs, the busiest one of a stored result, any size."""
+"""Per-queue bars of a run: every queue while it runs, the busiest one of a stored result, any
+size."""
 
 from __future__ import annotations
 
@@ -10,20 +11,25 @@ from hypothesis import strategies as st
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
-from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.host_so_far import HostNow
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.results.host_load import HostLoad
 from nictop.tui.widgets.traffic.queue_bars import draw_queue_bars
 from tests.traffic.pictures import flow, host, run_view, steady
 
 
 def text(view: RunView, width: int = 36, rows: int = 20, glyphs: Glyphs = UNICODE) -> list[str]:
-    return ["".join(part for part, _ in line) for line in draw_queue_bars(view, width, rows, glyphs=glyphs)]
+    return [
+        "".join(part for part, _ in line)
+        for line in draw_queue_bars(view, width, rows, glyphs=glyphs)
+    ]
 
 
 def with_queues(*shares: float) -> RunView:
     queues = tuple(QueueShare(number, share, (number % 4,)) for number, share in enumerate(shares))
     ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
-    return run_view(flow(steady(1e9)), hosts=(replace(ends[0], carrying=()), replace(ends[1], queues=queues)))
+    shown = run_view(flow(steady(1e9)), hosts=(replace(ends[0], carrying=()), ends[1]))
+    return replace(shown, hosts_now={"b": HostNow(queues)})
 
 
 def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
@@ -38,14 +44,15 @@ def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
 
 
 def test_the_title_says_what_the_shares_are_of_before_the_number_of_queues() -> None:
-    """Beside the bars there are means of the run: 38 % and 62 % of its last second looked like those."""
+    """Beside the bars there are means of the run: 38 % and 62 % of its last second looked like
+    those."""
     assert text(with_queues(0.75, 0.25), 30)[2].rstrip() == " RX b:ens4 · last reading"
 
 
 def test_before_the_first_window_of_the_run_nothing_is_said_about_what_is_counted() -> None:
     ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
-    hosts = tuple(replace(one, is_of_run=False) for one in ends)
-    lines = text(run_view(flow(steady(1e9)), hosts=hosts))
+    early = dict.fromkeys("ab", HostNow(is_of_run=False))
+    lines = text(replace(run_view(flow(steady(1e9)), hosts=ends), hosts_now=early))
     assert [line.rstrip() for line in lines] == [
         " TX a:ens4",
         "   not measured yet",
@@ -80,7 +87,9 @@ def test_in_ascii_bars_are_whole_cells() -> None:
     assert "#" * 8 in lines[3] and "#" * 2 in lines[4]
 
 
-QUEUES = st.lists(st.builds(QueueShare, st.integers(0, 999), st.floats(0, 1), st.just((1, 200))), max_size=40)
+QUEUES = st.lists(
+    st.builds(QueueShare, st.integers(0, 999), st.floats(0, 1), st.just((1, 200))), max_size=40
+)
 
 
 @given(
@@ -91,8 +100,10 @@ QUEUES = st.lists(st.builds(QueueShare, st.integers(0, 999), st.floats(0, 1), st
 def test_any_queues_fit_any_size(
     hosts: list[tuple[str, list[QueueShare]]], size: tuple[int, int], glyphs: Glyphs
 ) -> None:
-    views = tuple(HostLoadView("server", name, "ens4", queues=tuple(queues)) for name, queues in hosts)
-    lines = text(run_view(flow(steady(1e9)), hosts=views), *size, glyphs=glyphs)
+    loads = tuple(HostLoad(name, "server", None) for name, _ in hosts)
+    now = {name: HostNow(tuple(queues)) for name, queues in hosts}
+    shown = replace(run_view(flow(steady(1e9)), hosts=loads), hosts_now=now)
+    lines = text(shown, *size, glyphs=glyphs)
     assert len(lines) <= size[1]
     assert all(cells(line) <= size[0] for line in lines)
     assert not glyphs.is_ascii or all(line.isascii() for line in lines)

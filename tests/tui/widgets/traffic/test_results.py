@@ -1,4 +1,5 @@
-"""The list of results and the comparison of two of them: what a line says, marks, every run on one axis."""
+"""The list of results and the comparison of two of them: what a line says, marks, every run on one
+axis."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from textual.app import App, ComposeResult
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.traffic.analysis.path_proof import PathProof
+from nictop.report.runs.sentences import cost_text as sentence_of_cost
+from nictop.traffic.failures import Failure
+from nictop.traffic.plan.validation import ExperimentKind
+from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.selection import StoredRun
-from nictop.traffic.results.store import ExperimentKind
-from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.traffic.comparison_view import axis_ticks, draw_comparison
 from nictop.tui.widgets.traffic.results_list import (
     COLUMNS,
@@ -27,7 +29,7 @@ from nictop.tui.widgets.traffic.results_list import (
 )
 from tests.support.kept_runs import demo_runs, kept_runs
 from tests.support.screen import running
-from tests.traffic.runs import result
+from tests.traffic.runs import load, result
 
 
 def stored(
@@ -73,8 +75,13 @@ def pair(a: list[float], b: list[float]) -> tuple[ResultGroup, ResultGroup]:
     return one, other
 
 
-def text(one: ResultGroup, other: ResultGroup, width: int = 80, glyphs: Glyphs = UNICODE) -> list[str]:
-    return ["".join(part for part, _ in line).rstrip() for line in draw_comparison(one, other, width, glyphs=glyphs)]
+def text(
+    one: ResultGroup, other: ResultGroup, width: int = 80, glyphs: Glyphs = UNICODE
+) -> list[str]:
+    return [
+        "".join(part for part, _ in line).rstrip()
+        for line in draw_comparison(one, other, width, glyphs=glyphs)
+    ]
 
 
 def line_of(row: ResultGroup) -> dict[str, str]:
@@ -103,20 +110,30 @@ def test_failed_runs_are_counted() -> None:
     (row,) = set_ups([failed, runs[1]])
     assert (line_of(row)["RUNS"], line_of(row)["RESULT"]) == ("1/2", "5.20 Gb/s")
     (row,) = set_ups([failed])
-    assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == ("0/1", "✖ failed", "–")
+    assert (line_of(row)["RUNS"], line_of(row)["RESULT"], line_of(row)["CPU COST"]) == (
+        "0/1",
+        "✖ failed",
+        "–",
+    )
 
 
 @pytest.mark.parametrize("room", [56, 76, 116, 196])
 def test_the_result_and_that_it_is_not_verified_are_whole_in_every_list(room: int) -> None:
     """Of a list of 60 columns only the first digit of each result was left."""
-    rows = set_ups([one for runs in kept_runs("self-test").values() for one in runs] + list(demo_runs()))
+    rows = set_ups(
+        [one for runs in kept_runs("self-test").values() for one in runs] + list(demo_runs())
+    )
     columns = {column.key: column for column in fitting_columns(rows, room, UNICODE)}
     assert sum(column.width + 1 for column in columns.values()) <= room
     for key in ("goodput", "path"):
         assert columns[key].width >= max(cells(columns[key].cell(row)[0]) for row in rows)
     assert columns["test"].width >= MIN_LABEL_CELLS
-    verified = {column.key: column for column in fitting_columns(set_ups(demo_runs()), room, UNICODE)}
-    assert verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
+    verified = {
+        column.key: column for column in fitting_columns(set_ups(demo_runs()), room, UNICODE)
+    }
+    assert (
+        verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
+    )
 
 
 LONG = "a-virtual-machine-of-the-production-in-rack-17"
@@ -124,24 +141,35 @@ LONG = "a-virtual-machine-of-the-production-in-rack-17"
 
 @pytest.mark.parametrize("room", [56, 76, 116, 196])
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
-def test_set_ups_of_one_comparison_and_hosts_with_long_names_look_different(room: int, glyphs: Glyphs) -> None:
-    """Both were cut at their end: the lines differed in the result alone, and the receiver was not named."""
+def test_set_ups_of_one_comparison_and_hosts_with_long_names_look_different(
+    room: int, glyphs: Glyphs
+) -> None:
+    """Both were cut at their end: the lines differed in the result alone, and the receiver was not
+    named."""
     pairs = [(f"{LONG}-{first}", f"{LONG}-{second}") for first, second in ("12", "13", "21")]
     runs = []
     for number, (client, server) in enumerate(pairs):
         for value in "14":
             made = stored(f"e{number}", [5.0], kind="compare", group=value, value=value)
             for one in made:
-                ends = replace(one.result.plan.client, host=client), replace(one.result.plan.server, host=server)
+                ends = (
+                    replace(one.result.plan.client, host=client),
+                    replace(one.result.plan.server, host=server),
+                )
                 plan = replace(one.result.plan, client=ends[0], server=ends[1])
-                runs.append(replace(one, label="a-long-label", result=replace(one.result, plan=plan)))
+                runs.append(
+                    replace(one, label="a-long-label", result=replace(one.result, plan=plan))
+                )
     rows = set_ups(runs)
     columns = {column.key: column for column in fitting_columns(rows, room, glyphs)}
     shown = [columns["hosts"].text(row) + columns["test"].text(row) for row in rows]
     assert len(set(shown)) == len(rows) == 6, shown
     for row, text in zip(rows, shown, strict=True):
         assert f"streams={row.first.value}" in text, text
-        assert all(end.host[-2:] in text for end in (row.first.result.plan.client, row.first.result.plan.server)), text
+        assert all(
+            end.host[-2:] in text
+            for end in (row.first.result.plan.client, row.first.result.plan.server)
+        ), text
 
 
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
@@ -203,7 +231,9 @@ def test_a_run_of_another_test_is_not_called_a_run_that_did_not_complete() -> No
     (bulk,), (rr,) = set_ups(runs["self-test-mtu"]), set_ups(runs["self-test-rr"])
     lines = text(bulk, rr, 120)
     assert lines[0] == " A 6.13 Gb/s ▲ path not verified, B no goodput (rr: 18.7 k/s)"
-    assert "          B no goodput (rr: 18.7 k/s)" in lines and not any("no completed run" in line for line in lines)
+    assert "          B no goodput (rr: 18.7 k/s)" in lines and not any(
+        "no completed run" in line for line in lines
+    )
 
 
 def test_runs_in_one_cell_are_counted() -> None:
@@ -237,10 +267,23 @@ def test_results_without_a_name_are_called_a_and_b() -> None:
 
 
 def test_facts_that_must_agree_are_named_once() -> None:
-    (a,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "1500"})) for one in stored("e1", [5.0])])
-    (b,) = set_ups([replace(one, result=replace(one.result, facts={"mtu": "9000"})) for one in stored("e2", [8.0])])
+    (a,) = set_ups(
+        [
+            replace(one, result=replace(one.result, facts={"mtu": "1500"}))
+            for one in stored("e1", [5.0])
+        ]
+    )
+    (b,) = set_ups(
+        [
+            replace(one, result=replace(one.result, facts={"mtu": "9000"}))
+            for one in stored("e2", [8.0])
+        ]
+    )
     lines = text(a, b)
-    assert lines[1:3] == [" Not ranked: one run each: spread unknown; repeat with --repeat 5", " different mtu"]
+    assert lines[1:3] == [
+        " Not ranked: one run each: spread unknown; repeat with --repeat 5",
+        " different mtu",
+    ]
     assert "\n".join(lines).count("1500") == 1
 
 
@@ -254,14 +297,23 @@ def test_test_column_leaves_out_words_from_the_right() -> None:
 
 
 def test_costs_are_bars_with_their_ratio() -> None:
-    lines = [line for line in text(*pair([5.0, 5.2, 5.6], [8.0, 8.2, 8.4])) if "core/Gb" in line or "0.10" in line]
+    lines = [
+        line
+        for line in text(*pair([5.0, 5.2, 5.6], [8.0, 8.2, 8.4]))
+        if "core/Gb" in line or "0.10" in line
+    ]
     assert lines[0].startswith(" core/Gb  A ━") and lines[0].endswith(" 0.10 client")
     assert lines[1].startswith("          B ━") and "B/A 1 (" in lines[1].replace("1.00", "1")
 
 
 @pytest.mark.parametrize(
     ("lowest", "highest", "width", "first", "last"),
-    [(5.0, 8.4, 50, 5, 9), (9.40e9, 9.41e9, 40, 9.4e9, 9.42e9), (0.0, 3.0, 30, 0, 4), (7.0, 7.0, 40, 6, 8)],
+    [
+        (5.0, 8.4, 50, 5, 9),
+        (9.40e9, 9.41e9, 40, 9.4e9, 9.42e9),
+        (0.0, 3.0, 30, 0, 4),
+        (7.0, 7.0, 40, 6, 8),
+    ],
 )
 def test_the_axis_has_round_ends_around_all_runs(
     lowest: float, highest: float, width: int, first: float, last: float
@@ -295,7 +347,10 @@ async def test_marks_are_a_then_b_and_a_marked_line_loses_its_mark() -> None:
     async with running(app, (80, 12), notifications=False) as pilot:
         table = app.query_one(SetUpList)
         table.styles.height = 10
-        table.show(set_ups([run for name in ("e1", "e2", "e3") for run in stored(name, [1.0, 1.1, 1.2])]), ())
+        table.show(
+            set_ups([run for name in ("e1", "e2", "e3") for run in stored(name, [1.0, 1.1, 1.2])]),
+            (),
+        )
         await pilot.pause()
         keys = [row.key for row in table._rows]
         seen = []
@@ -342,7 +397,9 @@ async def test_the_interfaces_and_the_test_are_seen_at_80_columns(host: str) -> 
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("", 2), ("reverse", 1), ("ens4", 2), ("iperf3", 2), ("vswitch", 1), ("VSWITCH reverse", 0), ("udp", 0),
+        ("", 2), ("reverse", 1), ("ens4", 2), ("iperf3", 2), ("vswitch", 1), ("VSWITCH "
+                                                                              "reverse", 0),
+                                                                              ("udp", 0),
         ("192.0.2.1", 2), ("mtu 1500", 2), ("×4", 1),
     ],
 )  # fmt: skip
@@ -379,3 +436,18 @@ async def test_in_ascii_the_columns_have_room_for_their_arrows() -> None:
         await pilot.pause()
         lines = ["".join(part for part, _ in line) for line in table.lines]
         assert " b -> a " in lines[0] and " a -> b " in lines[1]
+
+
+def test_cpu_cost_is_not_extrapolated_from_a_slow_run() -> None:
+    """2.06 of 4 cores at 2.82 Mb/s: they did something else than this run."""
+    cost = {column.key: column for column in COLUMNS}["cost"]
+    slow = load("a", user=1.0, system=0.66, softirq=0.4, per_gigabit=731.0)
+    runs = stored("slow", [0.00282])
+    run = replace(runs[0], result=replace(runs[0].result, hosts=(slow,)))
+    (row,) = set_ups([run])
+    assert cost.text(row).strip() == "–"
+    sentence = sentence_of_cost(slow)
+    assert "2.06 of 4 cores" in sentence and "per Gb/s" not in sentence
+    assert sentence_of_cost(load("a")).startswith(
+        "a: 0.60 of 4 cores busy on average, 0.10 core per"
+    )

@@ -9,11 +9,15 @@ from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting, draw_wa
 
 DONE = [RunStage(f"step {number}", 1.0, "done") for number in range(4)]
 FAILED = RunStage("waiting for the first byte", 9.0, "failed")
-WAITING = RunWaiting("Nothing was measured.", "Test failed: " + "long reason " * 20, [*DONE, FAILED], ["To do: this"])
+WAITING = RunWaiting(
+    "Nothing was measured.", "Test failed: " + "long reason " * 20, [*DONE, FAILED], ["Hint: this"]
+)
 
 
 def rows(rows: int | None) -> list[str]:
-    return ["".join(text for text, _ in line).strip() for line in draw_waiting(WAITING, 60, rows=rows)]
+    return [
+        "".join(text for text, _ in line).strip() for line in draw_waiting(WAITING, 60, rows=rows)
+    ]
 
 
 @pytest.mark.parametrize("height", [1, 2, 3, 6, 8, 10, None])

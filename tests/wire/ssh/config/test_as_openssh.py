@@ -1,5 +1,5 @@
-"""For each option of ssh_config(5), nictop does what ssh does, or says why it does not connect: both meet the same real
-sshd with the same configuration."""
+"""For each option of ssh_config(5), nictop does what ssh does, or says why it does not connect:
+both meet the same real sshd with the same configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from nictop.errors import HostUnreachable
 from nictop.wire.ssh.authentication import Credentials
 from nictop.wire.ssh.connection import SshTarget, connect
 from nictop.wire.ssh.host_keys import hashed
-from tests.support.sshd import Sshd, descendants, disable_ssh_timeouts, generate_key, public_key, skip_without_sshd
+from tests.support.sshd import (
+    Sshd,
+    descendants,
+    disable_ssh_timeouts,
+    generate_key,
+    public_key,
+    skip_without_sshd,
+)
 from tests.wire.ssh.test_source import agent, run
 
 pytestmark = pytest.mark.skipif(not shutil.which("ssh"), reason="openssh-client is not installed")
@@ -27,8 +34,9 @@ ATTEMPT_TIMEOUT = 60
 
 @dataclass(frozen=True)
 class Case:
-    """`lines` of the configuration of ``Host there``. `ssh`: whether ssh connects. `words`: in the sentence of nictop
-    if it does not connect; "": it does, or its sentence is that of a failed login."""
+    """`lines` of the configuration of ``Host there``. `ssh`: whether ssh connects. `words`: in the
+    sentence of nictop if it does not connect; "": it does, or its sentence is that of a failed
+    login."""
 
     lines: str
     ssh: bool = True
@@ -58,9 +66,11 @@ CASES = (
     Case("KnownHostsCommand none"),
     Case("StrictHostKeyChecking yes", ssh=False, words="unknown host key", known=""),
     Case("StrictHostKeyChecking accept-new", known=""),
-    Case("StrictHostKeyChecking accept-new", ssh=False, words="has changed", known="{address} {other}"),
+    Case("StrictHostKeyChecking accept-new", ssh=False, words="has changed", known="{address} "
+                                                                                   "{other}"),
     Case("StrictHostKeyChecking no", words="unknown host key", known=""),
-    Case("StrictHostKeyChecking no\nPasswordAuthentication no", words="has changed", known="{address} {other}"),
+    Case("StrictHostKeyChecking no\nPasswordAuthentication no", words="has changed",
+        known="{address} {other}"),
     Case("NoHostAuthenticationForLocalhost yes", words="unknown host key", known=""),
     Case("VerifyHostKeyDNS yes", ssh=False, words="unknown host key", known=""),
     Case("UserKnownHostsFile {folder}/none {folder}/more"),
@@ -95,7 +105,8 @@ CASES = (
     Case("ProxyJump '$(touch {folder}/executed)'", ssh=False, words=""),
     Case("CanonicalizeHostname yes\nCanonicalDomains invalid\nCanonicalizeFallbackLocal yes"),
     Case(
-        "HostName nowhere\nCanonicalizeHostname yes\nCanonicalDomains invalid\nCanonicalizeFallbackLocal no",
+        "HostName nowhere\nCanonicalizeHostname yes\nCanonicalDomains "
+        "invalid\nCanonicalizeFallbackLocal no",
         ssh=False, words="nowhere",
     ),
     Case("Compression yes"),
@@ -159,7 +170,9 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     (folder / "revoked").write_text(f"# no longer\n{public_key(server.host_key)} lost\n")
     (folder / "other_revoked").write_text(f"{public_key(folder / 'other')}\n")
     (folder / "included").write_text("HostKeyAlias rack7\n")
-    subprocess.run(["ssh-keygen", "-q", "-k", "-f", str(folder / "krl"), str(folder / "other.pub")], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-k", "-f", str(folder / "krl"), str(folder / "other.pub")], check=True
+    )
     (folder / "netcat.py").write_text(
         "import os, socket, sys, threading\n"
         "peer = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
@@ -182,8 +195,9 @@ def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
 def filled(text: str, sshd: Sshd) -> str:
     name = f"[{sshd.address}]:{sshd.port}"
     values = {
-        "address": name, "hashed": hashed(name, os.urandom(20)), "ip": sshd.address, "port": str(sshd.port),
-        "key": public_key(sshd.host_key), "other": public_key(sshd.folder / "other"), "folder": str(sshd.folder),
+        "address": name, "hashed": hashed(name, os.urandom(20)), "ip": sshd.address,
+        "port": str(sshd.port), "key": public_key(sshd.host_key),
+        "other": public_key(sshd.folder / "other"), "folder": str(sshd.folder),
         "python": sys.executable, "user": sshd.user,
     }  # fmt: skip
     for key, value in values.items():
@@ -194,12 +208,25 @@ def filled(text: str, sshd: Sshd) -> str:
 def write_configuration(case: Case, sshd: Sshd, folder: Path) -> Path:
     (folder / "known_hosts").write_text(filled(case.known, sshd) + "\n")
     path = folder / "config"
-    way = [f"HostName {sshd.address}", f"Port {sshd.port}", f"User {sshd.user}", f"IdentityFile {sshd.key}"]
+    way = [
+        f"HostName {sshd.address}",
+        f"Port {sshd.port}",
+        f"User {sshd.user}",
+        f"IdentityFile {sshd.key}",
+    ]
     files = [f"UserKnownHostsFile {folder / 'known_hosts'}", "GlobalKnownHostsFile none"]
     jump = [*way, f"UserKnownHostsFile {sshd.folder / 'more'}", "GlobalKnownHostsFile none"]
     path.write_text(
         "\n".join(
-            ["Host jump", *jump, "Host there", filled(case.lines, sshd), "Match originalhost there", *way, *files]
+            [
+                "Host jump",
+                *jump,
+                "Host there",
+                filled(case.lines, sshd),
+                "Match originalhost there",
+                *way,
+                *files,
+            ]
         )
         + "\n"
     )
@@ -232,7 +259,9 @@ async def nictop_answer(config: Path) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-async def test_nictop_does_what_ssh_does_or_says_why_not(case: Case, sshd: Sshd, tmp_path: Path) -> None:
+async def test_nictop_does_what_ssh_does_or_says_why_not(
+    case: Case, sshd: Sshd, tmp_path: Path
+) -> None:
     config = write_configuration(case, sshd, tmp_path)
     text = (tmp_path / "known_hosts").read_text()
     assert ssh_connects(config) is case.ssh
@@ -240,12 +269,16 @@ async def test_nictop_does_what_ssh_does_or_says_why_not(case: Case, sshd: Sshd,
     said = await nictop_answer(config)
     if said == "":
         assert case.ssh, "nictop never connects where ssh does not"
-    assert (case.words.lower() in said.lower()) if case.words else (said == "" or not case.ssh), said
+    assert (case.words.lower() in said.lower()) if case.words else (said == "" or not case.ssh), (
+        said
+    )
     assert (said != "") == (bool(case.words) or not case.ssh)
     assert said.isprintable() and not (sshd.folder / "executed").exists()
 
 
-async def test_accepted_keys_are_written_hashed_if_the_user_wishes(sshd: Sshd, tmp_path: Path) -> None:
+async def test_accepted_keys_are_written_hashed_if_the_user_wishes(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     case = Case("HashKnownHosts yes\nStrictHostKeyChecking accept-new", known="")
     assert await nictop_answer(write_configuration(case, sshd, tmp_path)) == ""
     written = (tmp_path / "known_hosts").read_text()

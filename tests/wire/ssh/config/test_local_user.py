@@ -10,7 +10,9 @@ from nictop.wire.errors import PermanentError
 from nictop.wire.ssh.config.local_user import local_user
 
 
-@pytest.mark.parametrize("error", [KeyError("getpwuid(): uid not found: 0"), OSError("No username set")])
+@pytest.mark.parametrize(
+    "error", [KeyError("getpwuid(): uid not found: 0"), OSError("No username set")]
+)
 def test_a_user_without_a_name(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def getuser() -> str:
         raise error

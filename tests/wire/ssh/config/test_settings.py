@@ -1,4 +1,5 @@
-"""The options of ssh_config(5): all are known, and without ssh they are read as ssh reads them, or refused."""
+"""The options of ssh_config(5): all are known, and without ssh they are read as ssh reads them, or
+refused."""
 
 from __future__ import annotations
 
@@ -32,12 +33,14 @@ def write(folder: Path, text: str) -> tuple[str, ...]:
     return (str(path),)
 
 
-# ------------------------------------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------------------- the table
 
 
 @needs_ssh
 def test_every_option_that_this_ssh_prints_is_in_the_table() -> None:
-    done = subprocess.run(["ssh", "-G", "-F", "none", "host"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["ssh", "-G", "-F", "none", "host"], capture_output=True, text=True, check=True
+    )
     printed = parse_answer(done.stdout)
     assert len(printed) > 60 and set(printed) <= set(OPTIONS)
 
@@ -69,14 +72,18 @@ def test_refused_options_say_why(name: str) -> None:
     assert settings_from("h", {**given, name: ["none"]}).host == "h"
 
 
-# -------------------------------------------------------------------------------------------------------- with ssh
+# ----------------------------------------------------------------------------------------- with ssh
 
 
 @needs_ssh
-async def test_a_command_of_match_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_command_of_match_that_does_not_end_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mark = tmp_path / "pid"
     config = write(tmp_path, f'Match exec "echo $$ > {mark}; exec sleep 1000"\nPort 1\n')
-    await ask_ssh(ssh_program(None) or ssh_program(()), "there", None, None, ())  # its defaults are known
+    await ask_ssh(
+        ssh_program(None) or ssh_program(()), "there", None, None, ()
+    )  # its defaults are known
     monkeypatch.setattr(openssh, "ASK_TIMEOUT", 2.0)
     with pytest.raises(PermanentError, match="has not answered within 2 s"):
         await read_settings("there", None, None, config)
@@ -91,7 +98,7 @@ async def test_the_reason_of_ssh_is_told(tmp_path: Path) -> None:
     assert "ssh -G there" in error.value.hint
 
 
-# ----------------------------------------------------------------------------------------------------- without ssh
+# -------------------------------------------------------------------------------------- without ssh
 
 
 SAME = (
@@ -166,9 +173,13 @@ async def test_without_ssh_the_files_are_read_as_by_ssh(text: str, tmp_path: Pat
 
 
 PATTERNS = st.lists(
-    st.sampled_from(["there", "!there", "*", "!*", "th*", "?here", "other", "!o*"]), min_size=1, max_size=3
+    st.sampled_from(["there", "!there", "*", "!*", "th*", "?here", "other", "!o*"]),
+    min_size=1,
+    max_size=3,
 )
-BLOCKS = st.lists(st.tuples(PATTERNS, st.sampled_from(["User a", "User b", "Port 1", "Port 2"])), max_size=5)
+BLOCKS = st.lists(
+    st.tuples(PATTERNS, st.sampled_from(["User a", "User b", "Port 1", "Port 2"])), max_size=5
+)
 
 
 @needs_ssh
@@ -204,7 +215,9 @@ def test_what_needs_ssh_is_refused_with_its_line(text: str, words: str, tmp_path
     assert words in error.value.message
 
 
-@pytest.mark.parametrize(("is_installed", "words"), [(False, "install the OpenSSH client"), (True, "set HOME")])
+@pytest.mark.parametrize(
+    ("is_installed", "words"), [(False, "install the OpenSSH client"), (True, "set HOME")]
+)
 def test_the_hint_says_how_ssh_can_read_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_installed: bool, words: str
 ) -> None:
@@ -215,7 +228,9 @@ def test_the_hint_says_how_ssh_can_read_it(
 
 
 def test_an_address_with_a_zone_has_no_tokens(tmp_path: Path) -> None:
-    assert read_files("fe80::1%h0", None, None, write(tmp_path, "Port 1\n"))["hostname"] == ["fe80::1%h0"]
+    assert read_files("fe80::1%h0", None, None, write(tmp_path, "Port 1\n"))["hostname"] == [
+        "fe80::1%h0"
+    ]
     config = write(tmp_path, "HostName fe80::1%%h%h\n")
     assert read_files("there", None, None, config)["hostname"] == ["fe80::1%hthere"]
 
@@ -267,7 +282,7 @@ async def test_values_of_the_command_line_come_first(tmp_path: Path) -> None:
         assert (found.username, found.port, found.host) == ("b", 2, "b.example")
 
 
-# -------------------------------------------------------------------------------------------------- names, tokens
+# ------------------------------------------------------------------------------------ names, tokens
 
 
 SHELL = "'`\"$\\;&<>|(){}"
@@ -281,7 +296,8 @@ def test_host_names_with_characters_of_a_shell_are_refused(character: str) -> No
 
 
 @pytest.mark.parametrize(
-    "user", ["-oProxyCommand=x", "a'b", "a`b`", 'a"b', "a;b", "a&b", "a|b", "a(b", "a -b", "a\\", "a\nb"]
+    "user",
+    ["-oProxyCommand=x", "a'b", "a`b`", 'a"b', "a;b", "a&b", "a|b", "a(b", "a -b", "a\\", "a\nb"],
 )
 def test_user_names_with_characters_of_a_shell_are_refused(user: str) -> None:
     with pytest.raises(PermanentError, match="characters of a shell"):
@@ -317,7 +333,9 @@ def test_tokens(tmp_path: Path) -> None:
     ],
 )
 def test_rekey_limits(text: str, size: int | None, seconds: int | None) -> None:
-    found = settings_from("n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "rekeylimit": [text]}).options
+    found = settings_from(
+        "n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "rekeylimit": [text]}
+    ).options
     assert (found.get("rekey_bytes"), found.get("rekey_seconds")) == (size, seconds)
 
 
@@ -331,11 +349,13 @@ def test_a_number_that_is_none_is_refused(option: str, text: str) -> None:
 
 def test_a_proxy_command_is_run_by_the_shell_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHELL", "/bin/zsh")
-    found = settings_from("n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "proxycommand": ["nc -q %p '%h'"]})
+    found = settings_from(
+        "n", {"hostname": ["h"], "port": ["7"], "user": ["me"], "proxycommand": ["nc -q %p '%h'"]}
+    )
     assert found.proxy_command == ("/bin/zsh", "-c", "exec nc -q 7 'h'")
 
 
-# ------------------------------------------------------------------------------------------------------- host keys
+# ---------------------------------------------------------------------------------------- host keys
 
 
 def key(kind: str) -> asyncssh.SSHKey:
@@ -387,4 +407,7 @@ def test_chosen_host_key_algorithms() -> None:
     certificate = "ssh-ed25519-cert-v01@openssh.com"
     chosen = (certificate, "rsa-sha2-512")
     assert host_key_algorithms(KnownKeys(), chosen) == ["rsa-sha2-512"]
-    assert host_key_algorithms(KnownKeys(authorities=(key("ssh-ed25519"),)), chosen) == [certificate, "rsa-sha2-512"]
+    assert host_key_algorithms(KnownKeys(authorities=(key("ssh-ed25519"),)), chosen) == [
+        certificate,
+        "rsa-sha2-512",
+    ]

@@ -1,1 +1,2 @@
-"""The sockets that use a NIC, read only while they are shown: `reader` combines the other modules."""
+"""The sockets that use a NIC, read only while they are shown: `reader` combines the other
+modules."""

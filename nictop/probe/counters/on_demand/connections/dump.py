@@ -1,4 +1,5 @@
-"""Dumps of sockets: the request with its filter, and one message of the reply (linux/inet_diag.h)."""
+"""Dumps of sockets: the request with its filter, and one message of the reply
+(linux/inet_diag.h)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ INET_DIAG_HOSTCOND = struct.Struct("=BBxxi")
 INET_DIAG_CGROUP_ID = 21
 BODY_BYTES = sock_diag.INET_DIAG_MSG.size
 IDENTITY = struct.Struct("=BBxx HH 16s16s I Q")
-"""Beginning of struct inet_diag_msg: family, state; ports (in network order), source, destination, device, cookie."""
+"""Beginning of struct inet_diag_msg: family, state; ports (in network order), source, destination,
+device, cookie."""
 QUEUES = struct.Struct("=IIII")
 """The last 16 bytes of struct inet_diag_msg: receive queue, send queue, uid, inode."""
 PATH_OFFSET, COOKIE_OFFSET, END_OF_COOKIE = 8, 44, 52
@@ -33,7 +35,8 @@ PATH_OFFSET, COOKIE_OFFSET, END_OF_COOKIE = 8, 44, 52
 
 
 class Message:
-    """`data[start:end]` is a struct inet_diag_msg with its attributes; at least `BODY_BYTES` long."""
+    """`data[start:end]` is a struct inet_diag_msg with its attributes; at least `BODY_BYTES`
+    long."""
 
     __slots__ = ("data", "end", "family", "start")
 
@@ -53,8 +56,11 @@ class Message:
         return dict(netlink.iter_attributes(self.data[self.start + BODY_BYTES : self.end]))
 
     def fields(self, attributes: dict[int, bytes]) -> Fields:
-        """Those of `records.Connection` that TCP and UDP have, and ``group``: id of the control group, 0: unknown."""
-        _, _, source_port, port, source, destination, device, cookie = IDENTITY.unpack_from(self.data, self.start)
+        """Those of `records.Connection` that TCP and UDP have, and ``group``: id of the control
+        group, 0: unknown."""
+        _, _, source_port, port, source, destination, device, cookie = IDENTITY.unpack_from(
+            self.data, self.start
+        )
         queues = QUEUES.unpack_from(self.data, self.start + BODY_BYTES - QUEUES.size)
         fields: Fields = {
             "local": sock_diag.parse_address(self.family, source),
@@ -82,14 +88,26 @@ class SocketDump:
     def __init__(self) -> None:
         self._netlink: netlink.NetlinkSocket | None = None
 
-    def read(self, family: int, protocol: int, extension: int, states: int, use: Callable[[bytes, int], bool]) -> None:
-        """Request the sockets of one family, without those on loopback addresses; `use` is called with each datagram
-        and the sequence number of the request, and returns whether that was the last one. Raises OSError."""
+    def read(
+        self,
+        family: int,
+        protocol: int,
+        extension: int,
+        states: int,
+        use: Callable[[bytes, int], bool],
+    ) -> None:
+        """Request the sockets of one family, without those on loopback addresses; `use` is called
+        with each datagram and the sequence number of the request, and returns whether that was the
+        last one. Raises OSError."""
         if self._netlink is None:
             self._netlink = netlink.NetlinkSocket(sock_diag.NETLINK_SOCK_DIAG, timeout=TIMEOUT)
         request = sock_diag.INET_DIAG_REQ_V2.pack(family, protocol, 1 << (extension - 1), states)
-        request += netlink.pack_attribute(sock_diag.INET_DIAG_REQ_BYTECODE, without_loopback(family))
-        sequence = self._netlink.send_request(sock_diag.SOCK_DIAG_BY_FAMILY, request, netlink.NLM_F_DUMP)
+        request += netlink.pack_attribute(
+            sock_diag.INET_DIAG_REQ_BYTECODE, without_loopback(family)
+        )
+        sequence = self._netlink.send_request(
+            sock_diag.SOCK_DIAG_BY_FAMILY, request, netlink.NLM_F_DUMP
+        )
         while not use(self._netlink.receive(), sequence):
             pass
 
@@ -100,10 +118,11 @@ class SocketDump:
 
 
 def without_loopback(family: int) -> bytes:
-    """Program of INET_DIAG_REQ_BYTECODE that rejects local addresses in 127.0.0.0/8, also IPv4-mapped ones, and ::1.
+    """Program of INET_DIAG_REQ_BYTECODE that rejects local addresses in 127.0.0.0/8, also
+    IPv4-mapped ones, and ::1.
 
-    A condition that holds leads to a jump, which rejects: it goes 4 bytes beyond the end. The kernel requires that the
-    chain of `yes` ends exactly at the end, so the jump has a `yes` too.
+    A condition that holds leads to a jump, which rejects: it goes 4 bytes beyond the end. The
+    kernel requires that the chain of `yes` ends exactly at the end, so the jump has a `yes` too.
     """
     conditions = [(socket.AF_INET, 8, b"\x7f\0\0\0")]
     if family == socket.AF_INET6:

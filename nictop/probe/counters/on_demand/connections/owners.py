@@ -1,8 +1,10 @@
-"""Which process has a socket open, and its control group: /proc/PID/fd, /proc/PID/comm, /proc/PID/cgroup.
+"""Which process has a socket open, and its control group: /proc/PID/fd, /proc/PID/comm,
+/proc/PID/cgroup.
 
-Only sockets that are shown are searched for, in slices of `SLICE_SECONDS` per call: first in the processes of their
-control group, then in all others. What was found is checked with one readlink() per call. Root is needed for the
-processes of other users; the control group of a socket itself (Linux 5.8, control groups v2) needs no rights.
+Only sockets that are shown are searched for, in slices of `SLICE_SECONDS` per call: first in the
+processes of their control group, then in all others. What was found is checked with one readlink()
+per call. Root is needed for the processes of other users; the control group of a socket itself
+(Linux 5.8, control groups v2) needs no rights.
 """
 
 from __future__ import annotations
@@ -52,10 +54,12 @@ class SocketOwners:
         self.denied = False
         """Processes of other users could not be read."""
 
-    def find(self, sockets: Iterable[Socket], now: float) -> tuple[dict[int, dict[str, object]], bool]:
-        """(inode → "pid", "process" and "cgroup" as in `records.Connection`, as far as known; whether the search is
-        complete). `sockets`: (inode, id of the control group or 0); `now`: seconds, CLOCK_MONOTONIC. Never raises
-        OSError."""
+    def find(
+        self, sockets: Iterable[Socket], now: float
+    ) -> tuple[dict[int, dict[str, object]], bool]:
+        """(inode → "pid", "process" and "cgroup" as in `records.Connection`, as far as known;
+        whether the search is complete). `sockets`: (inode, id of the control group or 0); `now`:
+        seconds, CLOCK_MONOTONIC. Never raises OSError."""
         wanted = {inode: group for inode, group in sockets if inode}
         self._without &= wanted.keys()
         open_here = self._known_pids(wanted)
@@ -110,7 +114,8 @@ class SocketOwners:
                 return
 
     def _steps(self, groups: set[int]) -> Iterator[None]:
-        """Read the descriptors of all processes, those of these control groups first, in small steps."""
+        """Read the descriptors of all processes, those of these control groups first, in small
+        steps."""
         seen = set()
         for pid in self._pids(groups):
             if pid in seen:
@@ -187,8 +192,8 @@ class SocketOwners:
 
 
 def parse_cgroup(text: str) -> str:
-    """Path of the control group of a process from /proc/PID/cgroup (cgroups(7)): v2 (``0::/path``), else that of
-    systemd's own hierarchy; "" if there is none."""
+    """Path of the control group of a process from /proc/PID/cgroup (cgroups(7)): v2 (``0::/path``),
+    else that of systemd's own hierarchy; "" if there is none."""
     paths = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")

@@ -1,9 +1,10 @@
-"""Through which links the packets of a socket go: by its bound device, the route to its peer, and its local address.
+"""Through which links the packets of a socket go: by its bound device, the route to its peer, and
+its local address.
 
-A route is looked up (RTM_GETROUTE with the source address) for those sockets that `look_up` is given, a limited number
-at a time. Until that is known, and without a route, the link with the local address counts (RTM_GETADDR). Received
-packets count for the link that has the local address, unless that is one without a wire (loopback, dummy): then for
-the link of the route.
+A route is looked up (RTM_GETROUTE with the source address) for those sockets that `look_up` is
+given, a limited number at a time. Until that is known, and without a route, the link with the local
+address counts (RTM_GETADDR). Received packets count for the link that has the local address, unless
+that is one without a wire (loopback, dummy): then for the link of the route.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ RX, TX = 1, 2
 """Bits of a direction; both: `BOTH`, none of them: 0."""
 BOTH = RX | TX
 UNDECIDED = 4
-"""Instead of these: no link with a wire has the local address, so only the route can tell; it was not looked up yet."""
+"""Instead of these: no link with a wire has the local address, so only the route can tell; it was
+not looked up yet."""
 DIRECTIONS = {RX: "rx", TX: "tx", BOTH: "both"}
 ROUTE_SECONDS = 10.0
 """After which a route is looked up again."""
@@ -59,9 +61,11 @@ class Paths:
     def __init__(self, links: Iterable[int]) -> None:
         self.links = frozenset(links)
         self.directions: dict[int, dict[bytes, int]] = {socket.AF_INET: {}, socket.AF_INET6: {}}
-        """Family → path (`PATH`) → what of it goes through the links; only paths that were needed."""
+        """Family → path (`PATH`) → what of it goes through the links; only paths that were
+        needed."""
         self._routes: dict[tuple[int, bytes], tuple[int, float]] = {}
-        """Family and path → ifindex of the link that sends (0: no route), and when it was looked up."""
+        """Family and path → ifindex of the link that sends (0: no route), and when it was looked
+        up."""
         self._holders: dict[bytes, frozenset[int]] = {}
         """Local address, as in `PATH` → ifindexes of the links with a wire that have it."""
         self._netlink: netlink.NetlinkSocket | None = None
@@ -72,9 +76,12 @@ class Paths:
             self._netlink = None
 
     def read_addresses(self) -> None:
-        """Read the local addresses; what was known of paths is dropped when they have changed. Raises OSError."""
+        """Read the local addresses; what was known of paths is dropped when they have changed.
+        Raises OSError."""
         holders: dict[bytes, set[int]] = {}
-        for kind, body in self._kernel().dump(RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+        for kind, body in self._kernel().dump(
+            RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        ):
             found = parse_local_address(body) if kind == RTM_NEWADDR else None
             if found is not None:
                 ifindex, forms = found
@@ -83,7 +90,11 @@ class Paths:
         ifindexes = {ifindex for one in holders.values() for ifindex in one}
         wired = {ifindex for ifindex in ifindexes if ifindex in self.links or has_wire(ifindex)}
         now = {address: frozenset(one & wired) for address, one in holders.items()}
-        if now != self._holders or len(self._routes) > MAX_KNOWN or any(map(_is_full, self.directions.values())):
+        if (
+            now != self._holders
+            or len(self._routes) > MAX_KNOWN
+            or any(map(_is_full, self.directions.values()))
+        ):
             self._holders = now
             self._routes.clear()
             for directions in self.directions.values():
@@ -107,8 +118,9 @@ class Paths:
             row["output"] = self.output(*path)
 
     def look_up(self, paths: Iterable[tuple[int, bytes]], now: float) -> None:
-        """Look up the routes of these (family, path) that are not known or too old: at most `LOOKUPS_PER_READING`.
-        `now`: seconds, CLOCK_MONOTONIC. Raises OSError when the kernel does not reply."""
+        """Look up the routes of these (family, path) that are not known or too old: at most
+        `LOOKUPS_PER_READING`. `now`: seconds, CLOCK_MONOTONIC. Raises OSError when the kernel does
+        not reply."""
         remaining = LOOKUPS_PER_READING
         for family, path in dict.fromkeys(paths):
             known = self._routes.get((family, path))
@@ -144,7 +156,9 @@ class Paths:
         elif family == socket.AF_INET:
             source, destination = source[:4], destination[:4]
         try:
-            replies = self._kernel().request(RTM_GETROUTE, route_request(family, destination, source, device))
+            replies = self._kernel().request(
+                RTM_GETROUTE, route_request(family, destination, source, device)
+            )
         except netlink.NetlinkError as error:
             if error.errno == errno.ETIMEDOUT:
                 self.close()
@@ -152,7 +166,9 @@ class Paths:
             return 0  # no route
         for kind, body in replies:
             if kind == RTM_NEWROUTE and len(body) >= RTMSG.size and body[7] == RTN_UNICAST:
-                return netlink.unsigned(dict(netlink.iter_attributes(body[RTMSG.size :])).get(RTA_OIF, b""))
+                return netlink.unsigned(
+                    dict(netlink.iter_attributes(body[RTMSG.size :])).get(RTA_OIF, b"")
+                )
         return 0
 
     def _kernel(self) -> netlink.NetlinkSocket:
@@ -166,8 +182,8 @@ def _is_full(directions: dict[bytes, int]) -> bool:
 
 
 def parse_local_address(body: bytes) -> tuple[int, tuple[bytes, ...]] | None:
-    """(ifindex, forms of the address in `PATH`: IPv4 also as IPv4-mapped) of an RTM_NEWADDR; None: malformed, or
-    another family."""
+    """(ifindex, forms of the address in `PATH`: IPv4 also as IPv4-mapped) of an RTM_NEWADDR; None:
+    malformed, or another family."""
     if len(body) < IFADDRMSG.size:
         return None
     family, _, _, _, ifindex = IFADDRMSG.unpack_from(body)
@@ -181,12 +197,14 @@ def parse_local_address(body: bytes) -> tuple[int, tuple[bytes, ...]] | None:
 
 
 def has_wire(ifindex: int) -> bool:
-    """Whether packets can be received through a link: False for loopback and dummy, which have neither ARP nor a peer;
-    True when that cannot be read."""
+    """Whether packets can be received through a link: False for loopback and dummy, which have
+    neither ARP nor a peer; True when that cannot be read."""
     try:
         name = socket.if_indextoname(ifindex).encode(errors="surrogateescape")
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
-            flags = IFREQ.unpack(fcntl.ioctl(control.fileno(), SIOCGIFFLAGS, IFREQ.pack(name, 0)))[1]
+            flags = IFREQ.unpack(fcntl.ioctl(control.fileno(), SIOCGIFFLAGS, IFREQ.pack(name, 0)))[
+                1
+            ]
     except OSError:
         return True
     return not flags & IFF_LOOPBACK and (not flags & IFF_NOARP or bool(flags & IFF_POINTOPOINT))

@@ -1,6 +1,7 @@
 """One reading of the sockets that use some links: fields of `records.Connections`.
 
-Only the network namespace of the probe is read: sockets in containers with their own one are not seen.
+Only the network namespace of the probe is read: sockets in containers with their own one are not
+seen.
 """
 
 from __future__ import annotations
@@ -29,19 +30,30 @@ RX_BYTES, TX_BYTES = 2, 3
 
 
 class ConnectionReader:
-    """`links`: ifindexes, see `records.Connections.links`. `proc`, `cgroups`: where these are mounted."""
+    """`links`: ifindexes, see `records.Connections.links`. `proc`, `cgroups`: where these are
+    mounted."""
 
-    def __init__(self, links: Iterable[int], proc: str = "/proc", cgroups: str = "/sys/fs/cgroup") -> None:
+    def __init__(
+        self, links: Iterable[int], proc: str = "/proc", cgroups: str = "/sys/fs/cgroup"
+    ) -> None:
         self.links = tuple(links)
         self.due = 0.0
         """When the next reading may be taken: seconds, CLOCK_MONOTONIC."""
-        self._dump, self._paths, self._owners = SocketDump(), Paths(self.links), SocketOwners(proc, cgroups)
-        self._tcp, self._udp = TcpReader(self._dump, self._paths), UdpReader(self._dump, self._paths)
+        self._dump, self._paths, self._owners = (
+            SocketDump(),
+            Paths(self.links),
+            SocketOwners(proc, cgroups),
+        )
+        self._tcp, self._udp = (
+            TcpReader(self._dump, self._paths),
+            UdpReader(self._dump, self._paths),
+        )
         self._before: tuple[float, int | None, int | None] | None = None
         """Time of the previous reading, and bytes that the NIC had received and sent."""
 
     def read(self, counters: Mapping[int, tuple[int, ...]]) -> Fields:
-        """Fields of `records.Connections`. `counters`: `records.Counters.links` of now. Never raises OSError."""
+        """Fields of `records.Connections`. `counters`: `records.Counters.links` of now. Never
+        raises OSError."""
         begin, now = time.process_time(), time.monotonic()
         reasons: dict[str, dict[str, str]] = {}
         result: Fields = {"time": now, "links": self.links, "unreadable": reasons}
@@ -57,10 +69,14 @@ class ConnectionReader:
         except (OSError, ValueError) as error:
             self._fail("udp", error, reasons)
         took = time.process_time() - begin
-        found, is_complete = self._owners.find([(row["inode"], row.pop("group")) for row in rows], now)
+        found, is_complete = self._owners.find(
+            [(row["inode"], row.pop("group")) for row in rows], now
+        )
         for row in rows:
             row.update(found.get(row["inode"], {}))
-        result["owners"] = "pending" if not is_complete else "partial" if self._owners.denied else "complete"
+        result["owners"] = (
+            "pending" if not is_complete else "partial" if self._owners.denied else "complete"
+        )
         if self._owners.denied:
             reasons["process"] = {"reason": "needs_root", "detail": "/proc/PID/fd of other users"}
         result["connections"], result["took"] = rows, took
@@ -80,10 +96,20 @@ class ConnectionReader:
 
     def _add_traffic(self, result: Fields, counters: tuple[int, ...], now: float) -> None:
         """Seconds since the previous reading, and the bytes of the NIC in them."""
-        rx, tx = (counters[RX_BYTES], counters[TX_BYTES]) if len(counters) > TX_BYTES else (None, None)
+        rx, tx = (
+            (counters[RX_BYTES], counters[TX_BYTES]) if len(counters) > TX_BYTES else (None, None)
+        )
         if self._before is not None:
             time_before, rx_before, tx_before = self._before
             result["seconds"] = now - time_before
-            if rx is not None and tx is not None and rx_before is not None and tx_before is not None:
-                result["link_received"], result["link_sent"] = max(0, rx - rx_before), max(0, tx - tx_before)
+            if (
+                rx is not None
+                and tx is not None
+                and rx_before is not None
+                and tx_before is not None
+            ):
+                result["link_received"], result["link_sent"] = (
+                    max(0, rx - rx_before),
+                    max(0, tx - tx_before),
+                )
         self._before = now, rx, tx

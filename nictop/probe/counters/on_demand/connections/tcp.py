@@ -1,7 +1,9 @@
-"""TCP connections with the bytes that each has transferred since the previous reading: sock_diag with INET_DIAG_INFO.
+"""TCP connections with the bytes that each has transferred since the previous reading: sock_diag
+with INET_DIAG_INFO.
 
-All connections are compared with the previous reading by their cookie, which costs little more than the dump; only the
-busiest are parsed. Kernels before 4.19 have a shorter struct tcp_info: what is missing there is unknown.
+All connections are compared with the previous reading by their cookie, which costs little more than
+the dump; only the busiest are parsed. Kernels before 4.19 have a shorter struct tcp_info: what is
+missing there is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ from nictop.probe.counters.on_demand.connections.dump import (
     PATH_OFFSET,
     Message,
 )
-from nictop.probe.counters.on_demand.connections.paths import BOTH, LOOKUPS_PER_READING, RX, TX, UNDECIDED
+from nictop.probe.counters.on_demand.connections.paths import (
+    BOTH,
+    LOOKUPS_PER_READING,
+    RX,
+    TX,
+    UNDECIDED,
+)
 from nictop.probe.kernel import netlink
 from nictop.probe.traffic import sock_diag
 
@@ -30,8 +38,9 @@ if TYPE_CHECKING:
     from nictop.probe.counters.on_demand.connections.paths import Paths
 
     Found = tuple[int, int, int, int, bytes, int, int, int]
-    """One connection: bytes in both directions, sent, received, since the previous reading, or in the first one since
-    the connection was made; direction as in `paths`; datagram, start and end of the message in it, family."""
+    """One connection: bytes in both directions, sent, received, since the previous reading, or in
+    the first one since the connection was made; direction as in `paths`; datagram, start and end of
+    the message in it, family."""
 
 MAX_ROWS = 100
 """Connections in one record."""
@@ -57,14 +66,15 @@ class TcpReading:
         self.counters: dict[bytes, bytes] = {}
         """The same of this one."""
         self.active: list[Found] = []
-        """Connections that have transferred something, on the links or not; in the first reading since they were
-        made."""
+        """Connections that have transferred something, on the links or not; in the first reading
+        since they were made."""
         self.idle: list[Found] = []
         """As many others on the links as there may be rows."""
         self.undecided: list[Found] = []
         """Those of the others that may be on the links, as many as can be looked up."""
         self.number = self.started = self.sent = self.received = 0
-        """Connections on the links; those of them that the previous reading did not have; their bytes."""
+        """Connections on the links; those of them that the previous reading did not have; their
+        bytes."""
 
     def count(self, one: Found, direction: int, sign: int) -> None:
         """Count a connection with this direction, or (`sign` -1) do so no longer."""
@@ -94,13 +104,16 @@ class TcpReader:
         self._before = None
 
     def read(self, result: Fields, now: float) -> list[Fields]:
-        """Fields of `records.Connection`, the busiest first; adds numbers and sums to `result`. Raises OSError."""
+        """Fields of `records.Connection`, the busiest first; adds numbers and sums to `result`.
+        Raises OSError."""
         before = self._before
         self._before = None  # after an error the next reading is a first one
         reading = TcpReading(before.counters if before is not None else None)
         for family in FAMILIES:
             use = partial(self._walk, reading, family)
-            self._dump.read(family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use)
+            self._dump.read(
+                family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use
+            )
         busiest = heapq.nlargest(LOOKUPS_PER_READING, reading.active, key=itemgetter(0))
         looked_up = [(one, message_of(one).path) for one in busiest + reading.undecided]
         self._paths.look_up((path for _, path in looked_up), now)
@@ -133,7 +146,8 @@ class TcpReader:
     def _walk(self, reading: TcpReading, family: int, data: bytes, sequence: int) -> bool:
         """Compare the connections in one datagram; whether it was the last one. Raises OSError.
 
-        Everything that is done for each of many thousand connections is here, without calls where possible.
+        Everything that is done for each of many thousand connections is here, without calls where
+        possible.
         """
         before, counters_now, active = reading.before, reading.counters, reading.active
         directions = self._paths.directions[family]
@@ -185,7 +199,9 @@ class TcpReader:
                 if direction & RX:
                     all_received += received
             if sent or received:
-                active.append((sent + received, sent, received, direction, data, start, end, family))
+                active.append(
+                    (sent + received, sent, received, direction, data, start, end, family)
+                )
             elif direction & BOTH:
                 if len(reading.idle) < MAX_ROWS:
                     reading.idle.append((0, 0, 0, direction, data, start, end, family))
@@ -198,8 +214,9 @@ class TcpReader:
         return is_last
 
     def _layout(self, data: bytes, start: int, end: int) -> tuple[bytes, int, int, int]:
-        """Header of the attribute INET_DIAG_INFO, offsets of that header and of the first and last byte of the
-        counters, from `start`; b"": it has none. The same for all messages of this length, with few exceptions."""
+        """Header of the attribute INET_DIAG_INFO, offsets of that header and of the first and last
+        byte of the counters, from `start`; b"": it has none. The same for all messages of this
+        length, with few exceptions."""
         known = self._layouts.get(end - start)
         if known is not None and data.startswith(known[0], start + known[1]):
             return known
@@ -228,12 +245,21 @@ class TcpReader:
         row = message.fields(attributes)
         state = message.data[message.start + 1]
         row["protocol"] = "tcp"
-        row["state"] = sock_diag.TCP_STATES[state] if state < len(sock_diag.TCP_STATES) else f"state {state}"
+        row["state"] = (
+            sock_diag.TCP_STATES[state] if state < len(sock_diag.TCP_STATES) else f"state {state}"
+        )
         self._paths.describe(row, message.path)
         information = sock_diag.parse_tcp_info(attributes.get(sock_diag.INET_DIAG_INFO, b""))
         if information is not None:
             row["send_mss"] = information["snd_mss"]
-            for name in ("rtt", "congestion_window", "retransmits", "bytes_acked", "bytes_received", "minimum_rtt"):
+            for name in (
+                "rtt",
+                "congestion_window",
+                "retransmits",
+                "bytes_acked",
+                "bytes_received",
+                "minimum_rtt",
+            ):
                 if information[name] is not None:
                     row[name] = information[name]
         if before is None:
@@ -244,9 +270,13 @@ class TcpReader:
         if old is None:
             old = bytes(len(counters))  # the connection is new: everything since it was made
         if len(counters) >= RETRANSMITS.size <= len(old):
-            row["retransmitted"] = max(0, RETRANSMITS.unpack_from(counters)[0] - RETRANSMITS.unpack_from(old)[0])
+            row["retransmitted"] = max(
+                0, RETRANSMITS.unpack_from(counters)[0] - RETRANSMITS.unpack_from(old)[0]
+            )
         if len(counters) >= TIMES_END <= len(old):
-            times = zip(TIMES.unpack_from(counters, TIMES_OFFSET), TIMES.unpack_from(old, TIMES_OFFSET))
+            times = zip(
+                TIMES.unpack_from(counters, TIMES_OFFSET), TIMES.unpack_from(old, TIMES_OFFSET)
+            )
             names = ("busy_time", "window_limited", "buffer_limited")
             row.update((name, max(0, now - then)) for name, (now, then) in zip(names, times))
         return row

@@ -1,4 +1,5 @@
-"""UDP sockets: the kernel counts no bytes per socket, only what waits in its queues and what was dropped there.
+"""UDP sockets: the kernel counts no bytes per socket, only what waits in its queues and what was
+dropped there.
 
 sock_diag with INET_DIAG_SKMEMINFO (linux/sock_diag.h).
 """
@@ -42,14 +43,17 @@ class UdpReader:
         self._drops = None
 
     def read(self, result: Fields, now: float) -> list[Fields]:
-        """Fields of `records.Connection`: sockets that drop packets, then those with packets waiting, those with an
-        address of the links, those with any address; adds their number to `result`. Raises OSError."""
+        """Fields of `records.Connection`: sockets that drop packets, then those with packets
+        waiting, those with an address of the links, those with any address; adds their number to
+        `result`. Raises OSError."""
         before, self._drops = self._drops, None
         messages: list[Message] = []
         for family in FAMILIES:
             use = partial(_collect, messages, family)
             self._dump.read(family, socket.IPPROTO_UDP, INET_DIAG_SKMEMINFO, STATE_MASK, use)
-        self._paths.look_up((one.path for one in messages if self._direction(one) == UNDECIDED), now)
+        self._paths.look_up(
+            (one.path for one in messages if self._direction(one) == UNDECIDED), now
+        )
         drops: dict[bytes, int] = {}
         found = []
         for message in messages:
@@ -58,9 +62,15 @@ class UdpReader:
                 lost = parse_drops(message.attributes().get(INET_DIAG_SKMEMINFO, b""))
                 if lost is not None:
                     drops[message.cookie] = lost
-                    dropped = max(0, lost - before.get(message.cookie, 0)) if before is not None else None
-                waiting = QUEUES.unpack_from(message.data, message.start + BODY_BYTES - QUEUES.size)[0]
-                found.append(((-(dropped or 0), -waiting, is_any_address(message)), message, lost, dropped))
+                    dropped = (
+                        max(0, lost - before.get(message.cookie, 0)) if before is not None else None
+                    )
+                waiting = QUEUES.unpack_from(
+                    message.data, message.start + BODY_BYTES - QUEUES.size
+                )[0]
+                found.append(
+                    ((-(dropped or 0), -waiting, is_any_address(message)), message, lost, dropped)
+                )
         self._drops = drops
         result["udp"] = len(found)
         found.sort(key=itemgetter(0))

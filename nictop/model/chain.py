@@ -1,0 +1,253 @@
+"""The layers of one NIC, from its slot to its peers: what is known of each, as it is read.
+
+Reads nothing; `nic_steps(link, pci, snapshot)` returns a state and a few words for each of `STEPS`.
+What the checks find at a step is added by `nictop.rules.chain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from nictop.model.devices.bridges import bridge_of
+from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
+from nictop.model.facts.hardware import pcie_text
+from nictop.model.facts.routing import UNANSWERED_STATES
+from nictop.model.managers.link_managers import link_manager, profile_name
+from nictop.model.parts import rates_of_links
+from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.model.text import units
+from nictop.model.text.words import (
+    LINK_UP,
+    UNKNOWN_REASONS,
+    absence_reason,
+    driver_name,
+    speed_text,
+    state_mark,
+    state_text,
+)
+from nictop.probe.records import Link, Neighbour, PciFunction
+from nictop.probe.records.unreadable import NOT_READ_YET
+
+Step = Literal[
+    "slot", "driver", "name", "link", "port", "profile", "address", "gateway", "peers", "load"
+]
+STEPS: tuple[Step, ...] = (
+    "slot",
+    "driver",
+    "name",
+    "link",
+    "port",
+    "profile",
+    "address",
+    "gateway",
+    "peers",
+    "load",
+)
+"""From the hardware up; load: queues, interrupts, CPUs and what drops or limits packets on this
+host."""
+ChainState = Literal["passed", "finding", "failed", "unknown", "none", "waits"]
+"""Of a step with what the checks found; see `nictop.rules.chain.ChainStep`."""
+StepState = Literal["passed", "failed", "unknown", "none"]
+"""none: the NIC has no such step (no default route by it, a port of a bridge without address)."""
+
+PORT_UNKNOWN: dict[ReasonKind, str] = {
+    "down": "no link",
+    "vf": "VF: no LLDP",
+    "firmware": "LLDP ends in firmware",
+    "virtual": "no LLDP",
+    "rights": "needs root",
+    "silent": "no LLDP",
+    "off": "LLDP not read",
+}
+"""Why the port of the switch is not known; the section LLDP has the whole reason."""
+ANSWERED = ("reachable", "permanent")
+"""States of a neighbour that has answered within the last half minute, or needs no answer."""
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """What was read of one step."""
+
+    step: Step
+    state: StepState
+    text: str
+    """A few words: ``8 GT/s ×8``, ``10G full``; failed: what is wrong; unknown: why. Not
+    sanitized."""
+
+
+def nic_steps(
+    link: Link | None, pci: PciFunction | None, snapshot: Snapshot
+) -> tuple[StepFacts, ...]:
+    """`link` is None for a function without a netdev: nothing is known of what is above its
+    driver."""
+    if link is not None and is_unread_link(link):
+        return _unread_steps(link, snapshot)
+    steps = [_slot(link, pci, snapshot), _driver(link, pci)]
+    if link is not None:
+        steps += [step(link, snapshot) for step in _STEPS_OF_LINK]
+    return tuple(steps)
+
+
+def _unread_steps(link: Link, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+    """Of a link that only an event has made known: its name and its state."""
+    known = {"name": _name(link, snapshot), "link": _link(link, snapshot)}
+    return tuple(known.get(step, StepFacts(step, "unknown", NOT_READ_YET)) for step in STEPS)
+
+
+def _slot(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> StepFacts:
+    if pci is not None:
+        lanes = pcie_text(pci.link)[0] if pci.link is not None else pci.address
+        return StepFacts("slot", "passed", lanes)
+    if link is not None and link.pci_address is not None:
+        why = snapshot.inventory.unreadable.get("pci") if snapshot.inventory is not None else None
+        return StepFacts("slot", "unknown", absence_reason(why, None) if why else NOT_READ_YET)
+    if link is not None and link.bus is not None:
+        return StepFacts("slot", "passed", f"{link.bus} {link.device or ''}".rstrip())
+    return StepFacts("slot", "none", "no device")
+
+
+def _driver(link: Link | None, pci: PciFunction | None) -> StepFacts:
+    name = pci.driver if link is None and pci is not None else None
+    if link is not None:
+        name = driver_name(link, pci)
+    if name is not None:
+        return StepFacts("driver", "passed", name)
+    if link is None:
+        return StepFacts("driver", "failed", "no driver")
+    why = absence_reason(link.ethtool.unreadable.get("driver"), None)
+    return StepFacts("driver", "unknown", f"driver {why}")
+
+
+def _name(link: Link, snapshot: Snapshot) -> StepFacts:
+    return StepFacts("name", "passed", link.name)
+
+
+def _link(link: Link, snapshot: Snapshot) -> StepFacts:
+    if state_mark(link) != LINK_UP:
+        return StepFacts("link", "failed", state_text(link)[0])
+    return StepFacts("link", "passed", speed_text(link.ethtool.settings) or "up")
+
+
+def _port(link: Link, snapshot: Snapshot) -> StepFacts:
+    bridge = bridge_of(link, snapshot.links)
+    if bridge is not None:
+        return StepFacts("port", "passed", f"bridge {bridge.name}")
+    master = snapshot.links.get(link.master or 0)
+    if master is not None:
+        return StepFacts("port", "passed", f"{master.kind or 'port'} {master.name}")
+    switch = switch_port(link, snapshot)
+    unread = _unread(snapshot, "lldp", "networkmanager")
+    if switch is None and unread:
+        return StepFacts("port", "unknown", unread)
+    if switch is None:
+        return StepFacts("port", "unknown", PORT_UNKNOWN[why_no_neighbour(link, snapshot).kind])
+    vlan = f" vlan {switch.pvid}" if switch.pvid is not None else ""
+    return StepFacts("port", "passed", f"{switch.system_name or switch.chassis}{vlan}")
+
+
+def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
+    inventory, configuration = snapshot.inventory, snapshot.configuration
+    if inventory is None or configuration is None:
+        return StepFacts("profile", "unknown", NOT_READ_YET)
+    pending = _unread(snapshot, "networkmanager", "networkd", "configuration")
+    if pending:
+        return StepFacts("profile", "unknown", pending)
+    manager = link_manager(link, inventory, configuration)
+    name = profile_name(link, snapshot)[0]
+    if manager.name == "none":
+        state: StepState = "none" if link.addresses else "failed"
+        return StepFacts("profile", state, "no manager")
+    if manager.tone in ("warn", "bad"):
+        has_name = name != units.UNKNOWN
+        return StepFacts(
+            "profile", "failed", f"{name}: {manager.state}" if has_name else manager.state
+        )
+    return StepFacts("profile", "passed", manager.name if name == units.UNKNOWN else name)
+
+
+def _address(link: Link, snapshot: Snapshot) -> StepFacts:
+    unread = _unread(snapshot, "addresses")
+    if unread:
+        return StepFacts("address", "unknown", unread)
+    usable = [
+        address
+        for address in link.addresses
+        if address.scope == "global" and not {"dadfailed", "tentative"}.intersection(address.flags)
+    ]
+    if usable:
+        first = usable[0]
+        return StepFacts("address", "passed", f"{first.address}/{first.prefix_length}")
+    master = snapshot.links.get(link.master or 0)
+    if master is not None:
+        return StepFacts("address", "none", f"that of {master.name}")
+    return StepFacts("address", "failed", "link-local only" if link.addresses else "none")
+
+
+def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
+    unread = _unread(snapshot, "routes")
+    if unread:
+        return StepFacts("gateway", "unknown", unread)
+    gateways = [route.gateway for route in link.default_routes if route.gateway is not None]
+    if not gateways:
+        return StepFacts("gateway", "none", "none")
+    states = {one.address: one.nud_state for one in _neighbours(link, snapshot)}
+    for gateway in gateways:
+        if states.get(gateway) in ANSWERED:
+            return StepFacts("gateway", "passed", gateway)
+    first = gateways[0]
+    if states.get(first) in UNANSWERED_STATES:
+        return StepFacts("gateway", "failed", f"{first} silent")
+    return StepFacts("gateway", "unknown", f"{first} not asked")
+
+
+def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
+    unread = _unread(snapshot, "routing")
+    if unread:
+        return StepFacts("peers", "unknown", unread)
+    neighbours = _neighbours(link, snapshot)
+    answered = sum(one.nud_state in ANSWERED for one in neighbours)
+    silent = sum(one.nud_state in UNANSWERED_STATES for one in neighbours)
+    if answered:
+        verb = "answers" if answered == 1 else "answer"
+        return StepFacts("peers", "passed", f"{answered} {verb}")
+    if silent:
+        return StepFacts("peers", "failed", f"{silent} silent")
+    return StepFacts("peers", "unknown", "not asked")
+
+
+def _load(link: Link, snapshot: Snapshot) -> StepFacts:
+    if link.ifindex not in rates_of_links(snapshot):
+        return StepFacts("load", "unknown", "no rates yet")
+    return StepFacts("load", "passed", "")
+
+
+_STEPS_OF_LINK: tuple[Callable[[Link, Snapshot], StepFacts], ...] = (
+    _name,
+    _link,
+    _port,
+    _profile,
+    _address,
+    _gateway,
+    _peers,
+    _load,
+)
+
+
+def _unread(snapshot: Snapshot, *sources: str) -> str:
+    """Why one of these sources of the inventory was not read; "": all were."""
+    inventory = snapshot.inventory
+    if inventory is None or any(source in inventory.pending for source in sources):
+        return NOT_READ_YET
+    for source in sources:
+        why = inventory.unreadable.get(source)
+        if why is not None and why.reason in UNKNOWN_REASONS:
+            return absence_reason(why, None)
+    return ""
+
+
+def _neighbours(link: Link, snapshot: Snapshot) -> list[Neighbour]:
+    routing = snapshot.inventory.routing if snapshot.inventory is not None else None
+    known = routing.neighbours if routing is not None else ()
+    return [neighbour for neighbour in known if neighbour.ifindex == link.ifindex]

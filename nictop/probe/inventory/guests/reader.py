@@ -1,0 +1,159 @@
+"""All guests of this host, and the leases of its DHCP servers.
+
+A guest that runs takes the place of its configuration, and gets what only that has: the name of a
+container of Proxmox. What a user may not read is in the reason, so that "none" is never said of
+what is not known. Each inventory is taken by a new process: what this host has none of is not
+imported.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from nictop.probe.inventory.configuration.files import Files
+from nictop.probe.inventory.guests.values import MONITORS
+from nictop.probe.records import DhcpLease, HostedGuest, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from nictop.probe.inventory.collect import InventoryRoots
+    from nictop.probe.inventory.machine.qemu import VirtualMachine
+    from nictop.probe.records import Link, PciFunction
+
+MAX_GUESTS = 1024
+MAX_NICS_OF_ALL = 4096
+LEASE_DIRECTORIES = (
+    "lib/libvirt/dnsmasq",
+    "lib/incus/networks",
+    "lib/lxd/networks",
+    "snap/lxd/common/lxd/networks",
+    "lib/misc",
+    "lib/dnsmasq",
+)
+"""Below /var: where `leases` looks."""
+
+
+def read_guests(
+    machines: Iterable[VirtualMachine],
+    processes: Mapping[int, str],
+    links: Sequence[Link],
+    functions: Sequence[PciFunction],
+    roots: InventoryRoots,
+) -> tuple[tuple[HostedGuest, ...], Unreadable | None]:
+    """(Guests, running ones first, by name; why some may be missing). Never raises OSError."""
+    files = Files()  # of configurations: those of the names of containers have limits of their own
+    here = (links, functions, roots)
+    running = _virtual_machines(machines, processes, *here)
+    containers, trouble = _containers(processes, Files(), *here)
+    running += containers
+    configured = _configured(files, roots.etc)
+    running = with_names(running, configured)
+    found = [*running, *without_running(configured, running)]
+    found.sort(key=lambda guest: (guest.state != "running", guest.name, guest.id))
+    trouble = trouble or configuration_trouble(files)
+    if len(found) > MAX_GUESTS:
+        trouble = Unreadable("failed", f"more than {MAX_GUESTS} guests")
+    return tuple(with_limited_nics(found[:MAX_GUESTS])), trouble
+
+
+def _virtual_machines(
+    machines: Iterable[VirtualMachine],
+    processes: Mapping[int, str],
+    links: Sequence[Link],
+    functions: Sequence[PciFunction],
+    roots: InventoryRoots,
+) -> list[HostedGuest]:
+    machines = list(machines)
+    if not machines and MONITORS.keys().isdisjoint(processes.values()):
+        return []
+    from nictop.probe.inventory.guests.virtual_machines import DevicesHere, read_virtual_machines
+
+    here = DevicesHere(links, functions, roots.sys)
+    return list(read_virtual_machines(machines, processes, here, roots.proc))
+
+
+def _containers(
+    processes: Mapping[int, str],
+    files: Files,
+    links: Sequence[Link],
+    functions: Sequence[PciFunction],
+    roots: InventoryRoots,
+) -> tuple[list[HostedGuest], Unreadable | None]:
+    from nictop.probe.inventory.guests.namespaces import some_have_ids
+
+    if not some_have_ids():
+        return [], None
+    from nictop.probe.inventory.guests.containers import read_containers
+
+    return read_containers(processes, links, functions, files, roots)
+
+
+def _configured(files: Files, etc: str) -> list[HostedGuest]:
+    """All that have a configuration, whether they run or not."""
+    found: list[HostedGuest] = []
+    if os.path.isdir(os.path.join(etc, "libvirt/qemu")):
+        from nictop.probe.inventory.guests.stopped_libvirt import read_stopped_domains
+
+        found += read_stopped_domains(files, etc)
+    if os.path.isdir(os.path.join(etc, "pve")):
+        from nictop.probe.inventory.guests.stopped_proxmox import read_proxmox_guests
+
+        found += read_proxmox_guests(files, etc)
+    return found
+
+
+def with_limited_nics(guests: Iterable[HostedGuest]) -> Iterator[HostedGuest]:
+    """The guests with `MAX_NICS_OF_ALL` NICs together: a line of the probe has room for them."""
+    left = MAX_NICS_OF_ALL
+    for guest in guests:
+        left -= len(guest.nics)
+        if left >= 0:
+            yield guest
+        else:
+            why = Unreadable("failed", f"more than {MAX_NICS_OF_ALL} NICs of guests")
+            yield replace(guest, nics=(), unreadable={**guest.unreadable, "nics": why})
+
+
+def configuration_trouble(files: Files) -> Unreadable | None:
+    """Why stopped guests may be missing: the first file or directory that could not be read."""
+    return next(iter(files.unreadable.values()), None)
+
+
+def without_running(
+    configured: Iterable[HostedGuest], running: Iterable[HostedGuest]
+) -> list[HostedGuest]:
+    """Those that have no process: by UUID or number, or by name where one of both has neither."""
+    ids = {(guest.kind, guest.id) for guest in running if guest.id}
+    names = {(guest.kind, guest.name) for guest in running}
+    nameless = {(guest.kind, guest.name) for guest in running if not guest.id}
+    stopped = []
+    for guest in configured:
+        runs_by_name = (guest.kind, guest.name) in (nameless if guest.id else names)
+        if not runs_by_name and (guest.kind, guest.id) not in ids:
+            stopped.append(guest)
+    return stopped
+
+
+def with_names(
+    running: Iterable[HostedGuest], configured: Iterable[HostedGuest]
+) -> list[HostedGuest]:
+    """Containers that their cgroup names by a number get the name of their configuration."""
+    names = {guest.id: guest.name for guest in configured if guest.kind == "container"}
+    return [
+        replace(guest, name=names[guest.id])
+        if guest.product == "lxc" and guest.id in names
+        else guest
+        for guest in running
+    ]
+
+
+def read_dhcp_leases(var: str = "/var") -> tuple[DhcpLease, ...]:
+    """Never raises OSError."""
+    if not any(os.path.isdir(os.path.join(var, directory)) for directory in LEASE_DIRECTORIES):
+        return ()
+    from nictop.probe.inventory.guests.leases import read_leases
+
+    return read_leases(Files(), var)

@@ -1,0 +1,297 @@
+"""Runs on a hypervisor: a command in a guest, by its QEMU guest agent, as if it were run here.
+
+stdin, stdout, stderr and the exit status are those of the command. The agent starts
+`guest_relay` there (guest-exec), opens its two pipes (guest-file-open), and is asked for its
+output again and again: an agent cannot report anything by itself. It is asked soon after something
+was sent, as an answer is likely, then less often.
+
+Sentences of this program begin with ``nictop: ``; its exit status says whether another attempt may
+succeed.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+import zlib
+
+from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, content, printable
+from nictop.probe.reach.agent_facts import check_guest
+from nictop.probe.reach.agent_guardian import Guardian
+from nictop.probe.reach.agent_guests import open_agent
+from nictop.probe.reach.problem import LATER_STATUS, NEVER_STATUS, SENTENCE, GuestProblem
+from nictop.probe.reach.relay_format import (
+    CONTENT_BYTES,
+    ENDED,
+    ERRORS,
+    HEADER,
+    INPUT_DESCRIPTOR,
+    OUTPUT,
+    OUTPUT_DESCRIPTOR,
+    RECORD_BYTES,
+    START,
+    START_SECONDS,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WINDOW_BYTES = 32768
+"""Bytes of input that may wait in the guest: half of a pipe."""
+MIN_POLL_SECONDS = 0.004
+"""Seconds until the output is asked for after something was sent; it is doubled each time."""
+QUIET_POLLS = 4
+"""Of the longest times between two requests, for which is not asked after output that came alone:
+the next line of a probe comes an interval later."""
+MAX_IDLE_SECONDS = 5.0
+"""Seconds without output after which it is asked whether the command still runs."""
+MAX_OPEN_POLL_SECONDS = 0.2
+"""Longest time between two attempts to open the pipes."""
+END_SECONDS = 2.0
+"""Seconds for the command to end after its input."""
+NOT_ENDED = "the command in the guest has not ended with its input"
+READ_BYTES = 65536
+
+
+class Bridge:
+    """Of one command. `max_poll`: longest time in seconds between two requests for output."""
+
+    def __init__(self, agent: Agent, guardian: Guardian, max_poll: float) -> None:
+        self._agent, self._guardian, self._max_poll = agent, guardian, max_poll
+        self._pid = 0
+        self._handles: list[int] = []
+        """Those of the output and of the input, while they are open."""
+        self._has_input = True
+        self._sent = self._taken = 0
+        self._delay = MIN_POLL_SECONDS
+        self._decompressor = zlib.decompressobj()
+        self._for_output = bytearray()
+        self._status: int | None = None
+        self._heard_at = 0.0
+        self._expected_at = 0.0
+        """When the next line of the probe is to be asked for; it sends one per interval."""
+
+    def run(self, words: Sequence[str]) -> int:
+        """The exit status of the command, as a shell has it. Raises GuestProblem, AgentGone or
+        AgentError."""
+        check_guest(self._agent)
+        try:
+            self._start(words)
+            self._carry()
+        finally:
+            while self._handles:
+                self._close(self._handles.pop())
+        status = self._status or 0
+        return 128 - status if status < 0 else status
+
+    # ----------------------------------------------------------------------------------- the start
+
+    def _start(self, words: Sequence[str]) -> None:
+        try:
+            answer = self._agent.call(
+                "guest-exec", path=words[0], arg=list(words[1:]), capture_output=True
+            )
+        except AgentError as error:
+            raise GuestProblem(f"the guest agent starts no program: {error}") from None
+        self._pid = whole_number(answer, "pid")
+        self._open_pipes()
+        self._send(START)
+        self._sent = 0
+        self._heard_at = time.monotonic()
+
+    def _open_pipes(self) -> None:
+        """As soon as the other process has made them."""
+        deadline, delay = time.monotonic() + START_SECONDS, MIN_POLL_SECONDS
+        for descriptor, mode in ((OUTPUT_DESCRIPTOR, "r"), (INPUT_DESCRIPTOR, "w")):
+            path = f"/proc/{self._pid}/fd/{descriptor}"
+            while not self._open(path, mode):
+                self._check_start()
+                if time.monotonic() > deadline:
+                    raise GuestProblem(
+                        f"the guest did not start Python within {START_SECONDS:g} s: it is "
+                        "overloaded, or SELinux keeps its agent from opening pipes",
+                        is_lasting=False,
+                    )
+                time.sleep(delay)
+                delay = min(2 * delay, MAX_OPEN_POLL_SECONDS)
+
+    def _open(self, path: str, mode: str) -> bool:
+        try:
+            handle = self._agent.call("guest-file-open", path=path, mode=mode)
+        except AgentError:
+            return False
+        if not isinstance(handle, int):
+            raise AgentGone("the guest agent answers what its protocol does not have")
+        self._handles.append(handle)
+        self._guardian.add(handle)
+        return True
+
+    def _check_start(self) -> None:
+        """Raises GuestProblem if the process has ended."""
+        status = self._agent.call("guest-exec-status", pid=self._pid)
+        if isinstance(status, dict) and status.get("exited"):
+            text = content(status, "err-data").decode("utf-8", "replace")
+            lines = [printable(line) for line in text.splitlines() if line.strip()]
+            raise GuestProblem(lines[-1] if lines else "the guest ends what its agent starts")
+
+    # ------------------------------------------------------------------------------------ carrying
+
+    def _carry(self) -> None:
+        """Both directions, until the command has ended."""
+        next_poll = time.monotonic() + self._delay
+        deadline: float | None = None
+        while self._status is None:
+            room = WINDOW_BYTES - (self._sent - self._taken)
+            readable = [0] if self._has_input and room > 0 else []
+            writable = [1] if self._for_output else []
+            wait = None if writable else max(0.0, next_poll - time.monotonic())
+            ready_in, ready_out, _ = select.select(readable, writable, [], wait)
+            if ready_in:
+                next_poll = self._forward(room)
+            if ready_out:
+                del self._for_output[: os.write(1, self._for_output)]
+            if not self._for_output and time.monotonic() >= next_poll:
+                next_poll = self._poll()
+            if not self._has_input:
+                deadline = deadline or time.monotonic() + END_SECONDS
+                if time.monotonic() > deadline:
+                    raise GuestProblem(NOT_ENDED, is_lasting=False)
+        self._write_rest()
+
+    def _forward(self, room: int) -> float:
+        """Send input; returns when its answer is to be asked for."""
+        data = os.read(0, room)
+        if data:
+            self._send(data)
+        else:
+            self._has_input = False
+            self._close(self._handles.pop())
+        self._delay = MIN_POLL_SECONDS
+        return time.monotonic() + self._delay
+
+    def _send(self, data: bytes) -> None:
+        self._agent.write(self._handles[-1], data)
+        self._sent += len(data)
+
+    def _poll(self) -> float:
+        """Take the records that are there; returns when to ask again."""
+        now = time.monotonic()
+        record = self._agent.read(self._handles[0], RECORD_BYTES)
+        if record is None:
+            self._delay = min(self._max_poll, 2 * self._delay)
+            if now - self._heard_at > MAX_IDLE_SECONDS:
+                self._check_run()
+            self._agent.release()
+            return time.monotonic() + self._delay
+        quiet, self._heard_at = now - self._heard_at, now
+        if not record:
+            self._check_run()
+            raise AgentGone("the guest agent was started again")
+        if self._take(record) == CONTENT_BYTES:
+            return now  # more may follow
+        self._agent.release()
+        if quiet > (QUIET_POLLS - 1) * self._max_poll:
+            self._expected_at = now + QUIET_POLLS * self._max_poll
+        return max(self._expected_at, now + self._max_poll)
+
+    def _take(self, record: bytes) -> int:
+        """Its bytes of content."""
+        if len(record) != RECORD_BYTES:
+            raise AgentGone("the output of the guest was cut")
+        kind: bytes
+        size: int
+        kind, size, taken = HEADER.unpack_from(record)
+        body = record[HEADER.size : HEADER.size + min(size, CONTENT_BYTES)]
+        self._taken += (taken - self._taken) & 0xFFFFFFFF
+        if kind == OUTPUT:
+            self._decompress(body)
+        elif kind == ERRORS:
+            os.write(2, body)
+        elif kind == ENDED:
+            self._status = exit_number(body)
+        return size
+
+    def _decompress(self, body: bytes) -> None:
+        """Written in parts: a guest could send what becomes a thousand times larger."""
+        try:
+            while body:
+                self._for_output += self._decompressor.decompress(body, READ_BYTES)
+                body = self._decompressor.unconsumed_tail
+                while len(self._for_output) > READ_BYTES:
+                    del self._for_output[: os.write(1, self._for_output)]
+        except zlib.error:
+            raise AgentGone("the output of the guest is not what was sent") from None
+
+    def _check_run(self) -> None:
+        """Raises GuestProblem if the command has ended without telling it."""
+        self._heard_at = time.monotonic()
+        status = self._agent.call("guest-exec-status", pid=self._pid)
+        if isinstance(status, dict) and status.get("exited"):
+            raise GuestProblem("the command in the guest was ended", is_lasting=False)
+
+    def _write_rest(self) -> None:
+        while self._for_output:
+            del self._for_output[: os.write(1, self._for_output)]
+
+    # ------------------------------------------------------------------------------------- the end
+
+    def _close(self, handle: int) -> None:
+        try:
+            self._agent.call("guest-file-close", handle=handle)
+        except (AgentError, AgentGone):
+            return  # the guardian tries it again
+        self._guardian.remove(handle)
+
+
+def whole_number(answer: object, name: str) -> int:
+    """A number of an answer. Raises AgentGone."""
+    number = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(number, int):
+        raise AgentGone("the guest agent answers what its protocol does not have")
+    return number
+
+
+def exit_number(body: bytes) -> int:
+    """The exit status in a record."""
+    try:
+        return max(-128, min(255, int(body)))
+    except ValueError:
+        return 1
+
+
+def end_by_signal(number: int, frame: object) -> None:
+    """Signals end this program like an error: what is open in the guest is closed."""
+    raise SystemExit(128 + number)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``GUEST SECONDS COMMAND …``: seconds between two requests for output, at most."""
+    guest, max_poll, *words = arguments
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, end_by_signal)
+    guardian = Guardian(guest)
+    agent = None
+    try:
+        agent = open_agent(guest)
+        return Bridge(agent, guardian, float(max_poll)).run(words)
+    except GuestProblem as problem:
+        return fail(str(problem), problem.is_lasting)
+    except AgentError as error:
+        return fail(f"the guest agent reports: {error}", is_lasting=False)
+    except AgentGone as error:
+        return fail(str(error), is_lasting=False)
+    except BrokenPipeError:
+        return 0
+    finally:
+        if agent is not None:
+            agent.close()
+        guardian.dismiss()
+
+
+def fail(sentence: str, is_lasting: bool) -> int:
+    """Print why, and return the exit status."""
+    os.write(2, f"\n{SENTENCE}{sentence}\n".encode("utf-8", "replace"))
+    return NEVER_STATUS if is_lasting else LATER_STATUS

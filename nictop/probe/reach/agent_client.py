@@ -1,0 +1,316 @@
+"""Speaks with the QEMU guest agent of one guest: a request and its answer at a time.
+
+The protocol is that of QMP: a JSON object per line (qga/qapi-schema.json in the sources of QEMU).
+A guest is not trusted: what it answers is bounded, and what does not fit the protocol ends the
+conversation.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Protocol
+
+    class Transport(Protocol):
+        """Carries lines to an agent."""
+
+        def exchange(self, request: bytes) -> bytes: ...
+
+        def release(self) -> None: ...
+
+        def close(self) -> None: ...
+
+
+ANSWER_SECONDS = 10.0
+"""Seconds until an answer; an agent that is alive answers within some milliseconds."""
+MAX_ANSWER_BYTES = 1024 * 1024
+MAX_TEXT_CHARS = 300
+SYNC_MARK = b"\xff"
+"""Precedes the answer to guest-sync-delimited, and resets the parser of the agent."""
+
+
+class AgentError(Exception):
+    """The agent has answered with an error."""
+
+
+class AgentGone(Exception):
+    """The agent does not answer, or nobody speaks its protocol."""
+
+
+class Agent:
+    """`call` runs a command of the agent."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """The value that a command returns. Raises AgentError or AgentGone."""
+        request = {"execute": command}  # type: dict[str, object]
+        if arguments:
+            request["arguments"] = {
+                name.replace("_", "-"): value for name, value in arguments.items()
+            }
+        answer = decoded(self._transport.exchange(json.dumps(request).encode()))
+        if "error" in answer:
+            raise AgentError(error_text(answer["error"]))
+        if "return" not in answer:
+            raise AgentGone("what answers is not a guest agent")
+        return answer["return"]
+
+    def write(self, handle: int, data: bytes) -> None:
+        """Write all of `data`, for which there must be room."""
+        self.call("guest-file-write", handle=handle, buf_b64=base64.b64encode(data).decode())
+        self.call("guest-file-flush", handle=handle)
+
+    def read(self, handle: int, count: int) -> bytes | None:
+        """`count` bytes; b"" at the end; None: nothing now."""
+        try:
+            answer = self.call("guest-file-read", handle=handle, count=count)
+        except AgentError as error:
+            if "not been found" in str(error):  # the agent was started again
+                return b""
+            return None
+        return content(answer, "buf-b64")
+
+    def release(self) -> None:
+        """Let others speak with the agent until the next call."""
+        self._transport.release()
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+class SocketTransport:
+    """The socket that QEMU has for the agent's virtio port. It serves one client at a time.
+
+    `is_shared`: others use it as well, so that it is left whenever it is released.
+    """
+
+    def __init__(self, path: str, is_shared: bool) -> None:
+        self._path, self._is_shared = path, is_shared
+        self._socket = None  # type: socket.socket | None
+        self._received = bytearray()
+
+    def exchange(self, request: bytes) -> bytes:
+        try:
+            if self._socket is None:
+                self._connect()
+            return self._exchange(request, b"\n")
+        except AgentGone:
+            self.close()  # an answer that comes later is not that of another request
+            raise
+
+    def release(self) -> None:
+        if self._is_shared:
+            self.close()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connect(self) -> None:
+        """Connect, and discard what an earlier client has not read."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._received.clear()
+        try:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.connect(self._path)
+        except socket.timeout:
+            raise AgentGone(NO_ANSWER) from None
+        except OSError as error:
+            raise AgentGone(connect_error(self._path, error)) from None
+        number = int.from_bytes(os.urandom(4), "big")
+        sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
+        answer = self._exchange(SYNC_MARK + json.dumps(sync).encode(), b"\n", after=SYNC_MARK)
+        if decoded(answer).get("return") != number:
+            raise AgentGone(f"what answers on {self._path} is not a guest agent")
+
+    def _exchange(self, request: bytes, end: bytes, after: bytes = b"") -> bytes:
+        """The answer until `end`; what precedes `after` is discarded."""
+        assert self._socket is not None
+        deadline = time.monotonic() + ANSWER_SECONDS
+        try:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.sendall(request + b"\n")
+            if after:
+                self._take(after, deadline)
+            return self._take(end, deadline)
+        except socket.timeout:
+            raise AgentGone(NO_ANSWER) from None
+        except OSError as error:
+            raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
+
+    def _take(self, end: bytes, deadline: float) -> bytes:
+        assert self._socket is not None
+        searched = 0
+        while True:
+            place = self._received.find(end, searched)
+            if place >= 0:
+                answer = bytes(self._received[:place])
+                del self._received[: place + len(end)]
+                return answer
+            if len(self._received) > MAX_ANSWER_BYTES:
+                raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
+            searched = len(self._received)
+            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            data = self._socket.recv(65536)
+            if not data:
+                raise AgentGone("the socket of the guest agent was closed: the guest was stopped")
+            self._received += data
+
+
+NO_ANSWER = (
+    f"the guest agent does not answer within {ANSWER_SECONDS:g} s: the guest is paused or "
+    "overloaded, its agent is not running, or another program holds its socket"
+)
+
+
+def connect_error(path: str, error: OSError) -> str:
+    """A sentence with what to do."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no socket {path}: the guest is not running, or has no agent channel"
+    if isinstance(error, PermissionError):
+        return f"no permission for {path}: use --sudo, or log in as root"
+    if isinstance(error, ConnectionRefusedError):
+        return f"nobody listens on {path}: the guest is not running"
+    return f"cannot connect to {path}: {error.strerror}"
+
+
+def decoded(answer: bytes) -> dict[str, Any]:
+    """An answer. Raises AgentGone."""
+    try:
+        value = json.loads(answer.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise AgentGone("what answers is not a guest agent") from None
+    if not isinstance(value, dict):
+        raise AgentGone("what answers is not a guest agent")
+    return value
+
+
+def error_text(error: object) -> str:
+    """The description of an error, on one line."""
+    text = error.get("desc") if isinstance(error, dict) else ""
+    return printable(text) or "an error without a description"
+
+
+def printable(text: object) -> str:
+    """`text` of a guest on one line, bounded."""
+    shown = text if isinstance(text, str) else ""
+    return "".join(
+        letter if letter.isprintable() else " " for letter in shown[:MAX_TEXT_CHARS]
+    ).strip()
+
+
+def content(answer: object, name: str) -> bytes:
+    """Binary content of an answer, b"" if it has none. Raises AgentGone."""
+    text = answer.get(name, "") if isinstance(answer, dict) else None
+    if not isinstance(text, str):
+        raise AgentGone("the guest agent answers what its protocol does not have")
+    try:
+        return base64.b64decode(text)
+    except ValueError:
+        raise AgentGone("the guest agent answers what is not base64") from None
+
+
+class VirshTransport:
+    """A guest of libvirt, which holds the socket of the agent: one virsh that is given a command
+    per request (starting one for each would take 30 ms of CPU time)."""
+
+    def __init__(self, domain: str) -> None:
+        self._domain = domain
+        self._virsh = None  # type: subprocess.Popen[bytes] | None
+        self._received = bytearray()
+
+    def exchange(self, request: bytes) -> bytes:
+        quoted = request.decode().replace("'", "\\u0027")
+        command = f"qemu-agent-command --timeout {ANSWER_SECONDS:g} --domain '{self._domain}'"
+        line = f"{command} '{quoted}'; echo {QUOTED_END_WORD}\n"
+        virsh = self._started()
+        assert virsh.stdin is not None
+        try:
+            virsh.stdin.write(line.encode())
+            virsh.stdin.flush()
+        except OSError:
+            raise AgentGone("virsh has ended") from None
+        return virsh_answer(self._printed(virsh))
+
+    def release(self) -> None:
+        """libvirt lets others speak between two requests."""
+
+    def close(self) -> None:
+        if self._virsh is not None:
+            self._virsh.kill()
+            self._virsh.communicate()
+            self._virsh = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._virsh is None:
+            try:
+                self._virsh = subprocess.Popen(
+                    ["virsh", "-q", "-c", "qemu:///system"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    env=dict(os.environ, LC_ALL="C"),
+                )
+            except OSError as error:
+                raise AgentGone(f"cannot start virsh: {error.strerror}") from None
+        return self._virsh
+
+    def _printed(self, virsh: subprocess.Popen[bytes]) -> list[str]:
+        """The lines that are printed until `END_WORD`."""
+        assert virsh.stdout is not None
+        deadline = time.monotonic() + ANSWER_SECONDS + VIRSH_SECONDS
+        end = END_WORD.encode()
+        searched = 0
+        while True:
+            place = self._received.find(end, searched)
+            if place >= 0:
+                printed = bytes(self._received[:place])
+                del self._received[: place + len(end)]
+                return printed.decode("utf-8", "replace").split("\n")
+            if len(self._received) > MAX_ANSWER_BYTES:
+                raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
+            searched = max(0, len(self._received) - len(end))
+            ready, _, _ = select.select([virsh.stdout], [], [], max(0, deadline - time.monotonic()))
+            data = os.read(virsh.stdout.fileno(), 65536) if ready else b""
+            if not data:
+                detail = last_error(bytes(self._received).decode("utf-8", "replace").split("\n"))
+                raise AgentGone(f"virsh does not answer: {detail or 'is libvirt running?'}")
+            self._received += data
+
+
+END_WORD, QUOTED_END_WORD = "nictop-end", 'nictop-"end"'
+"""virsh prints the commands that it reads, too: the end of an answer is written in another way."""
+VIRSH_SECONDS = 10.0
+"""Seconds that virsh may take besides the agent."""
+VIRSH_PROMPT = "virsh # "
+
+
+def virsh_answer(lines: Sequence[str]) -> bytes:
+    """The answer of the agent in what virsh has printed. An error of the agent is one of virsh,
+    too. Raises AgentError or AgentGone."""
+    for line in lines:
+        text = line[len(VIRSH_PROMPT) :] if line.startswith(VIRSH_PROMPT) else line
+        if text.startswith("{"):
+            return text.encode()
+    detail = last_error(lines)
+    if "unable to execute QEMU agent command" in detail:
+        raise AgentError(detail.partition("': ")[2] or detail)
+    raise AgentGone(detail or "virsh printed no answer")
+
+
+def last_error(lines: Sequence[str]) -> str:
+    """``Guest agent is not responding: …`` of ``error: Guest agent is not responding: …``"""
+    errors = [printable(line[7:]) for line in lines if line.startswith("error: ")]
+    return errors[-1] if errors else ""

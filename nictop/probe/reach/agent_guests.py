@@ -1,0 +1,110 @@
+"""Finds the way to the guest agent of a guest by its name: its socket, or libvirt.
+
+Asked are, in this order: the path of a socket, the sockets of Proxmox, the command lines of the
+running QEMU processes, virsh.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+from nictop.probe.reach.agent_client import Agent, SocketTransport, VirshTransport
+from nictop.probe.reach.problem import GuestProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROXMOX_SOCKET = "/var/run/qemu-server/{}.qga"
+AGENT_PORT = "org.qemu.guest_agent.0"
+MAX_COMMAND_BYTES = 262144
+NO_CHANNEL = (
+    "guest {} has no channel for an agent: qm set VMID --agent 1, or a channel {} (virsh edit), "
+    "then start the guest again"
+)
+
+
+def open_agent(name: str, proc: str = "/proc") -> Agent:
+    """The agent of the guest of this name. Raises GuestProblem."""
+    if name.startswith("/"):
+        return Agent(SocketTransport(name, is_shared=False))
+    socket = PROXMOX_SOCKET.format(name)
+    if name.isdigit() and os.path.exists(socket):
+        return Agent(SocketTransport(socket, is_shared=True))
+    for words in qemu_commands(proc):
+        if name in guest_names(words):
+            return running_agent(name, words)
+    if shutil.which("virsh") is None:
+        raise GuestProblem(f"no running guest {name} found on the hypervisor")
+    return Agent(VirshTransport(name))
+
+
+def running_agent(name: str, words: Sequence[str]) -> Agent:
+    """That of a guest whose QEMU runs. Raises GuestProblem."""
+    chardev = agent_chardev(words)
+    if not chardev:
+        raise GuestProblem(NO_CHANNEL.format(name, AGENT_PORT))
+    path = chardev.get("path", "")
+    if path and "/libvirt/" not in path:
+        return Agent(SocketTransport(path, is_shared=True))
+    return Agent(VirshTransport(name))
+
+
+def qemu_commands(proc: str) -> Iterator[list[str]]:
+    """The command lines of the running QEMU processes."""
+    for entry in os.listdir(proc):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"{proc}/{entry}/cmdline", "rb") as file:
+                words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        program = os.path.basename(words[0])
+        if program.startswith("qemu") or program in ("kvm", "qemu-kvm"):
+            yield words
+
+
+def guest_names(words: Sequence[str]) -> list[str]:
+    """``-name guest=web1,debug-threads=on``, ``-name web1``; ``-id 101`` of Proxmox."""
+    names = []
+    for option, value in zip(words, words[1:]):
+        if option == "-name":
+            first = value.partition(",")[0]
+            names.append(options_of(value).get("guest", "") if "=" in first else first)
+        elif option == "-id":
+            names.append(value)
+    return names
+
+
+def agent_chardev(words: Sequence[str]) -> Mapping[str, str]:
+    """Options of the character device of the agent's port; {}: there is none."""
+    wanted = ""
+    for option, value in zip(words, words[1:]):
+        device = device_options(value) if option == "-device" else {}
+        if device.get("name") == AGENT_PORT:
+            wanted = device.get("chardev", "")
+    for option, value in zip(words, words[1:]):
+        chardev = options_of(value) if option == "-chardev" else {}
+        if wanted and chardev.get("id") == wanted:
+            return chardev
+    return {}
+
+
+def device_options(value: str) -> Mapping[str, str]:
+    """``virtserialport,chardev=qga0,name=…``, or an object of JSON as libvirt writes it."""
+    if not value.startswith("{"):
+        return options_of(value)
+    try:
+        device = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return {key: text for key, text in device.items() if isinstance(text, str)}
+
+
+def options_of(value: str) -> dict[str, str]:
+    """``socket,id=qga0,path=/run/x`` → its options."""
+    pairs = (part.partition("=") for part in value.split(","))
+    return {key: text for key, equals, text in pairs if equals}

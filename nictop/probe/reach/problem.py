@@ -1,0 +1,16 @@
+"""Why a guest is not reached, in a sentence."""
+
+from __future__ import annotations
+
+NEVER_STATUS, LATER_STATUS = 91, 92
+"""Exit status if another attempt would fail in the same way, and if it may succeed."""
+SENTENCE = "nictop: "
+"""Before a sentence on stderr."""
+
+
+class GuestProblem(Exception):
+    """A sentence for the user. `is_lasting`: another attempt would fail in the same way."""
+
+    def __init__(self, sentence: str, is_lasting: bool = True) -> None:
+        super().__init__(sentence)
+        self.is_lasting = is_lasting

@@ -1,0 +1,200 @@
+"""A directory with the newest part of a recording that never ends: segments, of which the oldest
+are deleted.
+
+Each segment is a whole recording (`nictop.recording.writer`); `nictop.recording.segments` reads
+them as one. Only files whose names `segment_name` makes are ever deleted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from nictop.recording.file.frames import RecordingError
+from nictop.wire.errors import sanitize
+
+DIRECTORY_MODE = 0o700
+SEGMENTS_OF_TIME, SEGMENTS_OF_SIZE = 24, 16
+"""Into so many parts the time and the size that are kept are divided: so much more is kept, or so
+much less."""
+MIN_SEGMENT_SECONDS, MAX_SEGMENT_SECONDS = 60.0, 3600.0
+MIN_SEGMENT_BYTES = 256 * 1024
+SEGMENT_NAME = re.compile(r"nictop-([0-9]{8}T[0-9]{6}Z)-([0-9]{4})\.nictop")
+
+
+@dataclass(frozen=True)
+class Keep:
+    """How much is kept; one of both is not None."""
+
+    seconds: float | None = None
+    bytes: int | None = None
+    """Of all segments together, about: what a segment is larger than its share is not foreseen."""
+
+    @property
+    def segment_seconds(self) -> float:
+        if self.seconds is None:
+            return MAX_SEGMENT_SECONDS
+        part = self.seconds / SEGMENTS_OF_TIME
+        return min(max(part, MIN_SEGMENT_SECONDS), MAX_SEGMENT_SECONDS)
+
+    @property
+    def segment_bytes(self) -> int | None:
+        if self.bytes is None:
+            return None
+        return max(self.bytes // SEGMENTS_OF_SIZE, MIN_SEGMENT_BYTES)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A file of the directory."""
+
+    name: str
+    size: int
+    changed: float
+    """When something was written to it: seconds since the epoch."""
+
+
+def segment_name(stamp: str, number: int) -> str:
+    """``nictop-20261129T031200Z-0000.nictop``: sorted by name they are sorted by time."""
+    return f"nictop-{stamp}-{number:04}.nictop"
+
+
+def _stamp(wall: float) -> str:
+    """``20261129T031200Z``"""
+    try:
+        return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall))
+    except (ValueError, OverflowError, OSError):  # a clock that is far beyond any date
+        return "00000000T000000Z"
+
+
+def segments_in(path: str) -> Iterator[Segment]:
+    """The segments of a directory, in any order. Raises OSError."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if SEGMENT_NAME.fullmatch(entry.name) is None:
+                continue
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    yield Segment(entry.name, found.st_size, found.st_mtime)
+
+
+def has_segments(path: str) -> bool:
+    """It is a directory with at least one."""
+    try:
+        return any(segments_in(path))
+    except OSError:
+        return False
+
+
+class KeptDirectory:
+    """The directory of one recorder; locked against a second one until `close`."""
+
+    def __init__(self, path: str, keep: Keep) -> None:
+        """Makes the directory if there is none. Raises RecordingError."""
+        self.path, self.keep = path, keep
+        self._newest = ""
+        """Name of the newest segment."""
+        self._descriptor = _open_directory(path)
+
+    def close(self) -> None:
+        """May be called more than once."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def new_path(self) -> str:
+        """Of the next segment. A name that was deleted is not used again within its second: the
+        order of names is that of times. Raises RecordingError."""
+        stamp = _stamp(time.time())
+        used = [self._newest]
+        try:
+            used += [segment.name for segment in segments_in(self.path)]
+        except OSError as error:
+            raise RecordingError(f"cannot read {sanitize(self.path)}: {error.strerror}") from None
+        found = [SEGMENT_NAME.fullmatch(name) for name in used]
+        numbers = [int(match[2]) for match in found if match is not None and match[1] == stamp]
+        self._newest = segment_name(stamp, max(numbers, default=-1) + 1)
+        return os.path.join(self.path, self._newest)
+
+    def is_full(self, seconds: float, size: int) -> bool:
+        """A segment that was begun `seconds` ago and has `size` bytes is to be ended."""
+        limit = self.keep.segment_bytes
+        return seconds >= self.keep.segment_seconds or (limit is not None and size >= limit)
+
+    def delete_old(self, newest: str) -> None:
+        """Delete what is not kept any more; never the file `newest`, which is being written. Raises
+        OSError."""
+        found = [one for one in segments_in(self.path) if one.name != os.path.basename(newest)]
+        found.sort(key=lambda segment: segment.name)
+        for segment in (*self._too_old(found), *self._too_many(found)):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.path, segment.name))
+
+    def _too_old(self, segments: list[Segment]) -> list[Segment]:
+        if self.keep.seconds is None:
+            return []
+        oldest = time.time() - self.keep.seconds
+        return [segment for segment in segments if segment.changed < oldest]
+
+    def _too_many(self, segments: list[Segment]) -> list[Segment]:
+        """The oldest ones, so that the newest and the one that is being written are not larger
+        together than what is kept."""
+        if self.keep.bytes is None:
+            return []
+        left = self.keep.bytes - (self.keep.segment_bytes or 0)
+        for number in range(len(segments) - 1, -1, -1):
+            left -= segments[number].size
+            if left < 0:
+                return segments[: number + 1]
+        return []
+
+
+def is_being_written(path: str) -> bool:
+    """A recorder writes to this directory."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _open_directory(path: str) -> int:
+    name = sanitize(path)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(path, DIRECTORY_MODE)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags)
+    except ValueError:  # a null byte
+        raise RecordingError(f"{name} is not a valid name of a directory") from None
+    except NotADirectoryError:
+        raise RecordingError(
+            f"{name} is not a directory", "--keep records to a directory; without it: to a file"
+        ) from None
+    except OSError as error:
+        raise RecordingError(f"cannot use {name}: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise RecordingError(
+            f"another nictop records to {name}", "choose another directory"
+        ) from None
+    except OSError:  # a file system without locks: two recorders do no harm but to the limit
+        pass
+    return descriptor

@@ -1,0 +1,258 @@
+"""Every fact of two hosts, side by side: those that differ, in three parts: findings that only one
+side has, differences, and expected ones (names, addresses, counters).
+
+Pure. Facts are those of the panel of each device and of the host (`model.facts`), and the kernel
+settings; texts are not sanitized.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nictop.model.devices.tree import row_of_host, row_of_link
+from nictop.model.facts.facts import link_facts
+from nictop.model.facts.sections import Section
+from nictop.model.parts import sysctl_values
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Link
+from nictop.report.diff.matching import NicPair, match_nics, nics_of
+from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity
+
+Kind = Literal["differs", "expected"]
+EXPECTED_SECTIONS = frozenset(
+    ("Summary", "Counters", "Driver counters", "Queue rates", "Kernel log", "Other profiles")
+)
+"""What is counted, logged, about other NICs, or said again elsewhere."""
+EXPECTED_LABELS = frozenset(
+    (
+        *("MAC", "Permanent MAC", "Altnames", "Alias", "Address", "IPv4", "IPv6", "UUID", "File"),
+        *("Bus info", "Device", "Changes", "Neighbours", "No answer from", "Probe", "Uptime"),
+        *("State", "Attributes", "Last activated", "IOMMU group"),
+    )
+)
+"""Facts that two healthy hosts do not have in common."""
+NIC_PLACEHOLDER = "(this NIC)"
+"""In place of the names of both NICs where their facts are compared."""
+WORD = re.compile(r"[\w.-]+")
+LIST_SEPARATOR = ", "
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A fact that is not the same on both sides."""
+
+    section: str
+    label: str
+    left: str
+    """Empty: that side has no such fact."""
+    right: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class NicDifferences:
+    """A NIC on each side; an empty name: that side has none of this role."""
+
+    left: str
+    right: str
+    same: tuple[str, ...]
+    """By what they were matched: name, subnet, slot, driver."""
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class OneSidedFinding:
+    """A finding that the other side does not have."""
+
+    side: Literal["left", "right"]
+    rule: str
+    severity: Severity
+    subject: str
+    title: str
+
+
+@dataclass(frozen=True)
+class HostDifferences:
+    """What differs between two states."""
+
+    left: str
+    right: str
+    """What was compared: names of hosts, with the NIC or the time of a recording."""
+    findings: tuple[OneSidedFinding, ...]
+    """The worst first."""
+    host: tuple[Difference, ...]
+    nics: tuple[NicDifferences, ...]
+
+    @property
+    def number(self) -> int:
+        """How much differs beyond what is expected: findings, facts, NICs without a partner."""
+        alone = sum(not (nic.left and nic.right) for nic in self.nics)
+        different = sum(fact.kind == "differs" for fact in self.facts())
+        return len(self.findings) + alone + different
+
+    def facts(self) -> Iterator[Difference]:
+        """Of the host and of its NICs."""
+        yield from self.host
+        for nic in self.nics:
+            yield from nic.differences
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two states."""
+
+    name: str
+    snapshot: Snapshot
+    diagnosis: Diagnosis
+    nic: str = ""
+    """Only this NIC; "": the whole host."""
+
+
+def compare_sides(left: Side, right: Side) -> HostDifferences:
+    """With a NIC on each side: those two, whatever their role, and nothing else."""
+    pairs = _pairs(left, right)
+    only_nics = bool(left.nic or right.nic)
+    host: tuple[Difference, ...] = ()
+    if not only_nics:
+        host = _host_differences(left.snapshot, right.snapshot)
+    nics = tuple(_nic_differences(pair, left.snapshot, right.snapshot) for pair in pairs)
+    return HostDifferences(left.name, right.name, _one_sided(left, right, pairs), host, nics)
+
+
+def _pairs(left: Side, right: Side) -> list[NicPair]:
+    if not (left.nic or right.nic):
+        return match_nics(nics_of(left.snapshot), nics_of(right.snapshot))
+    ours = _named(left.snapshot, left.nic or right.nic)
+    theirs = _named(right.snapshot, right.nic or left.nic)
+    return [NicPair(ours, theirs)]
+
+
+def _named(snapshot: Snapshot, name: str) -> Link | None:
+    for link in snapshot.links.values():
+        if link.name == name:
+            return link
+    return None
+
+
+def _host_differences(left: Snapshot, right: Snapshot) -> tuple[Difference, ...]:
+    ours, theirs = (_facts(link_facts(row_of_host(host), host), "") for host in (left, right))
+    found = _differences(ours, theirs)
+    return (*found, *_sysctl_differences(sysctl_values(left), sysctl_values(right)))
+
+
+def _sysctl_differences(
+    left: Mapping[str, object], right: Mapping[str, object]
+) -> Iterable[Difference]:
+    """Settings of single links are left out: they have the names of links."""
+    for name in sorted(left.keys() & right.keys()):
+        if left[name] != right[name] and not name.startswith(("ipv4.conf.", "ipv6.conf.")):
+            yield Difference("sysctl", name, str(left[name]), str(right[name]), "differs")
+
+
+def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDifferences:
+    if pair.left is None or pair.right is None:
+        return NicDifferences(_name_of(pair.left), _name_of(pair.right), (), ())
+    ours = _facts(link_facts(row_of_link(pair.left, left), left), pair.left.name)
+    theirs = _facts(link_facts(row_of_link(pair.right, right), right), pair.right.name)
+    found = tuple(_differences(ours, theirs))
+    return NicDifferences(pair.left.name, pair.right.name, pair.same, found)
+
+
+def _name_of(link: Link | None) -> str:
+    return "" if link is None else link.name
+
+
+@dataclass(frozen=True)
+class _FactText:
+    text: str
+    compared: str
+    """With a placeholder for the name of the NIC."""
+
+    def joined(self, other: _FactText) -> _FactText:
+        texts = (self.text, other.text), (self.compared, other.compared)
+        return _FactText(*map(LIST_SEPARATOR.join, texts))
+
+
+FactTexts = dict[tuple[str, str], _FactText]
+NO_FACT = _FactText("", "")
+
+
+def _facts(sections: Sequence[Section], name: str) -> FactTexts:
+    """(Section, label) → text, several of one label joined; `name`: of the NIC, left out."""
+    found: FactTexts = {}
+    for section in sections:
+        for fact in section.facts:
+            key = (section.title, fact.label)
+            compared = _without_name(fact.text, name)
+            added = _FactText(fact.text, compared)
+            if key in found:
+                added = found[key].joined(added)
+            found[key] = added
+    return found
+
+
+def _without_name(text: str, name: str) -> str:
+    """With the placeholder for each word that is the name."""
+    if not name:
+        return text
+    return WORD.sub(lambda word: NIC_PLACEHOLDER if word.group() == name else word.group(), text)
+
+
+def _differences(ours: FactTexts, theirs: FactTexts) -> Iterable[Difference]:
+    for key in dict.fromkeys((*ours, *theirs)):
+        our, their = ours.get(key, NO_FACT), theirs.get(key, NO_FACT)
+        if our.compared == their.compared:
+            continue
+        section, label = key
+        is_expected = section in EXPECTED_SECTIONS or label in EXPECTED_LABELS
+        left, right = _without_common_items(our.text, their.text)
+        yield Difference(section, label, left, right, "expected" if is_expected else "differs")
+
+
+def _without_common_items(left: str, right: str) -> tuple[str, str]:
+    """Of two lists only the items that the other does not have; other texts whole."""
+    ours, theirs = left.split(LIST_SEPARATOR), right.split(LIST_SEPARATOR)
+    if min(len(ours), len(theirs)) < 2:
+        return left, right
+    return _joined_without(ours, set(theirs)), _joined_without(theirs, set(ours))
+
+
+def _joined_without(items: Sequence[str], left_out: set[str]) -> str:
+    return LIST_SEPARATOR.join(item for item in items if item not in left_out)
+
+
+def _one_sided(left: Side, right: Side, pairs: Sequence[NicPair]) -> tuple[OneSidedFinding, ...]:
+    """A finding about a NIC is on both sides if its partner has it."""
+    partners = {}
+    for pair in pairs:
+        if pair.left is not None and pair.right is not None:
+            partners[pair.left.name] = pair.right.name
+    ours = {}
+    for finding in _findings(left):
+        subject = partners.get(finding.subject, finding.subject)
+        ours[finding.rule, subject] = finding
+    theirs = {(finding.rule, finding.subject): finding for finding in _findings(right)}
+    found = [_finding("left", ours[key]) for key in ours.keys() - theirs.keys()]
+    found += [_finding("right", theirs[key]) for key in theirs.keys() - ours.keys()]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(finding: OneSidedFinding) -> tuple[int, str, str, str]:
+    return SEVERITIES.index(finding.severity), finding.rule, finding.side, finding.subject
+
+
+def _findings(side: Side) -> list[Finding]:
+    """Of its host, and of its NIC if it is one."""
+    found = []
+    for finding in side.diagnosis.findings:
+        is_of_nic = not side.nic or finding.subject == side.nic
+        if is_of_nic and finding.host == side.snapshot.host:
+            found.append(finding)
+    return found
+
+
+def _finding(side: Literal["left", "right"], finding: Finding) -> OneSidedFinding:
+    return OneSidedFinding(side, finding.rule, finding.severity, finding.subject, finding.title)

@@ -1,0 +1,137 @@
+"""The differences of two states as a document, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from nictop import __version__
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import clean, fit, width, wrap
+from nictop.model.text.words import count_noun
+from nictop.report.diff.compare import (
+    Difference,
+    HostDifferences,
+    NicDifferences,
+    OneSidedFinding,
+)
+from nictop.report.document import Block, Items, Line, Section, Table, Verdict
+from nictop.report.json import json_schema, json_text
+from nictop.report.render.markdown import markdown_of
+from nictop.report.render.text import text_of
+from nictop.rules.wording import severity_mark
+
+MIN_VALUE_CELLS = 20
+MISSING = "–"
+"""In place of a fact that one side does not have."""
+NO_DIFFERENCE = "No difference beyond names, addresses and counters"
+
+
+@dataclass(frozen=True)
+class DiffDocument:
+    """What ``nictop diff --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    differences: int
+    """How much differs beyond what is expected."""
+    diff: HostDifferences
+
+
+def diff_json(diff: HostDifferences) -> str:
+    return json_text(DiffDocument(__version__, diff.number, diff))
+
+
+def diff_schema() -> str:
+    return json_schema(DiffDocument)
+
+
+def diff_text(
+    diff: HostDifferences, columns: int, *, everything: bool = False, glyphs: Glyphs = UNICODE
+) -> str:
+    return text_of(diff_blocks(diff, everything=everything, glyphs=glyphs), columns, glyphs)
+
+
+def diff_markdown(diff: HostDifferences, *, everything: bool = False) -> str:
+    section = Section(
+        diff_blocks(diff, everything=everything), "nictop diff", command="nictop diff"
+    )
+    return markdown_of([section])
+
+
+def diff_blocks(
+    diff: HostDifferences, *, everything: bool = False, glyphs: Glyphs = UNICODE
+) -> tuple[Block, ...]:
+    """`everything`: also the expected differences."""
+    names = (diff.left, diff.right)
+    blocks: list[Block] = [Line(f"{diff.left} · {diff.right}"), _verdict(diff)]
+    if diff.findings:
+        lines = [_finding_line(finding, names, glyphs) for finding in diff.findings]
+        blocks.append(Section((Items(tuple(lines)),), "findings of one side"))
+    blocks += _fact_sections("host", diff.host, names, everything=everything)
+    for nic in diff.nics:
+        blocks += _nic_blocks(nic, names, everything=everything)
+    hidden = _number_expected(diff)
+    if hidden and not everything:
+        differences = count_noun(hidden, "expected difference")
+        blocks.append(Line(f"{differences} (names, addresses, counters): --all lists them", "dim"))
+    return tuple(blocks)
+
+
+def _finding_line(finding: OneSidedFinding, names: tuple[str, str], glyphs: Glyphs) -> Line:
+    """``⚠ vm1: ens224: title (rule)``"""
+    mark = severity_mark(finding.severity, glyphs=glyphs)
+    subject = f"{finding.subject}: " if finding.subject else ""
+    name = names[finding.side == "right"]
+    return Line(f"{mark} {name}: {subject}{finding.title} ({finding.rule})")
+
+
+def _verdict(diff: HostDifferences) -> Verdict:
+    if not diff.number:
+        return Verdict(NO_DIFFERENCE, tone="good")
+    return Verdict(count_noun(diff.number, "difference"), tone="warn")
+
+
+def _nic_blocks(
+    nic: NicDifferences, names: tuple[str, str], *, everything: bool
+) -> Iterable[Block]:
+    if not nic.left or not nic.right:
+        where = names[0] if nic.left else names[1]
+        yield Section((Line(f"only on {where}", "warn"),), nic.left or nic.right)
+        return
+    title = nic.left if nic.left == nic.right else f"{nic.left} · {nic.right}"
+    if nic.same:
+        title += f" (same {', '.join(nic.same)})"
+    yield from _fact_sections(title, nic.differences, names, everything=everything)
+
+
+def _fact_sections(
+    title: str, facts: Sequence[Difference], names: tuple[str, str], *, everything: bool
+) -> Iterable[Block]:
+    rows = []
+    for fact in facts:
+        if everything or fact.kind == "differs":
+            label = f"{fact.section}: {fact.label}"
+            rows.append((label, fact.left or MISSING, fact.right or MISSING))
+    if rows:
+        layout = partial(_lines, rows, names)
+        table = Table(("fact", *names), tuple(rows), left=3, layout=layout)
+        yield Section((table,), title)
+
+
+def _lines(
+    rows: Sequence[tuple[str, str, str]], names: tuple[str, str], room: int
+) -> Iterable[str]:
+    """Each fact with its two values below: side by side they would not fit."""
+    cells = max(width(clean(name)) for name in names)
+    for fact, *values in rows:
+        yield f"  {clean(fact)}"
+        for name, value in zip(names, values, strict=True):
+            first, *others = wrap(clean(value), max(MIN_VALUE_CELLS, room - cells - 6)) or ("",)
+            yield f"    {fit(clean(name), cells)}  {first}"
+            yield from (" " * (cells + 6) + line for line in others)
+
+
+def _number_expected(diff: HostDifferences) -> int:
+    return sum(fact.kind == "expected" for fact in diff.facts())

@@ -1,0 +1,58 @@
+"""The chains of the NICs of a host for JSON.
+
+Reads nothing; texts are raw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nictop.model.chain import ChainState, Step
+from nictop.model.devices.tree import device_tree
+from nictop.model.snapshot import Snapshot
+from nictop.report.facts.host_document import described_rows
+from nictop.rules.by_device import DeviceFindings, findings_of
+from nictop.rules.chain import has_chain, nic_chain
+
+
+@dataclass(frozen=True)
+class StepDocument:
+    """One layer."""
+
+    step: Step
+    state: ChainState
+    text: str
+    """What was read of it, or what is wrong, or why it is not known."""
+    rules: tuple[str, ...]
+    """Those with findings about it, the worst first."""
+
+
+@dataclass(frozen=True)
+class ChainDocument:
+    """The layers of one NIC, from its slot to its peers."""
+
+    ifindex: int | None
+    """null: a PCI function without a driver, or without a netdev."""
+    pci_address: str | None
+    steps: tuple[StepDocument, ...]
+
+
+def chain_documents(snapshot: Snapshot, findings: DeviceFindings) -> tuple[ChainDocument, ...]:
+    """Of all NICs, in the order of the tree."""
+    return tuple(_chains(snapshot, findings))
+
+
+def _chains(snapshot: Snapshot, findings: DeviceFindings) -> Iterator[ChainDocument]:
+    for row in described_rows(device_tree(snapshot), snapshot):
+        if not has_chain(row):
+            continue
+        chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
+        steps = tuple(
+            StepDocument(
+                step.step, step.state, step.text, tuple(finding.rule for finding in step.findings)
+            )
+            for step in chain
+        )
+        ifindex = None if row.link is None else row.link.ifindex
+        yield ChainDocument(ifindex, None if row.pci is None else row.pci.address, steps)

@@ -1,0 +1,203 @@
+"""The guests of hosts: text and JSON of ``nictop guests``, and the JSON schema.
+
+Reads nothing; takes the answers of `nictop.hosts.observe`. The JSON is ASCII with escapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from nictop import __version__
+from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.guests.table import GuestAddress, GuestRow, guest_rows, why_guests_are_missing
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import GuestNic
+from nictop.report.facts.guest_document import guest_blocks
+from nictop.report.facts.hosts import UnreachableHost, sections_text, unreachable_text
+from nictop.report.json import json_text, schema_of_hosts, schema_text
+from nictop.report.render.text import text_of
+
+
+@dataclass(frozen=True)
+class AddressFacts:
+    """An IP address of a guest."""
+
+    address: str
+    source: str
+    """From where it is known: its network namespace, a DHCP lease, the neighbour table."""
+
+
+@dataclass(frozen=True)
+class GuestNicFacts:
+    """One NIC of a guest. null: not known, or it has no such thing."""
+
+    name: str
+    model: str | None
+    """What the guest sees."""
+    backend: str | None
+    """What carries its packets."""
+    mac: str | None
+    link: str | None
+    """Name of the tap, macvtap or veth of this host."""
+    pf: str | None
+    """Name of the netdev of the physical function whose VF it has."""
+    vf: int | None
+    """Number of that VF."""
+    pci_address: str | None
+    network: str | None
+    """Bridge, or link below a macvtap; of a stopped guest as configured."""
+    port: str | None
+    """Port of the bridge by which it is in its network."""
+    vlans: str | None
+    mtu: int | None
+    queues: int | None
+    vhost: bool | None
+    addresses: tuple[AddressFacts, ...]
+    rx_bits: float | None
+    """Per second, as the guest sees it: what it receives."""
+    tx_bits: float | None
+    rx_packets: float | None
+    tx_packets: float | None
+    drops: float | None
+    """Packets per second that this host dropped, both directions."""
+
+
+@dataclass(frozen=True)
+class GuestFacts:
+    """A virtual machine, container or network namespace."""
+
+    name: str
+    kind: str
+    product: str
+    state: str
+    id: str
+    pid: int | None
+    vcpus: int | None
+    vcpu_share: float | None
+    """CPU time of its virtual CPUs in CPUs; null: not measured."""
+    vhost_share: float | None
+    """CPU time of its vhost threads in CPUs."""
+    source: str
+    """Where it was found."""
+    nics: tuple[GuestNicFacts, ...]
+    nics_missing: str | None
+    """Why there are none, or some may be missing."""
+
+
+@dataclass(frozen=True)
+class HostGuests:
+    """One host that answered."""
+
+    host: str
+    guests: tuple[GuestFacts, ...]
+    missing: str | None
+    """Why guests may be missing."""
+    recorded_at: float | None = None
+    """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+
+
+@dataclass(frozen=True)
+class GuestsDocument:
+    """What ``nictop guests --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    hosts: tuple[Any, ...]
+    """In the order of the command line: a `HostGuests` or an `UnreachableHost` of each."""
+
+
+def host_guests(snapshot: Snapshot) -> HostGuests:
+    """The guests of a host as a record of the schema."""
+    rows = groupby(guest_rows(snapshot), key=lambda row: row.guest)
+    return HostGuests(
+        snapshot.host,
+        tuple(_guest(tuple(own)) for _, own in rows),
+        why_guests_are_missing(snapshot),
+        snapshot.recorded_at,
+    )
+
+
+def _guest(rows: Sequence[GuestRow]) -> GuestFacts:
+    guest, cpu, why = rows[0].guest, rows[0].cpu, rows[0].why_no_nics
+    vcpu_share, vhost_share = None, None
+    if cpu is not None:
+        vcpu_share, vhost_share = cpu.vcpu, cpu.vhost
+    return GuestFacts(
+        name=guest.name,
+        kind=guest.kind,
+        product=guest.product,
+        state=guest.state,
+        id=guest.id,
+        pid=guest.pid,
+        vcpus=guest.vcpus,
+        vcpu_share=vcpu_share,
+        vhost_share=vhost_share,
+        source=guest.source,
+        nics=tuple(_nic(row, row.nic) for row in rows if row.nic is not None),
+        nics_missing=why,
+    )
+
+
+def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
+    rates = row.rates
+    pf, vf = None, None
+    if row.vf is not None:
+        pf, vf = row.vf[0].name, row.vf[1].number
+    return GuestNicFacts(
+        name=nic.name,
+        model=nic.model,
+        backend=nic.backend,
+        mac=row.mac,
+        link=None if row.link is None else row.link.name,
+        pf=pf,
+        vf=vf,
+        pci_address=nic.pci_address,
+        network=row.network or None,
+        port=None if row.port is None else row.port[0].name,
+        vlans=row.vlans or None,
+        mtu=row.mtu,
+        queues=nic.queues,
+        vhost=nic.vhost,
+        addresses=tuple(map(_address, row.addresses)),
+        rx_bits=rates.rx_bits,
+        tx_bits=rates.tx_bits,
+        rx_packets=rates.rx_packets,
+        tx_packets=rates.tx_packets,
+        drops=rates.drops,
+    )
+
+
+def _address(found: GuestAddress) -> AddressFacts:
+    return AddressFacts(found.address, found.source)
+
+
+def guests_json(answers: Sequence[Answer]) -> str:
+    """The document as indented ASCII JSON with a final newline."""
+    hosts: list[HostGuests | UnreachableHost] = []
+    for answer in answers:
+        if isinstance(answer, Unreachable):
+            hosts.append(UnreachableHost(answer.host, answer.sentence))
+        else:
+            hosts.append(host_guests(answer[0]))
+    return json_text(GuestsDocument(__version__, tuple(hosts)))
+
+
+def guests_schema() -> str:
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final
+    newline."""
+    return schema_text(schema_of_hosts(GuestsDocument, HostGuests, UnreachableHost))
+
+
+def guests_text(answers: Sequence[Answer], width: int) -> str:
+    """Of each host a table, and the facts of each NIC; at most `width` cells (40 to 200) per line,
+    with a final newline."""
+    texts = []
+    for answer in answers:
+        if isinstance(answer, Unreachable):
+            texts.append(unreachable_text(answer, width))
+        else:
+            texts.append(text_of(guest_blocks(answer[0]), width))
+    return sections_text(texts, width)

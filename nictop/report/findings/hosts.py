@@ -1,0 +1,73 @@
+"""Hosts that were checked, and those that were not, in a line each. Reads nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nictop.model.facts import clean, platform_text
+from nictop.model.snapshot import outdated_text
+from nictop.model.text import units
+from nictop.model.text.words import kernel_text, recorded_text
+from nictop.report.facts.hosts import UnreachableHost
+from nictop.rules import HostFacts
+
+
+@dataclass(frozen=True)
+class CheckedHost:
+    """A host whose data was checked."""
+
+    host: str
+    """Name under which it is watched."""
+    platform: str
+    """``VMware guest · 1 CPU``"""
+    kernel: str
+    root: bool
+    """The probe ran as root; without root some rules are skipped."""
+    seconds: float
+    """Length of the window of rates that the rules used."""
+    recorded_at: float | None = None
+    """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+    before_change: bool = False
+    """The host was changed, or had an event, after this state was read."""
+    outdated: str = ""
+    """``read before an event (NetworkManager)``; empty without such a change or event."""
+
+
+def checked_host(host: HostFacts) -> CheckedHost:
+    hello = host.snapshot.hello
+    kernel, is_root = "", False
+    if hello is not None:
+        kernel, is_root = hello.kernel, hello.euid == 0
+    return CheckedHost(
+        host=host.name,
+        platform=platform_text(host.inventory.platform),
+        kernel=kernel,
+        root=is_root,
+        seconds=host.elapsed,
+        recorded_at=host.snapshot.recorded_at,
+        before_change=host.snapshot.unread_event is not None,
+        outdated=outdated_text(host.snapshot),
+    )
+
+
+def checked_host_text(host: CheckedHost) -> str:
+    """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
+    parts = [host.host, host.platform]
+    if host.recorded_at is not None:
+        parts.insert(1, recorded_text(host.recorded_at))
+    if host.outdated:
+        parts.insert(1, host.outdated)
+    if host.kernel:
+        parts.append(kernel_text(host.kernel))
+        if host.kernel.startswith("VMkernel"):
+            parts.append("without the checks of Linux hosts")
+    if host.seconds:
+        parts.append(f"rates over {units.duration(host.seconds)}")
+    if not host.root:
+        parts.append("not root")
+    return " · ".join(clean(part) for part in parts)
+
+
+def unreachable_host_text(host: UnreachableHost) -> str:
+    """``vm3 · not read: 192.0.2.7 port 22: connection timed out``"""
+    return f"{clean(host.host)} · not read: {clean(host.unreachable)}"

@@ -1,0 +1,1 @@
+"""Three forms of every document: text for a terminal, Markdown, HTML."""

@@ -1,0 +1,1 @@
+"""Rules about NICs that only clouds offer."""

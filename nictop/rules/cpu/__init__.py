@@ -1,1 +1,0 @@
-"""Rules about interrupts, softirqs, steering and CPU time."""

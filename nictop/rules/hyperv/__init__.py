@@ -1,0 +1,1 @@
+"""Rules about NICs of Hyper-V."""

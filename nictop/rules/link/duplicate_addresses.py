@@ -1,0 +1,280 @@
+"""IP addresses that are on links of two watched hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from nictop.probe.records import Address, Link
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import command, shell_quote
+from nictop.rules.fixes.profiles import (
+    ADDRESS_PLACEHOLDER,
+    bring_up,
+    modify,
+    profile_evidence,
+    profile_of_address,
+)
+from nictop.rules.host import HostFacts
+from nictop.rules.profiles.nics import managed_nics, state_evidence
+from nictop.rules.profiles.outward import (
+    NetworkPlace,
+    carries_session,
+    may_be_one_network,
+    outward_addresses,
+)
+from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.routes.rewriting import routes_lost_with_address
+from nictop.rules.subjects import link_finding, names_text
+
+MAX_NAMED_LINKS = 4
+"""Links listed in a title or a line of evidence."""
+FAILED_DETECTION = "dadfailed"
+HOST_PREFIX_LENGTH = {"ipv4": 32, "ipv6": 128}
+"""Prefix lengths of virtual addresses (VRRP, anycast)."""
+RENEW_NOTE = "Then renew the lease."
+
+
+@pair_rule("critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
+def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
+    """The same IPv4 or IPv6 address is on links of two watched hosts; connections to it reach
+    either of them.
+
+    nictop compares the global addresses of links with a device that are up and have a carrier, and
+    of bridges, bonds and VLANs above such devices. Not compared: bridges used only by containers or
+    virtual machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address
+    detection of the kernel or NetworkManager rejected the address on this host, and the other host
+    has it. Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a
+    virtual address (VRRP) or anycast.
+
+    The same address can be valid in two separate networks. Not reported if the hosts show this:
+    VLANs with different IDs, a cloud that assigns the addresses, the NAT network that QEMU and
+    VirtualBox create for each guest, or both hosts are watched via this address. Sites behind
+    different routers may still use the same addresses; check with arping -D.
+
+    Sources: RFC 5227; RFC 4862; nm-settings-nmcli(5) ipv4.dad-timeout; arping(8) -D.
+    """
+    if len(hosts) < 2:
+        return
+    seen: dict[str, list[NetworkPlace]] = {}
+    rejected: list[NetworkPlace] = []
+    for host in hosts:
+        for place in outward_addresses(host):
+            if FAILED_DETECTION in place.address.flags:
+                rejected.append(place)
+            else:
+                seen.setdefault(place.address.address, []).append(place)
+        rejected += _missing_addresses(host)
+    for place in rejected:
+        others = _partners(place, seen.get(place.address.address, ()))
+        if others:
+            yield _rejected(place, others)
+    for places in seen.values():
+        if len({place.host.name for place in places}) > 1:
+            yield from _on_both(places)
+
+
+def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
+    """Static addresses of NetworkManager's profiles that the link does not have, although it has a
+    carrier."""
+    for link, _ in managed_nics(host):
+        if link.carrier is not True:
+            continue
+        profile = host.profiles.attempted(link)
+        if profile is None or profile.external:
+            continue
+        present = {address.address for address in link.addresses}
+        families = (("ipv4", profile.ipv4.addresses), ("ipv6", profile.ipv6.addresses))
+        for family, written in families:
+            for text in written:
+                number, _, length = text.partition("/")
+                is_valid = length.isascii() and length.isdecimal()
+                if is_valid and number not in present:
+                    wanted = Address(family, number, int(length), "global", ("permanent",))  # type: ignore[arg-type]
+                    yield NetworkPlace(host, link, wanted, configured_only=True)
+
+
+def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
+    """At most one finding, about the link whose address is the easiest to change."""
+    partners = {number: _partners(place, places) for number, place in enumerate(places)}
+    numbers = [number for number, found in partners.items() if found]
+    if not numbers:
+        return
+    chosen = max(numbers, key=lambda number: (*_ease_of_change(places[number]), number))
+    place, others = places[chosen], partners[chosen]
+    severity: Severity = "warning"
+    why = (
+        "In one network, connections to it reach either host, and these two hosts cannot reach "
+        "each other by it. In two separate networks with the same subnet this is not a problem."
+    )
+    fixes = _fixes(place, others[0])
+    if all(map(_is_virtual, (place, *others))):
+        severity = "info"
+        why = (
+            "Only one host at a time may have a virtual address (VRRP, keepalived, Pacemaker): "
+            "both have it if they do not receive each other's messages. For anycast this is "
+            "correct."
+        )
+        fixes = ()
+    yield link_finding(
+        severity,
+        place.host,
+        place.link,
+        f"{place.address.address} is also on {_listed(others)}",
+        evidence=_evidence(place, others),
+        why=why,
+        fixes=fixes,
+    )
+
+
+def _ease_of_change(place: NetworkPlace) -> tuple[bool, bool]:
+    return not carries_session(place), _is_static(place)
+
+
+def _is_virtual(place: NetworkPlace) -> bool:
+    return place.address.prefix_length == HOST_PREFIX_LENGTH[place.address.family]
+
+
+def _partners(place: NetworkPlace, places: Iterable[NetworkPlace]) -> list[NetworkPlace]:
+    return [other for other in places if may_be_one_network(place, other)]
+
+
+def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
+    address = place.address.address
+    profile = profile_of_address(place.host, place.link, place.written)
+    evidence = [*_evidence(place, others)]
+    if profile is not None:
+        evidence += profile_evidence(profile)
+    if FAILED_DETECTION in place.address.flags:
+        state = "not usable"
+        why = (
+            "The kernel detected a duplicate address. It does not use the address until it is "
+            "removed and added again."
+        )
+        source = "RTM_GETADDR: IFA_F_DADFAILED"
+        evidence.append(Evidence("duplicate address detection", "failed", source))
+    else:
+        state = "not set"
+        why = (
+            "NetworkManager does not set an address that another machine has (duplicate address "
+            "detection)."
+        )
+        device = place.host.profiles.device(place.link)
+        if device is not None:
+            evidence.append(state_evidence(device))
+    return link_finding(
+        "critical",
+        place.host,
+        place.link,
+        f"{address} {state}: also on {_listed(others)}",
+        evidence=tuple(evidence),
+        why=why,
+        fixes=_fixes(place, others[0]),
+    )
+
+
+def _listed(places: Sequence[NetworkPlace]) -> str:
+    named = dict.fromkeys(place.named for place in places)
+    return names_text(list(named), MAX_NAMED_LINKS)
+
+
+def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evidence, ...]:
+    return tuple(map(_address_evidence, (place, *others[:MAX_NAMED_LINKS])))
+
+
+def _address_evidence(place: NetworkPlace) -> Evidence:
+    link = place.link
+    mac = link.address or "unknown"
+    return Evidence(
+        f"address on {place.host.name}",
+        f"{place.written} on {link.name}, {_origin(place)}, MAC {mac}",
+        f"ip address show dev {shell_quote(link.name)}",
+    )
+
+
+def _origin(place: NetworkPlace) -> str:
+    if place.configured_only:
+        return "in the profile only"
+    return "static" if _is_static(place) else "DHCP"
+
+
+def _is_static(place: NetworkPlace) -> bool:
+    return "permanent" in place.address.flags
+
+
+# -------------------------------------------------------------------------------------------- fixes
+
+
+def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
+    there = _another_address(other)
+    at_peer = Fix(
+        "peer",
+        f"Change the address on {other.host.name} instead",
+        there.commands,
+        there.persistent,
+        there.undo,
+        there.note,
+        other.host.name,
+    )
+    return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
+
+
+def _another_address(place: NetworkPlace) -> Fix:
+    """How to change the address of one link, in the tool that sets it."""
+    host, link = place.host, place.link
+    title = f"Change the address of {link.name}"
+    profile = profile_of_address(place.host, place.link, place.written)
+    if profile is not None:
+        name = f"{place.address.family}.addresses"
+        return Fix(
+            "here",
+            title,
+            (
+                modify(host, profile, f"+{name}", ADDRESS_PLACEHOLDER, f"-{name}", place.written),
+                bring_up(host, profile),
+            ),
+            True,
+            (modify(host, profile, f"+{name}", place.written), bring_up(host, profile)),
+        )
+    if not _is_static(place):
+        note = (
+            "Reserve another address for its MAC address, or exclude static addresses from the "
+            "server's range. "
+        )
+        return Fix(
+            "here", "Assign another address on the DHCP server", (), True, (), note + RENEW_NOTE
+        )
+    routes = routes_lost_with_address(host, link, place.address)
+    # the old one first: with it go those that were added to its subnet later
+    drop, back = (
+        command("ip", "address", "del", place.written, "dev", link.name),
+        command("ip", "address", "add", place.written, "dev", link.name),
+    )
+    return Fix(
+        "here",
+        title,
+        (
+            drop,
+            command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name),
+            *routes.commands,
+        ),
+        False,
+        (back, *routes.commands),
+        " ".join(filter(None, (routes.note, _configured_in(host, link)))),
+    )
+
+
+def _configured_in(host: HostFacts, link: Link) -> str:
+    entries = host.configuration.addressing(link)
+    return f"Persistent: also change it in {entries[0].file}." if entries else ""
+
+
+def _arp_check(place: NetworkPlace) -> Iterator[Fix]:
+    if place.address.family == "ipv4":
+        yield Fix(
+            "here",
+            "Check for another host with this address (ARP)",
+            (command("arping", "-D", "-c", "3", "-I", place.link.name, place.address.address),),
+            note="A reply shows the MAC address of the other host: both are in one network. No "
+            "reply: two networks.",
+        )

@@ -1,1 +1,0 @@
-"""Rules about virtio, vmxnet3 and Hyper-V NICs."""

@@ -1,0 +1,327 @@
+"""Routes and rules of the types unreachable, blackhole and prohibit that catch what this host
+needs.
+
+Reads nothing. Many hosts have such routes on purpose (aggregates of BGP, fail2ban, private
+networks): only one that catches a gateway, a name server, the default route or a watched host is
+reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from nictop.model.devices.route_lookup import (
+    REFUSING_TYPES,
+    RouteAnswer,
+    RoutingTables,
+    Span,
+    span_of,
+)
+from nictop.model.facts.routing import route_text, rule_text
+from nictop.probe.records import PolicyRule, TableRoute
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.persistence import is_run_by_networkd
+from nictop.rules.host import HostFacts
+from nictop.rules.profiles.outward import NetworkPlace
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.routes.facts import (
+    gateways,
+    is_default,
+    is_in_vrf,
+    is_main,
+    is_of_a_daemon,
+    own_addresses,
+    reason_not_to_rewrite,
+    tables,
+)
+from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile
+from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, peers
+from nictop.rules.subjects import host_finding, link_finding
+
+WIDE_PREFIXES = range(1, 9)
+"""Lengths of routes that replace a default route: 0.0.0.0/1 and 128.0.0.0/1 of VPNs, 2000::/3."""
+NEEDS = ("routing.routes", "routing.rules")
+MAX_PEERS = 4
+
+
+@host_rule("critical", needs=NEEDS, uses=("routing.name_servers",))
+def route_refuses_what_the_host_needs(host: HostFacts) -> Outcomes:
+    """A route or rule of the type unreachable, blackhole or prohibit catches the default route, a
+    gateway or a name server.
+
+    nictop looks up the addresses in all routing tables as the kernel does, in the order of the
+    rules. Critical: all that has no other route is refused, because the refusing default route has
+    the lowest metric, or every name server is refused. Warning: packets to a gateway itself, or to
+    some of the name servers.
+
+    Not reported: refusing routes to other addresses (aggregates of routing daemons, banned
+    addresses, private networks), default routes with a higher metric, which refuse only what the
+    others leave (VPN kill switches), rules that depend on user, port or mark, and tables that were
+    not read completely.
+
+    Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c
+    fib_rules_lookup.
+    """
+    known = tables(host)
+    if known is None or not known.refuses:
+        return
+    yield from _refused_default(host, known)
+    seen: set[str] = set()
+    for gateway in gateways(host):
+        if gateway.address in seen:
+            continue
+        seen.add(gateway.address)
+        answer = known.lookup(gateway.address)
+        if answer is not None and answer.is_refused:
+            yield link_finding(
+                "warning",
+                host,
+                gateway.link,
+                f"gateway {gateway.address} is refused by {refusal_text(answer)}",
+                evidence=(gateway.evidence, refusal_evidence(answer)),
+                why="Packets to the gateway itself get an error, and its route is refused when "
+                "this NIC is configured again: then there is no way out.",
+                fixes=refusal_fixes(host, answer),
+            )
+    yield from _refused_name_servers(host, known)
+
+
+def _refused_default(host: HostFacts, known: RoutingTables) -> Iterator[Finding]:
+    """Where a refusing default route of the table main comes before one with a link."""
+    for family in ("ipv4", "ipv6"):
+        refusing, best = _refusing_and_best(known, family)
+        if refusing is None or best is None or refusing.metric > best.metric:
+            continue
+        if _has_wide_routes(known, family):
+            continue
+        answer = RouteAnswer((refusing,))
+        show = f"{' '.join(ip(family))} route show default"
+        yield host_finding(
+            "critical",
+            host,
+            "",
+            f"{route_text(refusing)} comes before the default route",
+            evidence=(
+                refusal_evidence(answer),
+                Evidence("default route", route_text(best), show),
+            ),
+            why="Of two routes to the same addresses the one with the lower metric is used: all "
+            "packets to other networks are refused.",
+            fixes=refusal_fixes(host, answer),
+        )
+
+
+def _refusing_and_best(
+    known: RoutingTables, family: str
+) -> tuple[TableRoute | None, TableRoute | None]:
+    """Of the default routes of the table main those with the lowest metric: one that refuses, and
+    one with a link; None: there is none."""
+    refusing = []
+    ways = []
+    for route in known.routes:
+        if not is_default(route) or route.family != family or not is_main(route):
+            continue
+        if route.type in REFUSING_TYPES:
+            refusing.append(route)
+        elif route.type == "unicast" and route.usable:
+            ways.append(route)
+    lowest_metric = attrgetter("metric")
+    return min(refusing, key=lowest_metric, default=None), min(
+        ways, key=lowest_metric, default=None
+    )
+
+
+def _has_wide_routes(known: RoutingTables, family: str) -> bool:
+    """Routes of a VPN that replace the default route."""
+    for route in known.routes:
+        if route.family != family or route.type != "unicast":
+            continue
+        span = span_of(route.destination)
+        if span is not None and span.length in WIDE_PREFIXES:
+            return True
+    return False
+
+
+def _refused_name_servers(host: HostFacts, known: RoutingTables) -> Iterator[Finding]:
+    routing = host.inventory.routing
+    servers = routing.name_servers if routing is not None else ()
+    asked = [server for server in servers if server not in own_addresses(host)]
+    refused = []
+    for server in asked:
+        answer = known.lookup(server)
+        if answer is not None and answer.is_refused:
+            refused.append((server, answer))
+    if not refused:
+        return
+    address, answer = refused[0]
+    severity: Severity = "warning"
+    why = "Each look-up waits until another server is asked."
+    if len(refused) == len(asked):
+        severity = "critical"
+        why = "No name can be looked up."
+    yield host_finding(
+        severity,
+        host,
+        f"name server {address}",
+        f"refused by {refusal_text(answer)}",
+        evidence=(
+            refusal_evidence(answer),
+            Evidence("name servers", ", ".join(asked), "/etc/resolv.conf"),
+        ),
+        why=why,
+        fixes=refusal_fixes(host, answer),
+    )
+
+
+@pair_rule(
+    "critical",
+    yields_to=("route_refuses_what_the_host_needs",),
+    needs=("addresses", *NEEDS),
+)
+def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A route or rule of the type unreachable, blackhole or prohibit catches a watched host in a
+    subnet of this host.
+
+    Programs get "No route to host", "Network is unreachable", "Permission denied" or no answer at
+    all, although the other host is on the same network. It is answered when it asks, so that only
+    one direction seems to fail.
+
+    nictop looks up the address of the other host in all routing tables as the kernel does, in the
+    order of the rules. Not reported: hosts in other subnets, which an administrator may refuse on
+    purpose, rules that depend on user, port or mark, and tables that were not read completely.
+
+    Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c
+    fib_rules_lookup.
+    """
+    if len(hosts) < 2:
+        return
+    for host in hosts:
+        known = tables(host)
+        if known is None or not known.refuses:
+            continue
+        refused_spans = _refused_spans(known)
+
+        def may_be_refused(
+            _: NetworkPlace, place: NetworkPlace, spans: tuple[Span, ...] = refused_spans
+        ) -> bool:
+            return is_in_one(place, spans)
+
+        found: dict[tuple[int, RouteAnswer], list[Peer]] = {}
+        for peer in peers(host, hosts, may_be_refused):
+            answer = known.lookup(peer.other.address.address, peer.own.address.address)
+            if answer is None or not answer.is_refused or is_in_vrf(host, peer.own.link):
+                continue
+            found.setdefault((peer.own.link.ifindex, answer), []).append(peer)
+        for (_, answer), refused in found.items():
+            yield _refused_peer(host, answer, refused)
+
+
+def _refused_spans(known: RoutingTables) -> tuple[Span, ...]:
+    """What refusing routes and rules are for; a rule for all is for both families."""
+    prefixes = [route.destination for route in known.routes if route.type in REFUSING_TYPES]
+    for rule in known.rules:
+        if rule.action not in REFUSING_TYPES:
+            continue
+        if rule.destination and not rule.inverted:
+            prefixes.append(rule.destination)
+        else:
+            prefixes += ["0.0.0.0/0", "::/0"]
+    return tuple({span for span in map(span_of, prefixes) if span is not None})
+
+
+def _refused_peer(host: HostFacts, answer: RouteAnswer, refused: list[Peer]) -> Finding:
+    evidence = [refusal_evidence(answer)]
+    for peer in refused[:MAX_PEERS]:
+        text = f"{peer.named}, in {peer.own.written}"
+        evidence.append(Evidence("refused", text, f"ip route get {peer.other.address.address}"))
+    return link_finding(
+        "critical",
+        host,
+        refused[0].own.link,
+        f"{first_peer_text(refused)} refused: {refusal_text(answer)}",
+        evidence=tuple(evidence),
+        why="This host cannot send to it, although both are in one subnet. In the other direction "
+        "packets arrive, but are not answered.",
+        fixes=refusal_fixes(host, answer),
+    )
+
+
+# ----------------------------------------------------------------------------------- shared wording
+
+
+def refusal_text(answer: RouteAnswer) -> str:
+    """``unreachable 192.0.2.0/24``, ``rule 1000: from all to 192.0.2.7 prohibit``"""
+    if answer.hops:
+        return route_text(answer.hops[0])
+    if answer.rule is None:
+        return ""
+    return f"rule {rule_text(answer.rule)}"
+
+
+def refusal_evidence(answer: RouteAnswer) -> Evidence:
+    if answer.hops:
+        route = answer.hops[0]
+        source = f"{' '.join(ip(route.family))} route show table all type {route.type}"
+        return Evidence("route", f"{route_text(route)}, {_origin(route)}", source)
+    rule: PolicyRule | None = answer.rule
+    if rule is None:
+        return Evidence("rule", "", "ip rule")
+    return Evidence("rule", rule_text(rule), f"{' '.join(ip(rule.family))} rule")
+
+
+def _origin(route: TableRoute) -> str:
+    names = {
+        2: "kernel",
+        3: "added by ip route",
+        4: "static",
+        9: "router advertisement",
+        16: "DHCP",
+    }
+    return names.get(route.protocol, f"protocol {route.protocol}")
+
+
+def refusal_fixes(host: HostFacts, answer: RouteAnswer) -> tuple[Fix, ...]:
+    """Remove it now, and where it comes from."""
+    if not answer.hops:
+        rule = answer.rule
+        if rule is None:
+            return ()
+        now = Fix(
+            "here", "Remove the rule", (delete_rule(rule),), False, (delete_rule(rule, "add"),)
+        )
+        return now, _stored(host, "rule")
+    route = answer.hops[0]
+    if is_of_a_daemon(route):
+        note = "A routing daemon maintains it: removed by hand, it comes back."
+        return (Fix("here", "Change the routing daemon's configuration", (), True, note=note),)
+    reason = reason_not_to_rewrite(host, route)
+    if reason:
+        return (Fix("here", "Remove the route where it is set", (), True, note=reason),)
+    now = Fix(
+        "here",
+        "Remove the route",
+        (change_route("del", route, None),),
+        False,
+        (change_route("add", route, None),),
+    )
+    return now, _stored(host, "route")
+
+
+def _stored(host: HostFacts, what: str) -> Fix:
+    """Where such a route or rule may be stored."""
+    setting, section = STORED_NAMES[what]
+    places = []
+    if any(own_profile(host, link) is not None for link in host.links):
+        places.append(f"ipv4.{setting} or ipv6.{setting} of the profiles (nmcli)")
+    if any(is_run_by_networkd(host, link) for link in host.links):
+        places.append(f"[{section}] of .network files")
+    if any(entry.owner == "ifupdown" for entry in host.inventory.configuration):
+        places.append("up lines in /etc/network/interfaces")
+    places.append("scripts and units that run ip")
+    note = f"Look in {', '.join(places)}."
+    return Fix("here", f"Remove the {what} where it is stored", (), True, note=note)
+
+
+STORED_NAMES = {"route": ("routes", "Route"), "rule": ("routing-rules", "RoutingPolicyRule")}
+"""Route or rule → property of a profile, section of a .network file."""

@@ -1,0 +1,120 @@
+"""Which NICs of watched hosts are in one Ethernet segment, by the MAC addresses that they have seen
+of each other.
+
+Reads nothing. A NIC that has the MAC address of another one in its neighbour table, or a bridge
+that learned it on a port, is connected to it. Static entries are not used: an administrator wrote
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nictop.probe.records import Link
+from nictop.rules.host import HostFacts, once_per_diagnosis
+from nictop.rules.routes.facts import has_answered
+
+LinkKey = tuple[str, int]
+"""Host and ifindex."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A link of one host has seen the MAC address of a link of another one."""
+
+    host: HostFacts
+    link: Link
+    other_host: HostFacts
+    other: Link
+    address: str
+    """IP address that answered with this MAC address; "": learned by a bridge."""
+    port: str = ""
+    """Port on which the bridge learned it."""
+
+    def end_on(self, host: HostFacts) -> Link:
+        """The link on this one of the two hosts."""
+        return self.link if self.host is host else self.other
+
+    @property
+    def text(self) -> str:
+        """``MAC address 02:… of vm1 ens224 (neighbour 192.0.2.7)``"""
+        how = f"neighbour {self.address}" if self.address else f"learned on port {self.port}"
+        return (
+            f"MAC address {self.other.address} of {self.other_host.name} {self.other.name} ({how})"
+        )
+
+
+class Segments:
+    """What all watched hosts have seen of each other."""
+
+    def __init__(self, hosts: Sequence[HostFacts]) -> None:
+        self._between: dict[tuple[LinkKey, str], list[Sighting]] = {}
+        self._connected: set[tuple[LinkKey, LinkKey]] = set()
+        addresses = _links_by_address(hosts)
+        for host in hosts:
+            for link, mac, address, port in (
+                *_neighbour_addresses(host),
+                *_learned_addresses(host),
+            ):
+                for other_host, other in addresses.get(mac, ()):
+                    if other_host is not host:
+                        self._add(Sighting(host, link, other_host, other, address, port))
+
+    def _add(self, sighting: Sighting) -> None:
+        one = sighting.host.name, sighting.link.ifindex
+        other = sighting.other_host.name, sighting.other.ifindex
+        self._connected |= {(one, other), (other, one)}
+        self._between.setdefault((one, other[0]), []).append(sighting)
+        self._between.setdefault((other, one[0]), []).append(sighting)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._between
+
+    def are_connected(self, one: LinkKey, other: LinkKey) -> bool:
+        """Either of the two links has seen the other one."""
+        return (one, other) in self._connected
+
+    def between(self, link: LinkKey, host: str) -> Sequence[Sighting]:
+        """What a link and a host have seen of each other."""
+        return self._between.get((link, host), ())
+
+
+@once_per_diagnosis
+def segments(hosts: tuple[HostFacts, ...]) -> Segments:
+    """Computed once for all rules of a diagnosis: hosts are compared by identity."""
+    return Segments(hosts)
+
+
+def _links_by_address(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link]]]:
+    """MAC address → links that send with it; an address on two hosts is left out."""
+    found: dict[str, list[tuple[HostFacts, Link]]] = {}
+    for host in hosts:
+        for link in host.links:
+            if link.address and link.address.strip("0:"):
+                found.setdefault(link.address, []).append((host, link))
+    unique = {}
+    for mac, places in found.items():
+        if len({host.name for host, _ in places}) == 1:
+            unique[mac] = places
+    return unique
+
+
+def _neighbour_addresses(host: HostFacts) -> Iterator[tuple[Link, str, str, str]]:
+    routing = host.inventory.routing
+    for entry in routing.neighbours if routing is not None else ():
+        link = host.snapshot.links.get(entry.ifindex)
+        if link is not None and entry.mac is not None and has_answered(entry):
+            yield link, entry.mac, entry.address, ""
+
+
+def _learned_addresses(host: HostFacts) -> Iterator[tuple[Link, str, str, str]]:
+    """By bridges on ports with a device; the bridge stands for the port, as it has the IP
+    address."""
+    for entry in host.inventory.forwarding:
+        if entry.permanent or entry.self_entry:
+            continue
+        bridge, port = host.link_at(entry.master), host.link_at(entry.ifindex)
+        if bridge is not None and port is not None and port.bus is not None:
+            yield bridge, entry.address, "", port.name

@@ -1,0 +1,1 @@
+"""Rules about vmxnet3 NICs."""

@@ -1,0 +1,98 @@
+"""Headers and sizes of the packets of a run, and the limit of the wire between its NICs.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from nictop.model.devices.ceiling import (
+    Ceiling,
+    Framing,
+    Limit,
+    ceiling,
+    combined_framing,
+    end_limits,
+    payload_and_wire,
+    transmit_rates,
+)
+from nictop.model.devices.pairs import pairs
+from nictop.model.snapshot import Snapshot
+from nictop.traffic.generators.intervals import Total
+from nictop.traffic.plan.plan import Endpoint, RunPlan
+from nictop.traffic.results.result import Flow, datagram_bytes
+
+UNCOUNTED_FRAME_BYTES = 24
+"""Bytes of a frame that no netdev counts: preamble, gap and FCS."""
+DEFAULT_MTU = 1500
+
+
+def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
+    """Limit of the wire between the chosen NICs; known before the run."""
+    framing = run_framing(plan, snapshots)
+    found = pairs(snapshots.values())
+    rates = transmit_rates(snapshots.values(), found)
+    limits: list[Limit] = []
+    unknown: list[str] = []
+    for endpoint in (plan.client, plan.server):
+        snapshot = snapshots.get(endpoint.host)
+        if snapshot is None or endpoint.ifindex is None:
+            unknown.append(f"no NIC selected on {endpoint.host}")
+            continue
+        known, why = end_limits(
+            snapshot, endpoint.ifindex, rates, sends=endpoint.host in plan.senders
+        )
+        limits += known
+        if why:
+            unknown.append(why)
+    return ceiling(limits, framing, unknown)
+
+
+def run_framing(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Framing:
+    """Headers and sizes of the packets of the run."""
+    plan = plan.load or plan
+    base = Framing(DEFAULT_MTU, plan.ip_version, plan.protocol, mss=plan.mss)
+    if plan.protocol == "udp":
+        base = replace(base, length=datagram_bytes(plan))
+    tags = {
+        function.guest: function.port_vlan
+        for function in pairs(snapshots.values()).virtual_functions
+        if function.port_vlan
+    }
+    client, server = _nic(plan.client, snapshots), _nic(plan.server, snapshots)
+    return combined_framing(client, server, base, tags)
+
+
+def _nic(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> tuple[Snapshot, int]:
+    """Its host, empty if that is not known, and its ifindex."""
+    snapshot = snapshots.get(endpoint.host)
+    if snapshot is None:
+        snapshot = Snapshot.empty(endpoint.host)
+    return snapshot, endpoint.ifindex or 0
+
+
+def carried_per_byte(framing: Framing, flows: Sequence[Flow]) -> float:
+    """Bytes that a netdev counts at most for each byte of payload that arrived: headers, and lost
+    datagrams, of the flow that lost the largest share."""
+    payload, wire = payload_and_wire(framing)
+    overhead = (wire - UNCOUNTED_FRAME_BYTES) / payload if payload else 1.0
+    if framing.protocol != "udp":
+        return overhead
+    return overhead * max(map(_sent_per_byte, flows), default=1.0)
+
+
+def _sent_per_byte(flow: Flow) -> float:
+    """Bytes that were sent for each one that arrived, at least 1."""
+    sent, arrived = total_bytes(flow.sent), total_bytes(flow.received)
+    return sent / arrived if sent > arrived > 0 else 1.0
+
+
+def total_bytes(total: Total | None) -> float:
+    """Payload."""
+    if total is None:
+        return 0.0
+    if total.bytes is not None:
+        return total.bytes
+    return total.bits_per_second * total.seconds / 8

@@ -1,0 +1,68 @@
+"""Totals of a run that the user stopped, from its intervals, as there are no totals of the
+generators.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nictop.model.rates.links import sum_known
+from nictop.traffic.failures import Failure
+from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.results.result import Flow, IntervalPoint
+
+
+def totals_of_intervals(flow: Flow) -> Flow:
+    """The direction with totals of the intervals that each end reported; None where it reported no
+    measured one. What generators report after a signal is ignored: it depends on the version and
+    covers different seconds at each end."""
+    received = _total(
+        [interval for interval in _measured(flow.points) if not interval.sends], sends=False
+    )
+    sent = _total(_measured(flow.sent_points), sends=True)
+    return replace(
+        flow,
+        sent=sent,
+        received=received,
+        retransmits=sent.retransmits if sent is not None else None,
+    )
+
+
+def _measured(points: Iterable[IntervalPoint]) -> list[Interval]:
+    found = []
+    for point in points:
+        if point.time > 0 and not point.interval.omitted:
+            found.append(point.interval)
+    return found
+
+
+def _total(intervals: Sequence[Interval], *, sends: bool) -> Total | None:
+    seconds = sum(interval.seconds for interval in intervals)
+    if seconds <= 0:
+        return None
+    size = sum(interval.bytes for interval in intervals)
+    jitters = [interval.jitter for interval in intervals if interval.jitter is not None]
+    return Total(
+        sends,
+        sends,
+        seconds,
+        8 * size / seconds,
+        size,
+        sum_known(interval.retransmits for interval in intervals),
+        sum_known(interval.packets for interval in intervals),
+        sum_known(interval.lost for interval in intervals),
+        jitters[-1] if jitters else None,
+    )
+
+
+def no_measured_interval(
+    stopped: float | None, flows: Iterable[Flow], *, measured: bool = False
+) -> Failure | None:
+    """The failure of a run that was stopped before the first measured interval; None for all
+    others. `measured`: there are transactions."""
+    if stopped is None or measured or any(flow.received is not None for flow in flows):
+        return None
+    return Failure("interrupted", "stopped before the first measured data")

@@ -1,0 +1,99 @@
+"""Relation of the netdevs of a host to the NIC that was chosen for a run: below, above, its PF, its
+VFs, its peer.
+
+Reads nothing; takes the links and PCI functions of a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import IFF_LOOPBACK
+from nictop.probe.records import Link
+
+Role = Literal[
+    "chosen",
+    "below",
+    "above",
+    "physical function",
+    "virtual function",
+    "accelerated",
+    "peer",
+    "loopback",
+    "other",
+]
+"""accelerated: the virtual function of a hv_netvsc link, by which netvsc sends if possible."""
+
+
+def roles_of(snapshot: Snapshot, chosen: Link) -> dict[int, Role]:
+    """ifindex → role; links without a role are left out."""
+    links = snapshot.links
+    roles: dict[int, Role] = {}
+    for link in links.values():
+        if link.flags & IFF_LOOPBACK:
+            roles[link.ifindex] = "loopback"
+    _roles_of_functions(snapshot, chosen, roles)
+    peer = chosen.lower if chosen.kind == "veth" and chosen.lower_namespace is None else None
+    below, above = _below(links, chosen), _above(links, chosen)
+    for link in links.values():
+        if link.ifindex in below:
+            is_accelerated = chosen.bus == "vmbus" and link.bus == "pci"
+            roles[link.ifindex] = "accelerated" if is_accelerated else "below"
+        elif link.ifindex in above:
+            roles[link.ifindex] = "above"
+        elif link.ifindex == peer:
+            roles[link.ifindex] = "peer"
+    roles[chosen.ifindex] = "chosen"
+    return roles
+
+
+def _roles_of_functions(snapshot: Snapshot, chosen: Link, roles: dict[int, Role]) -> None:
+    own = chosen.pci_address
+    if own is None:
+        return
+    physical_of = {function.address: function.physical_function for function in snapshot.pci}
+    for link in snapshot.links.values():
+        if link.pci_address is None:
+            continue
+        if physical_of.get(own) == link.pci_address:
+            roles[link.ifindex] = "physical function"
+        elif physical_of.get(link.pci_address) == own:
+            roles[link.ifindex] = "virtual function"
+
+
+def _below(links: Mapping[int, Link], chosen: Link) -> set[int]:
+    """Ports of the chosen link and the links it is based on, down to the devices."""
+    found: set[int] = set()
+    remaining = [chosen.ifindex]
+    while remaining:
+        ifindex = remaining.pop()
+        link = links.get(ifindex)
+        if link is None:
+            continue
+        lower = {port.ifindex for port in links.values() if port.master == ifindex}
+        is_based_here = link.kind != "veth" and link.lower_namespace is None
+        if is_based_here and link.lower is not None:
+            lower.add(link.lower)
+        remaining += lower - found
+        found |= lower
+    return found - {chosen.ifindex}
+
+
+def _above(links: Mapping[int, Link], chosen: Link) -> set[int]:
+    """Masters of the chosen link, and links based on it or on them."""
+    found: set[int] = set()
+    remaining = [chosen.ifindex]
+    while remaining:
+        ifindex = remaining.pop()
+        link = links.get(ifindex)
+        upper = set()
+        if link is not None and link.master is not None:
+            upper.add(link.master)
+        for other in links.values():
+            if other.lower == ifindex and other.kind != "veth":
+                upper.add(other.ifindex)
+        remaining += upper - found
+        found |= upper
+    return found - {chosen.ifindex}

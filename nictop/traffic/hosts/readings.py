@@ -1,0 +1,45 @@
+"""Waiting for the first readings of the hosts that take part in a test."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from nictop.errors import HostUnreachable
+from nictop.hosts.session import HostSession, until
+from nictop.hosts.start import DOING
+
+
+async def wait_for_readings(
+    hosts: Sequence[HostSession], timeout: float | None, progress: Callable[[str], object]
+) -> None:
+    """Until the hosts have sent inventory and counters. `timeout`: seconds; None: as long as they
+    may still connect. `progress` is called with a sentence on what is waited for. Raises
+    HostUnreachable."""
+    end = time.monotonic() + (math.inf if timeout is None else timeout)
+    fatal = ("failed",) if timeout is None else ("lost", "failed")
+
+    def steps() -> list[tuple[str, str, bool]]:
+        return [(host.snapshot.state, _doing(host), host.has_readings) for host in hosts]
+
+    def has_advanced(before: list[tuple[str, str, bool]]) -> bool:
+        return steps() != before
+
+    while waiting := [host for host in hosts if not host.has_readings]:
+        for host in waiting:
+            if host.snapshot.state in fatal:
+                raise HostUnreachable(f"{host.name}: {host.snapshot.message}")
+        name, advanced = waiting[0].name, partial(has_advanced, steps())
+        progress(f"waiting for {name}: {_doing(waiting[0])}")
+        if not await until(hosts, advanced, end - time.monotonic()):
+            raise HostUnreachable(f"{name}: no complete answer within {timeout:g} s")
+
+
+def _doing(session: HostSession) -> str:
+    """The step of its start; ``lost``."""
+    step = session.start.active(time.monotonic())
+    if step is None:
+        return session.snapshot.state
+    return DOING[step.name]

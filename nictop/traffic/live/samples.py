@@ -1,0 +1,273 @@
+"""The values of a run at one time: in the interval or window that contains it, the newest ones, or
+those of the whole run.
+
+Reads nothing; takes a view.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from nictop.model.rates.links import sum_known
+from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.live.flow_so_far import FlowNow
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.live.series import BY_TIME, TimedT
+from nictop.traffic.results.host_load import Busy, CarryingQueue, HostLoad, Packets
+from nictop.traffic.results.result import Flow, IntervalPoint, SocketFigures, is_sender_state
+
+MAX_WINDOW_SECONDS = 2.0
+"""Length of windows that do not have `seconds`: at most that much before their end."""
+ROUNDING_SECONDS = 1e-9
+
+
+@dataclass(frozen=True)
+class FlowSample:
+    """One direction at one time. None: not reported."""
+
+    flow: Flow
+    arrival: Interval | None
+    sending: Interval | None
+    """With the state of the sender's connections."""
+    by_sockets: bool = False
+    """`arrival` is of the receiver's sockets."""
+    by_sender: bool = False
+    """`arrival` is what the sender has sent."""
+
+    @property
+    def is_passing(self) -> bool:
+        """`arrival` is dropped when the receiver's generator reports."""
+        return self.by_sockets or self.by_sender
+
+
+@dataclass(frozen=True)
+class HostSample:
+    """One host at one time. None: not counted."""
+
+    host: HostLoad
+    busy: Busy | None
+    packets: Packets | None
+    carrying: CarryingQueue | None
+
+
+@dataclass(frozen=True)
+class RunSample:
+    """All directions and hosts at one time."""
+
+    time: float
+    """Seconds on the axis of the run."""
+    flows: tuple[FlowSample, ...]
+    hosts: tuple[HostSample, ...]
+    is_moment: bool = False
+    """Counts are those of one interval; else of all measured seconds so far."""
+
+
+def values_of(view: RunView, time: float | None) -> RunSample:
+    """Values at `time`; without one, the results of a finished run or the newest values of an
+    active one."""
+    if time is None:
+        return run_totals(view) or sample_at(view)
+    return sample_at(view, time)
+
+
+def sample_at(view: RunView, time: float | None = None) -> RunSample:
+    """The values of all directions and hosts at one time. None: the newest rates, and counts of all
+    measured seconds so far, as the result will have them."""
+    if time is None:
+        return _newest_sample(view)
+    flows = [_flow_sample_at(flow, now, time) for flow, now in _flows(view)]
+    hosts = [_host_sample_at(host, time) for host in view.hosts]
+    return RunSample(time, tuple(flows), tuple(hosts), is_moment=True)
+
+
+def _flows(view: RunView) -> Iterable[tuple[Flow, FlowNow]]:
+    return zip(view.flows, view.flows_now or [FlowNow()] * len(view.flows), strict=True)
+
+
+def _flow_sample_at(flow: Flow, now: FlowNow, time: float) -> FlowSample:
+    arrival, sending = _at(flow.points, time), _at(flow.reports_of_sender, time)
+    return FlowSample(
+        flow,
+        arrival.interval if arrival is not None else None,
+        _state(sending),
+        now.by_sockets,
+        now.by_sender,
+    )
+
+
+def _state(point: IntervalPoint | None) -> Interval | None:
+    """None also if the sender did not report its state."""
+    if point is None or not is_sender_state(point.interval):
+        return None
+    return point.interval
+
+
+def _host_sample_at(host: HostLoad, time: float) -> HostSample:
+    busy, packets = _at(host.series, time), _at(host.packets, time)
+    return HostSample(host, busy, packets, _at(host.carrying, time))
+
+
+def _newest_sample(view: RunView) -> RunSample:
+    has_omitted = view.plan.omit > 0
+    flows = [_newest_flow_sample(flow, now, has_omitted) for flow, now in _flows(view)]
+    last = view.end + MIN_CPU_WINDOW_SECONDS / 2  # half of the window is of the run
+    hosts = [_newest_host_sample(view, host, last) for host in view.hosts]
+    return RunSample(view.seconds, tuple(flows), tuple(hosts))
+
+
+def _newest_flow_sample(flow: Flow, now: FlowNow, has_omitted: bool) -> FlowSample:
+    earlier = 0 if has_omitted else now.earlier_retransmits
+    arrived, sent = _arrived_so_far(flow), _sent_so_far(flow, earlier)
+    return FlowSample(flow, arrived, sent, now.by_sockets, now.by_sender)
+
+
+def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSample:
+    """Nothing before the first window that lies in the run, and none of those that end after
+    `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
+    if not view.host_now(host).is_of_run:
+        return HostSample(host, None, None, None)
+    busy, carrying = _newest_until(host.series, last), _newest_until(host.carrying, last)
+    return HostSample(host, busy, _packets_so_far(host, last), carrying)
+
+
+def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
+    index = bisect_right(points, last, key=BY_TIME)
+    return points[index - 1] if index else None
+
+
+def _arrived_so_far(flow: Flow) -> Interval | None:
+    """The newest interval, with the datagrams of all measured ones."""
+    if not flow.points:
+        return None
+    newest = flow.points[-1].interval
+    if newest.lost is None:
+        return newest
+    measured = [point.interval for point in _measured(flow.points)]
+    lost = sum_known(interval.lost for interval in measured)
+    packets = sum_known(interval.packets for interval in measured)
+    return replace(newest, lost=lost, packets=packets)
+
+
+def _sent_so_far(flow: Flow, earlier: int) -> Interval | None:
+    """The newest state, with the retransmits of all measured intervals, and `earlier` ones."""
+    points = flow.reports_of_sender
+    newest = _newest_state(points)
+    if newest is None:
+        return None
+    counted = sum_known(point.interval.retransmits for point in _measured(points))
+    if counted is not None:
+        counted += earlier
+    return replace(newest, retransmits=counted)
+
+
+def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:
+    for point in reversed(points):
+        if is_sender_state(point.interval):
+            return point.interval
+    return None
+
+
+def _packets_so_far(host: HostLoad, last: float) -> Packets | None:
+    """The newest window until `last`, with the drops of all measured ones."""
+    newest = _newest_until(host.packets, last)
+    if newest is None:
+        return None
+    dropped = sum_known(window.dropped for window in _measured(host.packets))
+    return replace(newest, dropped=dropped)
+
+
+def _measured(points: Sequence[TimedT]) -> Sequence[TimedT]:
+    """Without the omitted ones, which end at 0 or before."""
+    return points[bisect_right(points, 0.0, key=BY_TIME) :]
+
+
+def _at(points: Sequence[TimedT], time: float) -> TimedT | None:
+    """The point whose window contains `time`."""
+    index = bisect_left(points, time, key=BY_TIME)
+    if index == len(points):
+        return None
+    point = points[index]
+    begin = point.time - getattr(point, "seconds", MAX_WINDOW_SECONDS)
+    if index:
+        begin = max(begin, points[index - 1].time)
+    return point if time > begin - ROUNDING_SECONDS else None
+
+
+def run_totals(view: RunView) -> RunSample | None:
+    """The measured seconds of a run that has ended, as values at one time: means of rates, sums of
+    counts. None if the run has not ended."""
+    if view.result is None:
+        return None
+    span = float(view.plan.span)
+    figures = {sender.host: sender for sender in reversed(view.result.sockets)}
+    flows = [_flow_total(flow, figures.get(flow.sender), span) for flow in view.flows]
+    hosts = [_host_total(host, span) for host in view.hosts]
+    return RunSample(view.seconds, tuple(flows), tuple(hosts))
+
+
+def _flow_total(flow: Flow, figures: SocketFigures | None, span: float) -> FlowSample:
+    return FlowSample(flow, _arrived_in_all(flow), _sent_in_all(flow, figures, span))
+
+
+def _arrived_in_all(flow: Flow) -> Interval | None:
+    total = flow.received
+    if total is None:
+        return None
+    return Interval(
+        0.0,
+        total.seconds,
+        total.bits_per_second,
+        sends=False,
+        packets=total.packets,
+        lost=total.lost,
+        jitter=total.jitter,
+    )
+
+
+def _sent_in_all(flow: Flow, figures: SocketFigures | None, span: float) -> Interval | None:
+    if figures is None and flow.retransmits is None:
+        return None
+    rate = flow.sent.bits_per_second if flow.sent is not None else 0.0
+    total = Interval(0.0, span, rate, sends=True, retransmits=flow.retransmits)
+    if figures is None:
+        return total
+    return replace(total, rtt=figures.rtt, congestion_window=_bytes_of_window(figures))
+
+
+def _bytes_of_window(figures: SocketFigures) -> int | None:
+    """Of the congestion window, which is counted in segments."""
+    if figures.congestion_window is None or figures.snd_mss is None:
+        return None
+    return figures.congestion_window * figures.snd_mss
+
+
+def _host_total(host: HostLoad, span: float) -> HostSample:
+    last = host.carrying[-1] if host.carrying else None
+    return HostSample(host, host.busy, _packets_total(host, span), last)
+
+
+def _packets_total(host: HostLoad, span: float) -> Packets | None:
+    dropped = host.ring_drops
+    end = span + MIN_CPU_WINDOW_SECONDS
+    counted = [window for window in host.packets if 0 < window.time <= end]
+    seconds = sum(window.seconds for window in counted)
+    if seconds:
+        received = _weighted_mean([(window.received, window.seconds) for window in counted])
+        sent = _weighted_mean([(window.sent, window.seconds) for window in counted])
+        return Packets(counted[-1].time, seconds, received, sent, dropped)
+    if dropped is None:
+        return None
+    return Packets(span, span, dropped=dropped)
+
+
+def _weighted_mean(rates: Sequence[tuple[float | None, float]]) -> float | None:
+    """Mean of the windows in which the rate is known, weighted by their length."""
+    weighted = total = 0.0
+    for rate, seconds in rates:
+        if rate is not None:
+            weighted += rate * seconds
+            total += seconds
+    return weighted / total if total else None

@@ -1,0 +1,95 @@
+"""The counters of all hosts right before the first byte of a run and right after its last one."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from nictop.probe.traffic.loss_differences import increases
+from nictop.traffic.failures import RunFailed
+from nictop.traffic.hosts.host import RunHost, link_of
+from nictop.traffic.hosts.inbox import TrafficInbox
+from nictop.traffic.hosts.losses import LossCounts, read_losses
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import RunLog, first_record_since, has_record_since
+from nictop.traffic.run.events import RunTimeouts
+
+
+class CountersAround:
+    """Of one run, for its log. `identity`: of the run."""
+
+    def __init__(
+        self, log: RunLog, inbox: TrafficInbox, limits: RunTimeouts, identity: str
+    ) -> None:
+        self._log, self._inbox, self._limits = log, inbox, limits
+        self._identity = identity
+        self._lost_before: LossCounts = {}
+
+    async def begin(self) -> None:
+        """Before the servers are started."""
+        self._lost_before = await self._read_losses("before")
+        for host in self._log.hosts.values():
+            host.clear_records()
+
+    def note(self) -> None:
+        """Before the client is started."""
+        self._log.names = _chosen_names(self._log.plan, self._log)
+        self._log.before = {name: host.snapshot.counters for name, host in self._log.hosts.items()}
+
+    async def end(self) -> None:
+        """Once each host has sent a counter record after the end, or is late."""
+        log = self._log
+        if not log.before or all(end.run_start is None for end in log.ends.values()):
+            return
+        finish = {name: _end_on(log, host) for name, host in log.hosts.items()}
+        deadline = time.monotonic() + self._limits.counters
+        for name, host in log.hosts.items():
+            if name not in self._inbox.lost:
+                has_record = partial(has_record_since, host, finish[name])
+                await host.session.until(has_record, deadline - time.monotonic())
+        log.after = {
+            name: first_record_since(host, finish[name]) for name, host in log.hosts.items()
+        }
+        log.losses = await self._losses()
+
+    async def _losses(self) -> LossCounts:
+        """Host → counters of lost packets that rose during the run."""
+        try:
+            after = await self._read_losses("after")
+        except RunFailed:  # a host was lost meanwhile
+            return {}
+        rose = {}
+        for name, before in self._lost_before.items():
+            if name in after:
+                rose[name] = increases(before, after[name])
+        return rose
+
+    async def _read_losses(self, when: str) -> LossCounts:
+        plan = self._log.plan
+        nics = {end.host: end.ifindex or 0 for end in (plan.server, plan.client)}
+        return await read_losses(
+            self._log.hosts,
+            self._inbox,
+            f"{self._identity}-losses-{when}",
+            nics=nics,
+            seconds=self._limits.losses,
+        )
+
+
+def _chosen_names(plan: RunPlan, log: RunLog) -> dict[str, str]:
+    """Host of an end → name of its NIC."""
+    found = {}
+    for end in (plan.server, plan.client):
+        link = link_of(end, log.hosts)
+        if link is not None:
+            found[end.host] = link.name
+    return found
+
+
+def _end_on(log: RunLog, host: RunHost) -> float:
+    """Time at which the last generator ended, on the clock of a host."""
+    ended = []
+    for end in log.all_ends:
+        if end.ended is not None:
+            ended.append(end.ended - log.hosts[end.host].offset.seconds)
+    return max(ended, default=time.monotonic()) + host.offset.seconds

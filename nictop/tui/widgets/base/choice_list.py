@@ -1,0 +1,106 @@
+"""Lines of which one is chosen: the cursor stays on its line by key, wherever the line goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import BindingType
+from textual.message import Message
+
+from nictop.tui.keys import LIST_KEYS
+from nictop.tui.widgets.base.line_widget import LineWidget
+
+
+class ChoiceList(LineWidget):
+    """Posts `Opened` on a second click; a subclass draws (`redraw`) and reacts to another choice
+    (`choice_changed`)."""
+
+    BINDINGS: ClassVar[list[BindingType]] = LIST_KEYS
+
+    class Opened(Message):
+        """Details of the chosen line were requested."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._keys: Sequence[str] = ()
+        self._key: str | None = None
+        self._wanted: str | None = None
+        self._moved = False
+        """The user has chosen a line; until then it is `first_choice`."""
+
+    @property
+    def index(self) -> int | None:
+        """Index of the chosen line; None while there is none."""
+        if self._key is None or self._key not in self._keys:
+            return None
+        return self._keys.index(self._key)
+
+    @property
+    def key(self) -> str | None:
+        """Key of the line that the user has chosen; None: the widget chose it."""
+        if not self._moved:
+            return None
+        return self._key
+
+    def begin(self, key: str | None) -> None:
+        """Before other content is shown: choose the line with this key there; None:
+        `first_choice`."""
+        self._keys, self._key, self._moved = (), None, key is not None
+        self._wanted = key
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """Set the keys of all lines. The cursor stays on its line, or at its index when the line is
+        gone."""
+        before = self.index or 0
+        self._keys = keys
+        if not keys:
+            return
+        if self._wanted in keys:
+            self._choose(keys.index(self._wanted))
+        self._wanted = None
+        if not self._moved:
+            self._choose(self.first_choice())
+        elif self.index is None:
+            self._choose(min(before, len(keys) - 1))
+
+    def first_choice(self) -> int:
+        """Index of the line that is chosen until the user chooses one."""
+        return 0
+
+    def choice_changed(self, index: int) -> None:
+        """Called when another line has been chosen."""
+
+    def redraw(self) -> None:
+        """Called when the cursor has moved."""
+
+    def choose_index(self, index: int) -> None:
+        """Choose a line for the user; an index beyond the ends means the nearest line."""
+        if self._keys:
+            self._moved = True
+            self._choose(max(0, min(len(self._keys) - 1, index)))
+            self.redraw()
+
+    def _choose(self, index: int) -> None:
+        if self._keys[index] != self._key:
+            self._key = self._keys[index]
+            self.choice_changed(index)
+
+    def action_move(self, lines: int) -> None:
+        self.choose_index((self.index or 0) + lines)
+
+    def action_page(self, pages: int) -> None:
+        self.choose_index((self.index or 0) + pages * max(1, self.size.height - 2))
+
+    def action_edge(self, side: int) -> None:
+        self.choose_index(0 if side < 0 else len(self._keys) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.line_at(event.get_content_offset_capture(self).y)
+        if index is None or index >= len(self._keys):
+            return
+        again = index == self.index
+        self.choose_index(index)
+        if again:
+            self.post_message(self.Opened())

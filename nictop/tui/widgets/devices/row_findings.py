@@ -1,0 +1,41 @@
+"""The worst finding about rows of the tree, and their order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from nictop.model.devices.tree import Row
+from nictop.rules import SEVERITIES
+from nictop.rules.by_device import DeviceFindings, findings_of
+
+if TYPE_CHECKING:
+    from nictop.rules import Severity
+
+
+def worst_severity(rows: Iterable[Row], findings: DeviceFindings) -> Severity | None:
+    """That of the worst finding about one of these rows; None: there is none."""
+    worst: Severity | None = None
+    for row in rows:
+        for finding in findings_of(row, findings)[:1]:
+            if worst is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(worst):
+                worst = finding.severity
+    return worst
+
+
+def places_of_findings(findings: DeviceFindings) -> Mapping[int | str, int]:
+    """Key of `DeviceFindings` → place of the worst finding of it among all critical ones and
+    warnings."""
+    urgent = [key for key, found in findings.items() if found[0].severity != "info"]
+    return {key: place for place, key in enumerate(urgent)}
+
+
+def place_of(row: Row, places: Mapping[int | str, int]) -> int:
+    """That of the worst finding about the netdev of a row or its PCI function; behind all others if
+    there is none."""
+    place = len(places)
+    if row.link is not None:
+        place = min(place, places.get(row.link.ifindex, place))
+    if row.pci is not None:
+        place = min(place, places.get(row.pci.address, place))
+    return place

@@ -1,0 +1,81 @@
+"""``nictop diff``: sides, exit codes, forms."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.main import main
+from tests.cli.commands.test_demo import DEMO
+from tests.support.recordings import host_items, write_recording
+
+AT = "+20"
+"""One of the hosts has another MTU then."""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
+    assert main(["diff", *arguments]) == code
+    return capsys.readouterr().out
+
+
+def test_both_hosts_of_a_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, DEMO, "--at", AT, code=1)
+    assert text.startswith("alma-load-001 · alma-load-002\n")
+    assert "alma-load-001 [" not in text and "  alma-load-001  " in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_two_states_of_this_host_are_named_by_their_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / name for name in ("a.nictop", "b.nictop")]
+    for path in paths:
+        write_recording(path, host_items("vm1", 20))
+    text = printed(capsys, *map(str, paths), code=0)
+    assert text.count("recorded ") == 2 and "No difference beyond names" in text
+
+
+def test_json_has_the_number_and_the_schema_describes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document = json.loads(printed(capsys, DEMO, "--at", AT, "--format", "json", code=1))
+    assert document["differences"] > 0 and document["diff"]["left"] == "alma-load-001"
+    schema = json.loads(printed(capsys, "--schema", code=0))
+    assert set(document) <= set(schema["$defs"]["DiffDocument"]["properties"])
+
+
+def test_markdown_has_a_table_for_each_nic(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, DEMO, "--at", AT, "--format", "markdown", code=1)
+    assert "| fact | alma-load-001 | alma-load-002 |" in text
+
+
+def test_the_live_host_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "No difference beyond names" in printed(capsys, "local", "local", code=0)
+
+
+@pytest.mark.parametrize(
+    ("sides", "sentence"),
+    [
+        ((), "diff takes two sides"),
+        (("local",), "diff takes two sides"),
+        (("local", DEMO), "has several hosts"),
+        (("local:no-such-nic", "local"), "has no interface no-such-nic"),
+        (("local", "./absent.nictop"), "No such file or directory"),
+        (("local", "local", "--at", "end"), "--at needs a recording"),
+    ],
+)
+def test_sides_that_cannot_be_compared(
+    sides: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", *sides]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_one_nic_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.nictop"
+    write_recording(path, host_items("vm1", 20))
+    sides = [f"{os.fspath(path)}:ens192"] * 2
+    assert ":ens192" in printed(capsys, *sides, code=0)

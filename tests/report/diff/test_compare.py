@@ -1,0 +1,152 @@
+"""What differs between two hosts: each thing once, what is expected apart, and NICs by their
+role."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Address, Channels, Line, Link
+from nictop.report.diff.compare import HostDifferences, Side, compare_sides
+from nictop.report.diff.document import NO_DIFFERENCE, diff_json, diff_markdown, diff_text
+from nictop.report.diff.matching import match_nics
+from nictop.rules import Diagnosis, HostFacts, diagnose
+from tests.support.findings import finding
+from tests.support.hostile import NAME
+from tests.support.lines import hello, inventory, link
+from tests.support.stages import recorded_hosts
+
+
+def recorded_side(name: str, nic: str = "") -> Side:
+    said, whole, readings = recorded_hosts()[name]
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    for line in (
+        Line(hello=said),
+        Line(inventory=whole),
+        *(Line(counters=one) for one in readings),
+    ):
+        snapshot = advance(snapshot, line)
+    return Side(name, snapshot, diagnose([HostFacts(snapshot)]), nic)
+
+
+def side(*links: Link, name: str = "a", nic: str = "") -> Side:
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    for line in (hello(), inventory(*links, time=1.0)):
+        snapshot = advance(snapshot, line)
+    return Side(name, snapshot, diagnose([HostFacts(snapshot)]), nic)
+
+
+def differing(diff: HostDifferences) -> set[tuple[str, str]]:
+    """(NIC, label) beyond what is expected."""
+    return {
+        (nic.left, fact.label)
+        for nic in diff.nics
+        for fact in nic.differences
+        if fact.kind == "differs"
+    }
+
+
+def nic(ifindex: int, name: str, *, address: str = "", queues: int = 0, **fields: object) -> Link:
+    made = link(ifindex, name, bus="pci", device=f"0000:0{ifindex}:00.0", **fields)
+    if address:
+        made = replace(made, addresses=(Address("ipv4", address, 24, "global", ()),))
+    if queues:
+        ethtool = replace(
+            made.ethtool,
+            channels=Channels(
+                rx=0,
+                tx=0,
+                other=0,
+                combined=queues,
+                max_rx=0,
+                max_tx=0,
+                max_other=0,
+                max_combined=8,
+            ),
+        )
+        made = replace(made, ethtool=ethtool)
+    return made
+
+
+@pytest.mark.parametrize("name", recorded_hosts())
+def test_a_host_does_not_differ_from_itself(name: str) -> None:
+    diff = compare_sides(recorded_side(name), recorded_side(name))
+    assert diff.number == 0
+    assert not [fact for one in diff.nics for fact in one.differences]
+    assert NO_DIFFERENCE in diff_text(diff, 80)
+
+
+def test_what_differs_is_named_with_both_values_and_the_finding_that_is_about_it() -> None:
+    left, right = (recorded_side(name) for name in recorded_hosts())
+    diff = compare_sides(left, right)
+    assert [one.rule for one in diff.findings] == ["offloads_are_off"]
+    assert differing(diff) == {("ens256", "Unusual"), ("ens256", "On")}
+    text = diff_text(diff, 80)
+    assert max(map(width, text.splitlines())) <= 80
+    assert "ens256 (same name, subnet, slot, driver)" in text
+    assert "tcp-segmentation-offload off" in text and "none" in text
+    assert "expected differences" in text and "Permanent MAC" not in text
+    assert "MAC" in diff_text(diff, 80, everything=True)
+
+
+def test_findings_are_always_in_the_same_order() -> None:
+    """Those of one rule by their subject: not by the order of a set, which differs with each start
+    of Python."""
+    names = [f"ens{number}" for number in range(20)]
+    found = tuple(finding(subject=name, host="a") for name in names)
+    ours = replace(side(), diagnosis=Diagnosis(found, ()))
+    diff = compare_sides(ours, side(name="b"))
+    assert [one.subject for one in diff.findings] == sorted(names)
+
+
+def test_the_reverse_has_the_same_differences() -> None:
+    left, right = (recorded_side(name) for name in recorded_hosts())
+    one, other = compare_sides(left, right), compare_sides(right, left)
+    assert one.number == other.number and differing(one) == differing(other)
+    assert {fact.side for fact in one.findings} == {"left"}
+    assert {fact.side for fact in other.findings} == {"right"}
+
+
+def test_nics_are_matched_by_their_role_and_not_by_their_place() -> None:
+    ours = [nic(2, "ens1", address="192.0.2.1"), nic(3, "ens2", address="198.51.100.1")]
+    theirs = [nic(2, "eth0", address="198.51.100.2"), nic(3, "eth1", address="192.0.2.2")]
+    pairs = match_nics(ours, theirs)
+    names = [(pair.left and pair.left.name, pair.right and pair.right.name) for pair in pairs]
+    assert names == [("ens1", "eth1"), ("ens2", "eth0")]
+    assert pairs[0].same == ("subnet",)
+
+
+def test_a_nic_without_partner_is_a_difference() -> None:
+    diff = compare_sides(side(nic(2, "ens1"), nic(3, "ens2")), side(nic(2, "ens1"), name="b"))
+    assert diff.number == 1
+    assert "only on a" in diff_text(diff, 80)
+
+
+def test_two_nics_are_compared_whatever_their_role() -> None:
+    one, other = nic(2, "ens1", queues=4), nic(3, "ens2", queues=8)
+    diff = compare_sides(side(one, other, nic="ens1"), side(one, other, nic="ens2"))
+    assert ("ens1", "Channels") in differing(diff)
+    assert not diff.host, "the host is the same"
+
+
+@given(st.permutations(range(4)), st.permutations(range(4)))
+def test_every_nic_is_in_one_pair(ours: list[int], theirs: list[int]) -> None:
+    left = [nic(index + 2, f"ens{index}") for index in ours]
+    right = [nic(index + 2, f"ens{index}", address=f"192.0.2.{index}") for index in theirs[:3]]
+    pairs = match_nics(left, right)
+    assert sorted(pair.left.name for pair in pairs if pair.left) == sorted(one.name for one in left)
+    found = [pair.right.name for pair in pairs if pair.right]
+    assert sorted(found) == sorted(one.name for one in right)
+
+
+def test_no_name_is_obeyed() -> None:
+    left, right = side(nic(2, NAME, mtu=1500)), side(nic(2, NAME, mtu=9000), name="b")
+    diff = compare_sides(left, right)
+    assert diff.number
+    for text in (diff_text(diff, 80), diff_markdown(diff), diff_json(diff)):
+        assert "\x1b" not in text and "\u202e" not in text

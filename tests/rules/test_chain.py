@@ -1,0 +1,210 @@
+"""The chain of a NIC: what was read of each layer, what the checks found there, and what waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.chain import STEPS
+from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import (
+    Address,
+    DefaultRoute,
+    Line,
+    Link,
+    LinkChange,
+    Neighbour,
+    PcieLink,
+    Routing,
+    Unreadable,
+)
+from nictop.report.chain import chain_text
+from nictop.rules import RULES, HostFacts, diagnose
+from nictop.rules.chain import ChainStep, first_problem, nic_chain
+from tests.model.hosts import make_pci
+from tests.support.findings import finding
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.stages import recorded_hosts
+
+NIC = link(2, "ens224", bus="pci")
+ADDRESS = Address("ipv4", "192.0.2.9", 24, "global", ())
+ROUTE = DefaultRoute("ipv4", "192.0.2.1", 100, 254)
+
+
+def snapshot_of(nic: Link, *, neighbours: tuple[Neighbour, ...] = (), **fields: object) -> Snapshot:
+    line = inventory(nic, time=1.0)
+    assert line.inventory is not None
+    read = replace(line.inventory, routing=Routing(neighbours=neighbours), **fields)  # type: ignore[arg-type]
+    snapshot = with_state(Snapshot.empty("vm"), "live", "")
+    for received in (hello(), Line(inventory=read)):
+        snapshot = advance(snapshot, received)
+    return snapshot
+
+
+def chain_of(nic: Link, rules: tuple[str, ...] = (), **options: object) -> dict[str, ChainStep]:
+    """By step; `rules`: names of those with a finding."""
+    found = [finding(rule=rule, severity=RULES[rule].severity) for rule in rules]
+    snapshot = snapshot_of(nic, **options)  # type: ignore[arg-type]
+    return {step.step: step for step in nic_chain(nic, None, snapshot, found)}
+
+
+def test_every_rule_names_a_step() -> None:
+    assert {rule.step for rule in RULES.values()} == set(STEPS)
+
+
+def test_what_is_above_a_link_without_carrier_waits() -> None:
+    chain = chain_of(replace(NIC, carrier=False, operstate="down"))
+    assert chain["link"].state == "failed" and chain["link"].text == "no carrier"
+    assert {chain[step].state for step in ("port", "profile", "address", "peers")} == {"waits"}
+    steps = tuple(chain.values())
+    assert first_problem(steps) == steps.index(chain["link"])
+
+
+def test_what_works_does_not_wait_for_what_does_not() -> None:
+    """An address that was given by hand, without a manager."""
+    chain = chain_of(replace(NIC, addresses=(ADDRESS,)))
+    assert (chain["profile"].state, chain["address"].state) == ("none", "passed")
+    assert chain["address"].text == "192.0.2.9/24"
+
+
+@pytest.mark.parametrize(
+    ("nud_state", "state", "text"),
+    [
+        ("reachable", "passed", "192.0.2.1"),
+        ("permanent", "passed", "192.0.2.1"),
+        ("failed", "failed", "192.0.2.1 silent"),
+        ("incomplete", "failed", "192.0.2.1 silent"),
+        ("stale", "unknown", "192.0.2.1 not asked"),
+    ],
+)
+def test_a_gateway_is_what_its_neighbour_entry_says(nud_state: str, state: str, text: str) -> None:
+    """A stale entry excludes nothing: it was not asked for a while."""
+    nic = replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,))
+    chain = chain_of(nic, neighbours=(Neighbour(2, "192.0.2.1", nud_state),))
+    assert (chain["gateway"].state, chain["gateway"].text) == (state, text)
+
+
+def test_a_nic_without_default_route_has_no_gateway_to_ask() -> None:
+    chain = chain_of(replace(NIC, addresses=(ADDRESS,)))
+    assert (chain["gateway"].state, chain["gateway"].text) == ("none", "none")
+
+
+def test_a_source_that_was_not_read_is_not_known() -> None:
+    why = Unreadable("failed", "did not answer")
+    chain = chain_of(NIC, unreadable={"networkmanager": why, "addresses": why})
+    for step in ("profile", "address"):
+        assert chain[step].state == "unknown" and "did not answer" in chain[step].text, step
+    pending = chain_of(NIC, pending=("networkmanager",))
+    assert (pending["profile"].state, pending["profile"].text) == ("unknown", "not read yet")
+
+
+def test_before_the_checks_nothing_has_passed() -> None:
+    snapshot = snapshot_of(replace(NIC, addresses=(ADDRESS,)))
+    chain = nic_chain(NIC, None, snapshot, (), is_checked=False)
+    assert "passed" not in {step.state for step in chain}
+
+
+def test_the_finding_of_a_step_is_its_mark() -> None:
+    chain = chain_of(NIC, ("duplex_is_half", "multiqueue_is_not_used"))
+    assert chain["link"].state == "finding" and chain["link"].findings[0].rule == "duplex_is_half"
+    assert chain["load"].findings[0].rule == "multiqueue_is_not_used"
+
+
+def test_of_a_step_that_is_not_known_otherwise_the_finding_is_said() -> None:
+    chain = chain_of(replace(NIC, addresses=(ADDRESS,)), ("mtu_differs_in_one_subnet",))
+    assert (chain["peers"].state, chain["peers"].text) == ("finding", finding().title)
+
+
+def test_a_note_leaves_a_step_that_failed_so() -> None:
+    noted = finding(rule="carrier_flaps", severity="info")
+    nic = replace(NIC, carrier=False, operstate="down")
+    chain = {step.step: step for step in nic_chain(nic, None, snapshot_of(nic), [noted])}
+    assert chain["link"].state == "failed" and chain["link"].findings == (noted,)
+
+
+def test_a_function_without_a_netdev_ends_at_its_driver() -> None:
+    function = make_pci("0000:02:00.0", link=PcieLink(8.0, 8, 8.0, 8))
+    chain = nic_chain(None, function, snapshot_of(NIC), ())
+    assert [(step.step, step.state, step.text) for step in chain] == [
+        ("slot", "passed", "8 GT/s ×8"),
+        ("driver", "failed", "no driver"),
+    ]
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+@pytest.mark.parametrize("cells", [59, 79, 118, 198])
+def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs) -> None:
+    seen = set()
+    for name, (said, whole, readings) in recorded_hosts().items():
+        snapshot = with_state(Snapshot.empty(name), "live", "")
+        for line in (
+            Line(hello=said),
+            Line(inventory=whole),
+            *(Line(counters=one) for one in readings),
+        ):
+            snapshot = advance(snapshot, line)
+        found = diagnose([HostFacts(snapshot)]).findings
+        functions = {function.address: function for function in snapshot.pci}
+        for nic in snapshot.links.values():
+            if nic.device is None:
+                continue
+            own = [one for one in found if one.subject in (nic.name, nic.pci_address)]
+            chain = nic_chain(nic, functions.get(nic.pci_address or ""), snapshot, own)
+            seen |= {step.state for step in chain}
+            lines = chain_text(chain, cells, glyphs=glyphs)
+            assert len(lines) <= (2 if cells > 59 else 3), lines
+            assert max(map(width, lines)) <= cells
+            assert glyphs is UNICODE or all(line.isascii() for line in lines)
+    assert seen >= {"passed", "unknown", "none", "waits", "finding"}
+
+
+def test_a_name_is_not_obeyed() -> None:
+    snapshot = snapshot_of(replace(NIC, name="e[red]\x1b[2J"))
+    (nic,) = snapshot.links.values()
+    text = "".join(chain_text(nic_chain(nic, None, snapshot, ()), 200))
+    assert "\x1b" not in text and "e[red]" in text
+
+
+def test_rates_are_what_the_load_rests_on() -> None:
+    snapshot = snapshot_of(NIC)
+    assert nic_chain(NIC, None, snapshot, ())[-1].state == "unknown"
+    for time in (1.0, 2.0):
+        snapshot = advance(snapshot, counters(time, {2: (0, 0)}))
+    assert nic_chain(NIC, None, snapshot, ())[-1].state == "passed"
+
+
+def test_of_an_unread_nic_only_name_and_link_are_known() -> None:
+    """An event has its name and state: whether it has a driver, a profile or an address is not
+    known."""
+    before = snapshot_of(link(2, "ens3"))
+    new = LinkChange(
+        99.0, 7, gone=False, name="ens9", operstate="up", carrier=True, flags=0x1043, mtu=1500
+    )
+    after = advance(before, Line(link_change=new))
+    steps = {step.step: step for step in nic_chain(after.links[7], None, after, ())}
+    assert (steps["name"].state, steps["link"].state) == ("passed", "passed")
+    others = {name: step.state for name, step in steps.items() if name not in ("name", "link")}
+    assert set(others) == {*STEPS} - {"name", "link"} and set(others.values()) == {"unknown"}
+    assert {steps[name].text for name in others} == {"not read yet"}
+
+
+def test_no_check_waits_for_an_unread_nic_or_reports_it() -> None:
+    name, *_ = recorded_hosts()
+    _, inventory, _ = recorded_hosts()[name]
+    before = advance(snapshot_of(link(2, "ens3")), Line(inventory=inventory))
+    new = LinkChange(
+        inventory.time + 1,
+        99,
+        gone=False,
+        name="ens9",
+        operstate="up",
+        carrier=True,
+        flags=3,
+        mtu=9,
+    )
+    after = advance(before, Line(link_change=new))
+    known, found = diagnose((HostFacts(before),)), diagnose((HostFacts(after),))
+    assert (found.findings, found.skipped) == (known.findings, known.skipped)

@@ -1,0 +1,68 @@
+"""Findings that appear and go from one diagnosis to the next."""
+
+from __future__ import annotations
+
+from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.changes import FindingChanges
+from tests.support.findings import finding
+
+HOST = finding().host
+
+
+def diagnosis_of(
+    *findings: Finding, skipped: tuple[Skipped, ...] = (), hosts: tuple[str, ...] = (HOST,)
+) -> Diagnosis:
+    return Diagnosis(findings, skipped, hosts)
+
+
+def events(changes: FindingChanges, *diagnoses: Diagnosis) -> list[str]:
+    """``appeared ens224``, of each diagnosis."""
+    return [
+        ", ".join(f"{one.event} {one.finding.subject}" for one in changes.update(diagnosis))
+        for diagnosis in diagnoses
+    ]
+
+
+def test_it_appears_and_goes_once() -> None:
+    present, absent = diagnosis_of(finding()), diagnosis_of()
+    assert events(FindingChanges(), present, present, present, absent, absent, absent) == [
+        *("", "appeared ens224", ""),
+        *("", "gone ens224", ""),
+    ]
+
+
+def test_what_flickers_is_not_told() -> None:
+    present, absent = diagnosis_of(finding()), diagnosis_of()
+    assert events(FindingChanges(), *[present, absent] * 4) == [""] * 8
+    changes = FindingChanges()
+    assert events(changes, present, present, *[absent, present] * 3)[2:] == [""] * 6
+    assert events(changes, absent, absent) == ["", "gone ens224"]
+
+
+def test_a_host_that_is_not_read_and_a_check_that_did_not_run_say_nothing() -> None:
+    present = diagnosis_of(finding())
+    not_read = diagnosis_of(hosts=("another",))
+    not_run = diagnosis_of(skipped=(Skipped("a_rule", HOST, "", "NetworkManager: no answer"),))
+    changes = FindingChanges()
+    assert events(changes, present, present, *[not_read, not_run] * 4)[2:] == [""] * 8
+    elsewhere = diagnosis_of(skipped=(Skipped("a_rule", "another", "", "no answer"),))
+    assert events(changes, elsewhere, elsewhere) == ["", "gone ens224"]
+
+
+def test_findings_of_several_subjects_and_hosts() -> None:
+    both = (finding(), finding(subject="ens256"), finding(host="vm2"))
+    hosts = (HOST, "vm2")
+    changes = FindingChanges()
+    whole = diagnosis_of(*both, hosts=hosts)
+    assert events(changes, whole, whole)[1] == "appeared ens224, appeared ens256, appeared ens224"
+    rest = diagnosis_of(*both[1:], hosts=hosts)
+    (change,) = [*changes.update(rest), *changes.update(rest)]
+    assert (change.event, change.finding) == ("gone", both[0])
+
+
+def test_the_newest_text_of_a_finding_is_told() -> None:
+    changes = FindingChanges()
+    first, second = diagnosis_of(finding(title="1 min")), diagnosis_of(finding(title="2 min"))
+    assert [one.finding.title for one in (*changes.update(first), *changes.update(second))] == [
+        "2 min"
+    ]

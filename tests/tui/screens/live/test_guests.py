@@ -1,0 +1,117 @@
+"""The guests of a host in the Hosts view: reached by key, filtered, sorted, opened, at both sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.probe.records import Line
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.widgets.devices.guest_table import GuestTable
+from nictop.tui.widgets.devices.guests import GuestPane
+from nictop.tui.widgets.devices.overview import OverviewPane
+from nictop.tui.widgets.devices.overview_table import OverviewTable
+from tests.model.guests.hypervisor import hypervisor, hypervisor_inventory
+from tests.support.lines import hello
+from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts
+from tests.tui.screens.test_several_hosts import nics, receive_from
+
+
+async def hosts_view(screen: Screen, hosts: ScriptedHosts) -> None:
+    """A hypervisor with guests, and a host without, in the Hosts view."""
+    snapshot = hypervisor()
+    lines = [Line(counters=snapshot.before), Line(counters=snapshot.counters)]
+    await receive_from(
+        screen, hosts, "pve", hello(), Line(inventory=hypervisor_inventory()), *lines
+    )
+    await receive_from(screen, hosts, "vm2", hello(), nics("eth0"))
+    await screen.press("5")
+    assert isinstance(screen.app.screen, HostsScreen)
+
+
+def panes(screen: Screen) -> tuple[bool, bool]:
+    """Whether the interfaces and the guests are shown."""
+    view = screen.app.screen
+    return bool(view.query_one(OverviewPane).display), bool(view.query_one(GuestPane).display)
+
+
+def shown(screen: Screen) -> list[str]:
+    """The lines of the table of guests."""
+    lines = screen.app.screen.query_one(GuestTable).lines
+    return ["".join(text for text, _ in line).strip() for line in lines]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_guests_of_the_chosen_host(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("pve", "vm2", size=size) as (screen, hosts):
+        await hosts_view(screen, hosts)
+        assert panes(screen) == (True, False)
+        await screen.press("o", "o")
+        assert panes(screen) == (False, True)
+        drawn = screen.drawn()
+        assert max(map(len, drawn)) <= size[0]
+        tap = next(line for line in drawn if "tap101i0" in line and "web1" in line)
+        assert "running" in tap and "8.00 k" in tap and "16.0 k" in tap
+        assert any("VF 0 of ens1f0" in line for line in drawn)
+        assert any("port veth5 of vmbr0" in line for line in drawn)
+        await screen.press("o")
+        assert panes(screen) == (True, False)
+
+
+async def test_a_host_without_guests_has_no_third_view() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("down", "o", "o")
+        assert panes(screen) == (True, False)
+        assert not screen.app.screen.query_one(OverviewPane).virtual
+        view = screen.app.screen
+        assert isinstance(view, HostsScreen)
+        view.action_guests()
+        await screen.settle()
+        assert any("No guests are known" in line for line in shown(screen))
+
+
+async def test_the_table_below_the_hosts_keeps_the_focus() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        view = screen.app.screen
+        view.query_one(OverviewTable).focus()
+        await screen.settle()
+        seen = []
+        for _ in range(3):
+            await screen.press("o")
+            seen.append(type(view.focused))
+        assert seen == [OverviewTable, GuestTable, OverviewTable]
+
+
+async def test_another_host_shows_its_guests() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "down")
+        assert not any("tap101i0" in line for line in shown(screen))
+        await screen.press("up")
+        assert any("tap101i0" in line for line in shown(screen))
+
+
+async def test_filter_and_order() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "slash", *"web1", "enter")
+        assert len(shown(screen)) == 2
+        await screen.press("s")
+        await screen.press("escape")
+        assert len(shown(screen)) == 8
+        screen.app.screen.sort_table("rx")  # type: ignore[attr-defined]
+        await screen.settle()
+        assert shown(screen)[0].startswith("web1") and "VF 0" in shown(screen)[0]
+
+
+@pytest.mark.parametrize(("number", "opened"), [(3, "tap101i0"), (4, "ens1f0"), (1, "ens1f0")])
+async def test_enter_opens_the_link_of_the_guest(number: int, opened: str) -> None:
+    """A tap, or the physical function of a VF, or the link below a macvlan."""
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "tab", "tab")
+        screen.app.screen.query_one(GuestTable).choose_index(number)
+        screen.app.screen.query_one(GuestTable).focus()
+        await screen.press("enter")
+        assert (screen.chosen() or "").startswith(opened)

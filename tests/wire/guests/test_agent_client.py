@@ -1,0 +1,307 @@
+"""What the bridge says to an agent, and what it makes of any answer: by a socket, and by virsh."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.reach import agent_client, agent_guests
+from nictop.probe.reach.agent_client import (
+    Agent,
+    AgentError,
+    AgentGone,
+    SocketTransport,
+    VirshTransport,
+)
+from nictop.probe.reach.agent_facts import check_guest
+from nictop.probe.reach.problem import GuestProblem
+
+INFO = {
+    "version": "9.2",
+    "supported_commands": [
+        {"name": name, "enabled": True}
+        for name in (
+            "guest-exec",
+            "guest-exec-status",
+            "guest-file-open",
+            "guest-file-read",
+            "guest-file-write",
+            "guest-file-flush",
+            "guest-file-close",
+        )
+    ],
+}
+LINUX = {"id": "debian", "pretty-name": "Debian GNU/Linux 13 (trixie)"}
+WINDOWS = {"id": "mswindows", "pretty-name": "Windows Server 2022 Standard"}
+CPUS = [{"logical-id": number, "online": number < 4} for number in range(6)]
+INTERFACES = [
+    {"name": "lo", "ip-addresses": [{"ip-address": "127.0.0.1", "prefix": 8}]},
+    {
+        "name": "Ethernet",
+        "hardware-address": "52:54:00:12:34:56",
+        "ip-addresses": [{"ip-address-type": "ipv4", "ip-address": "192.0.2.5", "prefix": 24}],
+    },
+]
+Answers = dict[str, object]
+
+
+class FakeAgent:
+    """Answers with what a table says, as an agent does; None: the command does not exist."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+
+    def exchange(self, request: bytes) -> bytes:
+        command = json.loads(request)["execute"]
+        answer = self._answers.get(command)
+        if answer is None:
+            return json.dumps(
+                {"error": {"desc": f"The command {command} has not been found"}}
+            ).encode()
+        return json.dumps({"return": answer}).encode()
+
+    def release(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def answering(path: Path, answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
+    """A socket on which each line is answered by `answer`, for one client."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, client.makefile("rb") as lines, suppress(OSError):
+            for line in lines:
+                answer(client, line)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield str(path)
+    listener.close()
+
+
+def synchronised(then: bytes) -> Callable[[socket.socket, bytes], None]:
+    """An agent that synchronises, and then answers with the same bytes to everything."""
+
+    def answer(client: socket.socket, line: bytes) -> None:
+        if line.startswith(b"\xff"):
+            number = json.loads(line[1:])["arguments"]["id"]
+            client.sendall(
+                b'{"return": 1}\nstale\n\xff' + json.dumps({"return": number}).encode() + b"\n"
+            )
+        else:
+            client.sendall(then)
+
+    return answer
+
+
+# ------------------------------------------------------------------------------------------- by a socket
+
+
+def test_what_an_earlier_client_did_not_read_is_discarded(tmp_path: Path) -> None:
+    with answering(tmp_path / "s", synchronised(b'{"return": {"a": 1}}\n')) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        assert agent.call("guest-info") == {"a": 1}
+        agent.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"hello\n", "is not a guest agent"),
+        (b"[1]\n", "is not a guest agent"),
+        (b"[" * 100_000 + b"\n", "is not a guest agent"),
+        (b"{}\n", "is not a guest agent"),
+        (b"x" * (agent_client.MAX_ANSWER_BYTES + 100_000), "answers more than"),
+    ],
+    ids=["text", "list", "nested", "empty", "endless"],
+)
+def test_what_is_no_answer_ends_the_conversation(tmp_path: Path, answer: bytes, why: str) -> None:
+    with answering(tmp_path / "s", synchronised(answer)) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentGone, match=why):
+            agent.call("guest-info")
+        agent.close()
+
+
+def test_an_error_of_the_agent_is_one_line(tmp_path: Path) -> None:
+    error = json.dumps({"error": {"class": "x", "desc": "a\x1b[2J\nb" + "c" * 1000}}).encode()
+    with answering(tmp_path / "s", synchronised(error + b"\n")) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentError) as caught:
+            agent.call("guest-info")
+        agent.close()
+    assert str(caught.value).isprintable() and len(str(caught.value)) <= 300
+
+
+def test_an_agent_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a guest that is paused."""
+    monkeypatch.setattr(agent_client, "ANSWER_SECONDS", 0.05)
+    with answering(tmp_path / "s", lambda client, line: None) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentGone, match="the guest is paused or overloaded, its agent is not"):
+            agent.call("guest-info")
+        agent.close()
+
+
+def test_sockets_that_nobody_listens_on(tmp_path: Path) -> None:
+    for name, why in (("none", "there is no socket"), ("left", "nobody listens on")):
+        if name == "left":
+            with socket.socket(socket.AF_UNIX) as left:
+                left.bind(str(tmp_path / name))
+        with pytest.raises(AgentGone, match=why):
+            Agent(SocketTransport(str(tmp_path / name), is_shared=False)).call("guest-info")
+
+
+def test_a_shared_socket_is_left_to_others(tmp_path: Path) -> None:
+    """Backups freeze file systems by the agent; its socket serves one client at a time."""
+    with answering(tmp_path / "s", synchronised(b'{"return": {}}\n')) as path:
+        transport = SocketTransport(path, is_shared=True)
+        agent = Agent(transport)
+        agent.call("guest-info")
+        assert transport._socket is not None
+        agent.release()
+        assert transport._socket is None
+
+
+# ---------------------------------------------------------------------------------------- by virsh
+
+
+def test_virsh_takes_and_gives_long_lines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The real one, whose test driver knows no agent: an error of it is one of the channel."""
+    program = shutil.which("virsh")
+    if program is None:
+        pytest.skip("virsh is not installed")
+    script = tmp_path / "virsh"
+    script.write_text(f'#!/bin/sh\nshift 3\nexec {program} -q -c test:///default "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    transport = VirshTransport("test")
+    for text in ("short", "it's " + "x" * 40_000):
+        with pytest.raises(AgentGone, match="not supported by the connection driver"):
+            Agent(transport).call("guest-exec", path=text)
+    transport.close()
+
+
+VIRSH_STUB = """#!/usr/bin/python3
+# Not a real virsh: prints what libvirt 9 prints for an agent that answers, and for its errors.
+import shlex, sys
+for line in sys.stdin:
+    print("virsh # " + line, end="")
+    words = shlex.split(line)
+    answer = {"guest-info": '{"return":{"version":"9"}}', "guest-exec": None}[eval(words[5].rstrip(";"))["execute"]]
+    if answer:
+        print(answer + "\\n")
+    else:
+        print("error: internal error: unable to execute QEMU agent command 'guest-exec': "
+              "The command guest-exec has been disabled for this instance")
+    print("nictop-end", end="", flush=True)
+"""
+
+
+def test_answers_and_errors_of_virsh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "virsh").write_text(VIRSH_STUB)
+    (tmp_path / "virsh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    transport = VirshTransport("web1")
+    agent = Agent(transport)
+    assert agent.call("guest-info") == {"version": "9"}
+    with pytest.raises(AgentError, match=r"^The command guest-exec has been disabled"):
+        agent.call("guest-exec")
+    assert agent.call("guest-info") == {"version": "9"}
+    transport.close()
+
+
+# ------------------------------------------------------------------------------- what cannot be watched
+
+
+def test_a_guest_that_can_be_read() -> None:
+    check_guest(Agent(FakeAgent({"guest-info": INFO, "guest-get-osinfo": LINUX})))
+    check_guest(Agent(FakeAgent({"guest-info": INFO})))  # guest-get-osinfo is from QEMU 2.10
+
+
+def test_a_windows_guest_and_what_its_agent_tells() -> None:
+    answers: Answers = {
+        "guest-info": INFO,
+        "guest-get-osinfo": WINDOWS,
+        "guest-get-vcpus": CPUS,
+        "guest-network-get-interfaces": INTERFACES,
+    }
+    with pytest.raises(GuestProblem) as caught:
+        check_guest(Agent(FakeAgent(answers)))
+    assert caught.value.is_lasting
+    assert str(caught.value) == (
+        "a Windows guest: nictop reads Linux; its agent tells: Windows Server 2022 Standard, 4 CPUs; "
+        "Ethernet 52:54:00:12:34:56 192.0.2.5/24"
+    )
+
+
+def test_commands_that_rhel_forbids() -> None:
+    commands = [
+        {"name": command["name"], "enabled": "file" not in str(command["name"])}
+        for command in INFO["supported_commands"]
+        if isinstance(command, dict) and command["name"] != "guest-exec"
+    ]
+    answers: Answers = {"guest-info": {"supported_commands": commands}, "guest-get-osinfo": LINUX}
+    with pytest.raises(GuestProblem, match="does not allow guest-exec, guest-file-open: there,"):
+        check_guest(Agent(FakeAgent(answers)))
+
+
+@pytest.mark.parametrize("hostile", [[], {}, "x" * 10**6, 7, [[]], {"supported_commands": [1, {}]}])
+def test_any_answer_of_a_guest_gives_a_sentence(hostile: object) -> None:
+    names = ("guest-info", "guest-get-osinfo", "guest-get-vcpus", "guest-network-get-interfaces")
+    with pytest.raises(GuestProblem) as caught:
+        check_guest(Agent(FakeAgent(dict.fromkeys(names, hostile))))
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 2000
+
+
+# ------------------------------------------------------------------------------- the agent of a name
+
+
+def fake_proc(folder: Path, *commands: list[str]) -> str:
+    for number, words in enumerate(commands, 100):
+        (folder / str(number)).mkdir(parents=True)
+        (folder / str(number) / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
+    return str(folder)
+
+
+QEMU = "/usr/bin/qemu-system-x86_64"
+PORT = "name=org.qemu.guest_agent.0"
+PROXMOX = [
+    "/usr/bin/kvm", "-id", "101", "-name", "web1,debug-threads=on",
+    "-chardev", "socket,path=/var/run/qemu-server/101.qga,server=on,wait=off,id=qga0",
+    "-device", f"virtserialport,chardev=qga0,{PORT}",
+]  # fmt: skip
+LIBVIRT = [
+    QEMU, "-name", "guest=db1,debug-threads=on",
+    "-chardev", "socket,id=charchannel0,fd=33,server=on,wait=off",
+    "-device", '{"driver":"virtserialport","chardev":"charchannel0","name":"org.qemu.guest_agent.0"}',
+]  # fmt: skip
+BARE = [QEMU, "-name", "bare", "-chardev", "socket,id=c0,path=/run/x.sock"]
+
+
+def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proc = fake_proc(tmp_path / "proc", PROXMOX, LIBVIRT, BARE, ["/bin/sh", "-name", "sh"])
+    for name in ("101", "web1"):
+        transport = agent_guests.open_agent(name, proc)._transport
+        assert isinstance(transport, SocketTransport)
+        assert (transport._path, transport._is_shared) == ("/var/run/qemu-server/101.qga", True)
+    transport = agent_guests.open_agent("db1", proc)._transport
+    assert isinstance(transport, VirshTransport) and transport._domain == "db1"
+    with pytest.raises(GuestProblem, match="bare has no channel for an agent: qm set"):
+        agent_guests.open_agent("bare", proc)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(GuestProblem, match="no running guest sh found"):
+        agent_guests.open_agent("sh", proc)

@@ -1,0 +1,126 @@
+"""Guests and containers reached through a host: real namespaces, on this machine and over a real
+sshd."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from nictop.wire.guests.levels import parse_levels
+from nictop.wire.guests.source import LocalGuestSource
+from nictop.wire.ssh.source import SshSource
+from tests.support.items import has_record, items_until, next_state
+from tests.support.namespaces import Namespace
+from tests.support.probe import wait_until
+from tests.support.sshd import Sshd, disable_ssh_timeouts, public_key, skip_without_sshd
+from tests.wire.guests.reaching import failure, following, here, inventory, link_names, sshd, there
+
+__all__ = ["sshd"]
+
+
+@pytest.fixture(autouse=True)
+def no_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    disable_ssh_timeouts(monkeypatch)
+
+
+Reach = Callable[[str], SshSource]
+
+
+@pytest.fixture(params=["local", "ssh"])
+def reach(request: pytest.FixtureRequest) -> Reach:
+    """A source by its levels, on this machine or over SSH."""
+    if request.param == "local":
+        return here
+    server: Sshd = request.getfixturevalue("sshd")
+    return lambda levels: there(server, levels)
+
+
+async def test_a_network_namespace(reach: Reach, namespace: Namespace) -> None:
+    namespace.run(["ip", "link", "add", "inside0", "type", "veth", "peer", "name", "inside1"])
+    found, pids = await inventory(reach(f"netns:{namespace.name}"))
+    assert link_names(found) == {"lo", "inside0", "inside1"} and len(pids) == 1
+
+
+async def test_a_namespace_that_does_not_exist(reach: Reach) -> None:
+    message = await failure(reach("netns:nictop-none"))
+    assert "there is no netns:nictop-none: Cannot open network namespace" in message
+    assert "ip netns list there shows what there is" in message
+
+
+# ----------------------------------------------------------------------------------------- by SSH
+
+
+@pytest.fixture
+def inner(tmp_path: Path, namespace: Namespace) -> Iterator[Sshd]:
+    """An sshd in a namespace that nothing is joined with."""
+    skip_without_sshd()
+    namespace.run(["ip", "link", "add", "inside0", "type", "veth", "peer", "name", "inside1"])
+    server = Sshd(tmp_path / "inner", namespace=namespace, path="/usr/sbin:/usr/bin:/sbin:/bin")
+    server.set_python(sys.executable)
+    yield server
+    server.stop()
+
+
+def trust(server: Sshd, other: Sshd) -> None:
+    """What may log in to `server` may log in to `other`, whose key is known."""
+    other.authorized.write_text(public_key(server.key) + "\n")
+    server.known_hosts.write_text(server.known_hosts.read_text() + other.known_hosts.read_text())
+
+
+async def test_a_guest_by_ssh_through_its_host(sshd: Sshd, tmp_path: Path) -> None:
+    other = Sshd(tmp_path / "other")
+    other.set_python(sys.executable)
+    trust(sshd, other)
+    source = there(sshd, f"ssh:{other.user}@{other.address}:{other.port}")
+    async with following(source) as items:
+        await items_until(items, has_record("counters"))
+        assert len(other.probes()) == 1 and not sshd.probes()
+    wait_until(lambda: not other.sessions() and not sshd.sessions())
+    other.stop()
+
+
+async def test_ssh_through_what_is_no_host(sshd: Sshd, inner: Sshd, namespace: Namespace) -> None:
+    """A process in the namespace carries the connection; what is below the guest is reached, too."""
+    trust(sshd, inner)
+    way = f"netns:{namespace.name}/ssh:{inner.user}@{inner.address}:{inner.port}"
+    found, _ = await inventory(there(sshd, way))
+    assert link_names(found) == {"lo", "inside0", "inside1"}
+    beyond = Namespace()
+    try:
+        found, _ = await inventory(there(sshd, f"{way}/netns:{beyond.name}"))
+        assert link_names(found) == {"lo"}
+    finally:
+        beyond.remove()
+    wait_until(lambda: not inner.sessions() and not sshd.sessions())
+
+
+async def test_ssh_from_this_machine_through_a_namespace(
+    sshd: Sshd, inner: Sshd, namespace: Namespace
+) -> None:
+    trust(sshd, inner)
+    levels = parse_levels(f"netns:{namespace.name}/ssh:{inner.user}@127.0.0.1:{inner.port}")
+    source = LocalGuestSource(sshd.target(label="a"), 0.1, levels=levels)
+    found, _ = await inventory(source)
+    assert link_names(found) == {"lo", "inside0", "inside1"}
+    wait_until(lambda: not inner.sessions())
+
+
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("ssh:127.0.0.1:1", "jump host cannot reach kvm1: "),
+        ("netns:NAMESPACE/ssh:127.0.0.1:1", "cannot connect to ssh:127.0.0.1 port 1: Connection"),
+        ("vsock:4000000000", "cannot connect to vsock:4000000000 port 22: "),
+    ],
+)
+async def test_a_guest_that_does_not_answer_by_ssh(
+    sshd: Sshd, namespace: Namespace, way: str, why: str
+) -> None:
+    async with following(there(sshd, way.replace("NAMESPACE", namespace.name))) as items:
+        message = (await next_state(items, "lost")).message
+    assert why in message and message.isprintable()
+    wait_until(lambda: not sshd.sessions())
