@@ -94,7 +94,7 @@ async def test_several_guests_at_once(agent: GuestAgent, tmp_path: Path) -> None
             for _ in range(2):
                 await items_until(items, has_record("counters"))
                 await items_until(others, has_record("counters"))
-        wait_until(other.is_clean)
+        wait_until(lambda: agent.is_clean() and other.is_clean())
     finally:
         other.stop()
 
