@@ -38,7 +38,7 @@ GIGABYTE = 1_000_000_000
 FULL = PortCounts("igb", (3_000_000, 10, 3 * GIGABYTE, 1000))
 """A second later: 24 Gb/s received."""
 IDLE = PortCounts("igb", (0, 0, 0, 0))
-VF_COUNTS = {0: (0,) * 8}
+VF_COUNTS: dict[int, tuple[int, ...]] = {0: (0,) * 8}
 
 
 def port(before: PortCounts | None, after: PortCounts | None, **more: object) -> Snapshot:
