@@ -69,6 +69,8 @@ class HostedGuest:
     visible."""
     vcpus: int | None = None
     """Virtual CPUs of a virtual machine; None: not known."""
+    max_vcpus: int | None = None
+    """With those that may be plugged in while it runs; None: not known, or no more."""
     nics: tuple[GuestNic, ...] = ()
     namespace: int | None = None
     """Id of its network namespace, as `Link.lower_namespace` has it (RTM_GETNSID)."""
