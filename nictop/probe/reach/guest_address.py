@@ -8,7 +8,6 @@ line of QEMU. A line for each: address, tab, where it is from.
 
 from __future__ import annotations
 
-import glob
 import ipaddress
 import json
 import os
@@ -25,7 +24,8 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES = 262144
 MAX_FILES = 64
 MAX_ADDRESSES = 8
-LIBVIRT_LEASES = "/var/lib/libvirt/dnsmasq/*.status"
+LIBVIRT_LEASES = "/var/lib/libvirt/dnsmasq"
+LEASE_FILE_ENDING = ".status"
 DNSMASQ_LEASES = "/var/lib/misc/dnsmasq.leases"
 ARP_TABLE = "net/arp"
 INCOMPLETE = 0
@@ -78,10 +78,10 @@ def mac_addresses(name: str, proc: str = "/proc") -> set[str]:
 
 
 def leases(macs: set[str], libvirt: str, dnsmasq: str) -> Iterator[tuple[str, str]]:
-    """From files of DHCP servers. `libvirt`: pattern of their paths."""
-    for path in sorted(glob.glob(libvirt))[:MAX_FILES]:
+    """From files of DHCP servers. `libvirt`: the directory of libvirt's."""
+    for name in lease_files(libvirt):
         try:
-            listed = json.loads(read(path) or "[]")
+            listed = json.loads(read(f"{libvirt}/{name}") or "[]")
         except (ValueError, RecursionError):
             continue
         for lease in listed if isinstance(listed, list) else []:
@@ -91,6 +91,14 @@ def leases(macs: set[str], libvirt: str, dnsmasq: str) -> Iterator[tuple[str, st
         words = line.split()
         if len(words) > 2 and words[1].lower() in macs:
             yield words[2], "DHCP lease of dnsmasq"
+
+
+def lease_files(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in names if name.endswith(LEASE_FILE_ENDING))[:MAX_FILES]
 
 
 def neighbours(macs: set[str], proc: str) -> Iterator[tuple[str, str]]:

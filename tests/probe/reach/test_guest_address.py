@@ -44,7 +44,7 @@ def addresses(root: Path, name: str, *, asks_agent: bool = False) -> dict[str, s
         name,
         asks_agent,
         str(root / "proc"),
-        str(root / "leases" / "*.status"),
+        str(root / "leases"),
         str(root / "dnsmasq"),
     )
 
