@@ -24,8 +24,6 @@ from nictop.rules.subjects import MAC_ADDRESS, is_up, link_finding, mac_or_place
 
 VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
 """RFC 9568: several machines have the address of a virtual router on purpose."""
-USER_SPACE_SWITCHES = ("openvswitch",)
-"""Kinds of links of a host whose switch may take frames from a tap without being its master."""
 
 
 class GuestLink(NamedTuple):
@@ -199,7 +197,9 @@ def guest_tap_is_down(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("warning", needs=("addresses", "routes", "routing", "qdiscs"), uses=("guests",))
+@host_rule(
+    "warning", needs=("addresses", "routes", "routing", "qdiscs", "services"), uses=("guests",)
+)
 def guest_tap_is_on_no_bridge(host: HostFacts) -> Outcomes:
     """The tap of a guest that runs is a port of no bridge or switch, and this host does not route
     to it: what the guest sends goes nowhere.
@@ -214,7 +214,7 @@ def guest_tap_is_on_no_bridge(host: HostFacts) -> Outcomes:
     Sources: kernel drivers/net/tun.c, Documentation/networking/tuntap.rst; qemu(1), -netdev tap,
     script and downscript.
     """
-    if any(host.links_by_kind.get(kind) for kind in USER_SPACE_SWITCHES):
+    if host.inventory.services.openvswitch is not None:
         return
     routed = _routed_links(host)
     for tap in taps_of_machines(host):
