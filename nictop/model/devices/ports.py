@@ -21,9 +21,9 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 
 STANDARD_COUNTERS = "eth-mac"
 """`PortCounts.source` of counters that are not a driver's own."""
-WITH_FUNCTIONS = "port with VFs"
-"""Beside the name of a physical function, whose rates are those of the port."""
-NETDEV_ONLY = "netdev only"
+WITH_FUNCTIONS = ("port with VFs", "with VFs", "port")
+"""Beside the name of a physical function whose rates are those of the port; the longest first."""
+NETDEV_ONLY = ("netdev only", "netdev", "PF")
 """The same of one whose driver does not count the port."""
 
 
@@ -94,16 +94,17 @@ def newest_ports(snapshot: Snapshot) -> Mapping[int, PortCounts]:
     return base.ports
 
 
-def rates_word(link: Link, snapshot: Snapshot) -> str:
-    """What the rates of a physical function with VFs are of; "": no VFs, or it is not known yet."""
+def rates_words(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
+    """What the rates of a physical function with VFs are of, the longest text first; (): no VFs, or
+    it is not known yet."""
     if not link.virtual_functions:
-        return ""
+        return ()
     if port_rates_of(link.ifindex, snapshot) is not None:
         return WITH_FUNCTIONS
     counted = newest_ports(snapshot).get(link.ifindex)
     if counted is not None and not counted.source:
         return NETDEV_ONLY
-    return ""
+    return ()
 
 
 def why_port_is_unknown(link: Link, snapshot: Snapshot) -> str:

@@ -15,7 +15,7 @@ from nictop.model.devices.ports import (
     links_counted_by_ports,
     newest_ports,
     port_rates_of,
-    rates_word,
+    rates_words,
     wire_rates,
 )
 from nictop.model.devices.tree import device_tree
@@ -79,7 +79,7 @@ def test_rates_of_a_port_with_vfs_are_those_of_the_port() -> None:
     assert snapshot.rates is not None
     assert snapshot.rates.links[4].rx_bits == 8000, "rules use those of the netdev"
     assert cell(snapshot, "rx") == "24.0 G"
-    assert rates_word(PF, snapshot) == WITH_FUNCTIONS
+    assert rates_words(PF, snapshot) == WITH_FUNCTIONS
     row = next(row for row in overview([HostNow(snapshot)]) if row.end.ifindex == 4)
     assert row.rate("rx_bits") == 24e9
 
@@ -100,7 +100,7 @@ def test_without_port_counters_the_reason_is_said() -> None:
     snapshot = port(PortCounts(""), PortCounts(""))
     assert port_rates_of(4, snapshot) is None
     assert wire_rates(snapshot)[4].rx_bits == 8000
-    assert rates_word(PF, snapshot) == NETDEV_ONLY
+    assert rates_words(PF, snapshot) == NETDEV_ONLY
     expected = "not known, because the driver igb gives no port counters"
     assert facts(snapshot)["Port with VFs"] == expected
 
@@ -108,7 +108,7 @@ def test_without_port_counters_the_reason_is_said() -> None:
 def test_unread_port_counters_are_not_missing_ones() -> None:
     """An old recording, and a port that could not be read."""
     assert facts(port(None, None))["Port with VFs"] == "not read yet"
-    assert rates_word(PF, port(None, None)) == ""
+    assert rates_words(PF, port(None, None)) == ()
     failed = port(None, None, unreadable={"ports": Unreadable("failed", "ifindex 4: EIO")})
     assert facts(failed)["Port with VFs"] == "not known: ifindex 4: EIO"
 
@@ -141,7 +141,7 @@ def test_a_port_without_vfs_is_its_netdev() -> None:
     assert snapshot.rates is not None
     assert wire_rates(snapshot) is snapshot.rates.links
     plain = replace(PF, virtual_functions=())
-    assert rates_word(plain, snapshot) == ""
+    assert rates_words(plain, snapshot) == ()
 
 
 def test_a_sum_over_all_nics_counts_packets_of_vfs_once() -> None:

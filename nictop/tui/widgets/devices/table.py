@@ -20,7 +20,7 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow, master_text, row_ra
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
-from nictop.model.devices.ports import rates_word
+from nictop.model.devices.ports import rates_words
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_rows, guides, matching_rows
 from nictop.model.facts import Tone, clean, fit, is_virtual
@@ -631,11 +631,9 @@ def _port_texts(row: Row, snapshot: Snapshot) -> tuple[Sequence[str], str]:
     link = row.link
     if link is None:
         return (), ""
-    words = rates_word(link, snapshot)
-    functions = (words,) if words else ()
     master = snapshot.links.get(link.master) if link.master else None
     if master is None or master.kind not in AGGREGATE_KINDS:
-        return functions, "dim"
+        return rates_words(link, snapshot), "dim"
     text, is_usable = master_text(link, snapshot)
     if is_usable:
         return (text,), "dim"
