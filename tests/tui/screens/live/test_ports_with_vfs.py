@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nictop.model.devices.ports import NETDEV_ONLY, WITH_FUNCTIONS
 from nictop.probe.records import Line, PortCounts
 from tests.model.devices.test_ports import FULL, IDLE, port
 from tests.support.lines import hello
@@ -14,8 +15,8 @@ from tests.support.screen import NARROW, WIDE, live_screen
 @pytest.mark.parametrize(
     ("before", "after", "rate", "words"),
     [
-        (IDLE, FULL, "24.0 G", ("with VFs", "port")),
-        (PortCounts(""), PortCounts(""), "8.00 k", ("netdev only", "PF")),
+        (IDLE, FULL, "24.0 G", WITH_FUNCTIONS),
+        (PortCounts(""), PortCounts(""), "8.00 k", NETDEV_ONLY),
     ],
 )
 async def test_what_the_rates_are_of(
