@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual._callback import invoke
 
 from nictop.hosts.guests import host_of_guest
 from nictop.hosts.specification import Host
 from nictop.probe.records import Line
+from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.widgets.devices.guest_table import GuestTable
 from nictop.tui.widgets.devices.guests import GuestPane
@@ -181,3 +183,18 @@ async def test_the_menu_shows_the_link_of_the_guest(number: int, opened: str) ->
         await screen.press("e")
         await screen.press("end", "enter")
         assert (screen.chosen() or "").startswith(opened)
+
+
+async def test_guests_are_in_the_palette_until_they_are_watched() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+
+        def offered() -> list[PaletteEntry]:
+            found = NictopCommands(screen.app.screen)._commands()
+            return [one for one in found if one.text.startswith("Host: Watch ")]
+
+        wanted = ["container ct1 of pve", "VM db1 of pve", "VM web1 of pve"]
+        assert [one.text for one in offered()] == [f"Host: Watch {name}" for name in wanted]
+        await invoke(offered()[1].run)
+        assert "pve/db1" in screen.app.nictop.hosts.by_name
+        assert len(offered()) == 2
