@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.device_specs import matches_device
-from nictop.model.managers.networkmanager_states import DISCONNECTED, UNAVAILABLE, UNMANAGED
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    UNAVAILABLE,
+    UNMANAGED,
+)
 from nictop.model.managers.profile_match import (
     AUTOCONNECT_OFF,
     DISCONNECTED_MANUALLY,
@@ -40,7 +45,7 @@ from nictop.rules.profiles.nics import (
     without_profile,
 )
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.subjects import host_finding, is_up, link_finding
 
 UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
 """NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
@@ -372,6 +377,45 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
             why="The addresses of the profile are not usable until the link is up. Until then "
             "nmcli con show has no DEVICE for an inactive profile.",
             fixes=plug_in_fixes(host, link),
+        )
+
+
+@host_rule("critical", needs=("networkmanager",))
+def link_with_an_active_profile_is_down(host: HostFacts) -> Outcomes:
+    """A NIC is administratively down, though a profile is active on it: NetworkManager still calls
+    it connected.
+
+    Somebody or something set it down without NetworkManager (ip link set dev … down): nothing is
+    sent or received, its IPv6 addresses and all routes by it are gone, and nmcli shows nothing of
+    it. nictop compares the flags of the link with the state of the device (activated).
+
+    Not reported: ports of bonds and bridges, and profiles that describe what another program has
+    configured.
+
+    Sources: NetworkManager src/core/devices/nm-device.c; ip-link(8).
+    """
+    for link, device in managed_nics(host):
+        profile = host.profiles.active(link)
+        if device.state != ACTIVATED or profile is None or is_up(link):
+            continue
+        if link.master is not None or profile.external or is_generated_default(profile):
+            continue
+        down = command("ip", "link", "set", "dev", link.name, "down")
+        title = "Activate the profile again"
+        note = "It brings the NIC up, and sets its addresses and routes again."
+        yield link_finding(
+            "critical",
+            host,
+            link,
+            f"administratively down; profile {quoted_name(profile.id)} is active",
+            evidence=(
+                *profile_evidence(profile),
+                state_evidence(device),
+                Evidence("state", "administratively down", f"ip link show dev {link.name}"),
+            ),
+            why="Nothing passes, and NetworkManager does nothing about it: it was set down without "
+            "NetworkManager.",
+            fixes=(Fix("here", title, (bring_up(host, profile),), True, (down,), note),),
         )
 
 
