@@ -381,33 +381,33 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
 
 
 @host_rule("critical", needs=("networkmanager",))
-def link_with_an_active_profile_is_down(host: HostFacts) -> Outcomes:
-    """A NIC is administratively down, though a profile is active on it: NetworkManager still calls
-    it connected.
+def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
+    """A NIC with a profile is administratively down: NetworkManager calls it connected, later
+    unavailable, and leaves it as it is.
 
-    Somebody or something set it down without NetworkManager (ip link set dev … down): nothing is
-    sent or received, its IPv6 addresses and all routes by it are gone, and nmcli shows nothing of
-    it. nictop compares the flags of the link with the state of the device (activated).
+    Somebody or something set it down without NetworkManager (ip link set dev … down). nictop reads
+    the flags of the link and the state of the device: activated, or unavailable with a profile that
+    is bound to the NIC by name or MAC address and was active before or has static addresses.
+    Critical: no other NIC of the host is up with a carrier. Else warning.
 
-    Not reported: ports of bonds and bridges, and profiles that describe what another program has
-    configured.
+    Not reported: ports of bonds and bridges, profiles that describe what another program has
+    configured, and those that are activated manually only.
 
     Sources: NetworkManager src/core/devices/nm-device.c; ip-link(8).
     """
+    is_alone = not any(is_up(link) and link.carrier for link in host.links if link.bus is not None)
     for link, device in managed_nics(host):
-        profile = host.profiles.active(link)
-        if device.state != ACTIVATED or profile is None or is_up(link):
+        if is_up(link) or link.master is not None:
             continue
-        if link.master is not None or profile.external or is_generated_default(profile):
+        profile, is_active = _profile_of_down_link(host, link, device)
+        if profile is None:
             continue
-        down = command("ip", "link", "set", "dev", link.name, "down")
-        title = "Activate the profile again"
-        note = "It brings the NIC up, and sets its addresses and routes again."
+        state = "is active" if is_active else "waits"
         yield link_finding(
-            "critical",
+            "critical" if is_alone else "warning",
             host,
             link,
-            f"administratively down; profile {quoted_name(profile.id)} is active",
+            f"administratively down; profile {quoted_name(profile.id)} {state}",
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
@@ -415,8 +415,36 @@ def link_with_an_active_profile_is_down(host: HostFacts) -> Outcomes:
             ),
             why="Nothing passes, and NetworkManager does nothing about it: it was set down without "
             "NetworkManager.",
-            fixes=(Fix("here", title, (bring_up(host, profile),), True, (down,), note),),
+            fixes=(_bring_up_fix(host, link, profile, is_active=is_active),),
         )
+
+
+def _profile_of_down_link(
+    host: HostFacts, link: Link, device: ManagedDevice
+) -> tuple[Profile | None, bool]:
+    """The profile that is active, or that waits for the link; and which of both."""
+    active = host.profiles.active(link)
+    if device.state == ACTIVATED and active is not None:
+        is_own = not active.external and not is_generated_default(active)
+        return (active, True) if is_own else (None, True)
+    if device.state == UNAVAILABLE:
+        for match in host.profiles.user_profiles(link):
+            if _is_bound_and_used(match) and match.profile.autoconnect:
+                return match.profile, False
+    return None, False
+
+
+def _bring_up_fix(host: HostFacts, link: Link, profile: Profile, *, is_active: bool) -> Fix:
+    """NetworkManager activates a profile that waits by itself."""
+    up, down = with_undo(("ip", "link", "set", "dev", link.name), "up", "down")
+    if is_active:
+        title, changes = (
+            "Bring it up, and activate the profile again",
+            (up, bring_up(host, profile)),
+        )
+        return Fix("here", title, changes, False, (down,))
+    note = "NetworkManager then activates the profile."
+    return Fix("here", "Bring it up", (up,), False, (down,), note)
 
 
 def _without_carrier(
