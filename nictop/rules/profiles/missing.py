@@ -33,7 +33,7 @@ from nictop.rules.fixes.profiles import (
     quoted_name,
 )
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.link.carrier_causes import plug_in_fixes
+from nictop.rules.link.carrier_causes import NIC_FAULTS, plug_in_fixes
 from nictop.rules.profiles.nics import (
     devices_of_networkmanager,
     is_nic,
@@ -380,7 +380,7 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
         )
 
 
-@host_rule("critical", needs=("networkmanager",))
+@host_rule("critical", yields_to=NIC_FAULTS, needs=("networkmanager",))
 def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
     """A NIC with a profile is administratively down: NetworkManager calls it connected, later
     unavailable, and leaves it as it is.
