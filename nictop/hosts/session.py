@@ -25,6 +25,7 @@ from nictop.model.snapshot import (
     Snapshot,
     advance,
     event_age,
+    next_reading_text,
     has_platform,
     outdated_text,
     watchable_links,
@@ -56,9 +57,6 @@ MIN_REASON_CELLS = 6
 """Of the reason in it."""
 
 READING_A_RECORDING = "reading the recording"
-
-TO_BE_READ = "to be read again: "
-"""What happens is first, as a narrow screen cuts the end."""
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
 """`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded:
@@ -383,7 +381,8 @@ class HostSession:
         text = outdated_text(self.snapshot)
         if not text:
             return ""
-        notice = f"{TO_BE_READ}{text}"
+        # what happens is first, as a narrow screen cuts the end
+        notice = f"{next_reading_text(self.snapshot)}: {text}"
         age = event_age(self.snapshot)
         if age is not None:
             notice += f", {units.whole_seconds(age)} ago"

@@ -24,6 +24,7 @@ from nictop.model.managers.networkmanager_states import (
     NO_ADDRESS_REASONS,
 )
 from nictop.model.rates.links import Rates, rates, vf_rates
+from nictop.model.text.units import whole_seconds
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
     Clock,
@@ -190,6 +191,18 @@ def event_age(snapshot: Snapshot) -> float | None:
     if event is None or counters is None or counters.time < event.time:
         return None
     return counters.time - event.time
+
+
+def next_reading_text(snapshot: Snapshot) -> str:
+    """``to be read again in 8 s``, ``being read again for 3 s``: what becomes of `outdated_text`,
+    as of the newest reading of the host."""
+    event, counters = snapshot.unread_event, snapshot.counters
+    if event is None or event.due is None or counters is None or counters.time < event.time:
+        return "to be read again"
+    left = event.due - counters.time
+    if left > 0:
+        return f"to be read again in {whole_seconds(left)}"
+    return f"being read again for {whole_seconds(-left)}"
 
 
 def since_text(snapshot: Snapshot) -> str:

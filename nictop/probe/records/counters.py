@@ -262,6 +262,9 @@ class Outdated:
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
     source: EventSource = ""
     """Of the first such event."""
+    due: float | None = None
+    """When the inventory that reads it begins or has begun, on the same clock; None: after the one
+    that runs, or not recorded."""
 
 
 @dataclass(frozen=True)
