@@ -184,25 +184,27 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
     return f"{BEFORE_EVENT} ({event.source})"
 
 
-def event_age(snapshot: Snapshot) -> float | None:
-    """Seconds, at the newest reading of the host, since the event that is newer than the inventory;
-    None: there was none, or the host has not been read since."""
+def reading_notice(snapshot: Snapshot) -> str:
+    """``to be read again in 8 s: read before an event (NetworkManager), 12 s ago``; "" as
+    `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
+    the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
-    if event is None or counters is None or counters.time < event.time:
-        return None
-    return counters.time - event.time
+    if event is None:
+        return ""
+    what = outdated_text(snapshot)
+    if counters is None or counters.time < event.time:
+        return f"to be read again: {what}"
+    age = whole_seconds(counters.time - event.time)
+    return f"{_next_reading_text(event, counters.time)}: {what}, {age} ago"
 
 
-def next_reading_text(snapshot: Snapshot) -> str:
-    """``to be read again in 8 s``, ``being read again for 3 s``: what becomes of `outdated_text`,
-    as of the newest reading of the host."""
-    event, counters = snapshot.unread_event, snapshot.counters
-    if event is None or event.due is None or counters is None or counters.time < event.time:
+def _next_reading_text(event: Outdated, now: float) -> str:
+    """``to be read again in 8 s``, ``being read again for 3 s``"""
+    if event.due is None:
         return "to be read again"
-    left = event.due - counters.time
-    if left > 0:
-        return f"to be read again in {whole_seconds(left)}"
-    return f"being read again for {whole_seconds(-left)}"
+    if event.due > now:
+        return f"to be read again in {whole_seconds(event.due - now)}"
+    return f"being read again for {whole_seconds(now - event.due)}"
 
 
 def since_text(snapshot: Snapshot) -> str:
