@@ -151,7 +151,8 @@ def test_a_change_is_told_again_when_it_is_known_when_it_is_read() -> None:
     unread.add(10.0, "link")
     assert unread.is_to_be_told(12.0, 2.0, None) and unread.told_due is None
     assert not unread.is_to_be_told(13.0, 0.0, None)
-    assert unread.is_to_be_told(14.0, 0.0, 20.0) and (unread.told, unread.told_due) == (10.0, 20.0)
+    assert unread.is_to_be_told(14.0, 0.0, 20.0)
+    assert [unread.told, unread.told_due] == [10.0, 20.0]
     assert not unread.is_to_be_told(15.0, 0.0, 21.0), "a few tenths of a second say nothing new"
 
 
