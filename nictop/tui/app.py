@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
+MAX_NOTICES = 3
+"""Shown at a time."""
 MAX_GREETED_HOSTS = 10
 """Names of hosts in the first frame."""
 
@@ -471,9 +473,11 @@ class NictopApp(PrivateApp):
     # ------------------------------------------------------------------------ notices and questions
 
     def show_notice(self, text: str, title: str) -> None:
-        """For some seconds; names in it are no markup."""
+        """For some seconds, or until there is another one with this title; names in it are no
+        markup."""
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
+        self.call_later(self.keep_newest_notices, MAX_NOTICES)
 
     def _copy(self, request: CopyRequest) -> None:
         """Copy lines, and say where they are."""
