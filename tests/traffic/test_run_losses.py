@@ -158,6 +158,6 @@ async def test_an_mtu_that_changes_during_a_run_is_in_its_notes_and_facts() -> N
             if isinstance(one, RunFinished):
                 result = one.result
     assert result is not None and result.failure is None
-    assert re.fullmatch(r"1500, from second [0-3] on 1400", result.facts["client mtu"])
+    assert re.fullmatch(r"1500, 1400 from second [0-3]", result.facts["client mtu"])
     assert result.facts["server mtu"] == "1500"
     assert f"a {WIRE}: MTU {result.facts['mtu']}: the result is of both" in result.notes

@@ -34,15 +34,15 @@ def mtu_changes(nic: ChosenNic, mtu: int, seconds: float) -> list[MtuChange]:
 
 
 def mtu_note(host: str, link: str, changes: Sequence[MtuChange]) -> str:
-    """``vm1 ens224: MTU 9000, from second 5 on 1500: the result is of both``"""
+    """``vm1 ens224: MTU 9000, 1500 from second 5: the result is of both``"""
     of_what = "both" if len(changes) == 1 else "all of them"
     return f"{clean(host)} {clean(link)}: MTU {mtu_text(changes)}: the result is of {of_what}"
 
 
 def mtu_text(changes: Sequence[MtuChange]) -> str:
-    """``9000, from second 5 on 1500``"""
+    """``9000, 1500 from second 5``"""
     parts = [str(changes[0].before)]
-    parts += [f"from second {change.second:.0f} on {change.after}" for change in changes]
+    parts += [f"{change.after} from second {change.second:.0f}" for change in changes]
     return ", ".join(parts)
 
 
