@@ -62,7 +62,7 @@ KEYS: dict[str, Key] = {
     },
     "host-previous": Key("left_square_bracket,less_than_sign", "previous host"),
     "host-next": Key("right_square_bracket,greater_than_sign", "next host"),
-    "pane": Key("tab", "next pane ({pane-previous}: previous)"),
+    "pane": Key("tab", "next pane ({pane-previous}: previous, {timeline}: timeline, back in time)"),
     "up": Key("up,k", "up"),
     "down": Key("down,j", "down"),
     "left": Key("left,h", "left; previous interface, fix or choice; timeline: previous reading"),
@@ -96,7 +96,7 @@ KEYS: dict[str, Key] = {
         "plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"
     ),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
-    "record": Key("r", "menu: start or stop a recording, write a report"),
+    "record": Key("r", "menu: start or stop a recording, save the last minutes, write a report"),
     "options": Key("o", "view options"),
     "mark": Key("m", "Results: mark A or B, and compare them"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
@@ -116,7 +116,7 @@ KEY_GROUPS = {
         "options",
         "record",
     ),
-    "Time": ("pause", "next", "next-previous", "faster", "slower"),
+    "Time": ("timeline", "pause", "next", "next-previous", "faster", "slower"),
     "Move": (
         *(
             "up",
@@ -140,6 +140,7 @@ KEY_GROUPS = {
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
+    "timeline": Key("g", "timeline: back in time; in the past: back to now"),
     "next-previous": Key("N", "previous finding or test"),
     "interrupt": Key("ctrl+c", "quit"),
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
@@ -326,8 +327,13 @@ FRAME_KEYS: list[BindingType] = [
     _hide("next-previous", "next(-1)", "Previous finding or test"),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
     _hide("pane-previous", "app.focus_previous", "Previous pane", priority=True),
+    _bind("timeline", "now", "Now", "back to the present"),
+    _hide("timeline", "go_back", "Timeline", "go to the timeline: back in time"),
     _bind(
-        "record", "app.record", "Record/report", "menu: start or stop a recording, write a report"
+        "record",
+        "app.record",
+        "Record/report",
+        "menu: start or stop a recording, save the last minutes, write a report",
     ),
     HELP,
     QUIT,
@@ -382,11 +388,12 @@ TIMELINE_KEYS: list[Binding] = [
     _bind("left", "reading(-1)", "Reading", "previous reading"),
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back"),
+    _bind("timeline", "screen.now", "Now", "back to the present"),
     _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
-    _hide("end", "edge(1)", "End; follow new data"),
+    _hide("end", "edge(1)", "End; follow new data; of live hosts: now"),
 ]
-"""The timeline of a recording."""
+"""The timeline of a recording, and of live hosts."""
 
 # -------------------------------------------------------------------------- hosts and their devices
 

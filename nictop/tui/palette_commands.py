@@ -21,7 +21,7 @@ from nictop.tui.filter_help import (
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.bodies import knows_machine
-from nictop.tui.screens.live.files import ask_report, toggle_recording
+from nictop.tui.screens.live.files import ask_recent_file, ask_report, toggle_recording
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
@@ -192,6 +192,25 @@ IN_RECORDING = (
     ),
 )
 
+IN_PAST = (
+    GeneralCommand("Past: Back to now", "timeline", "the live hosts", FramedScreen.action_now),
+)
+
+WITH_PAST = (
+    GeneralCommand(
+        "Past: Go back in time",
+        "timeline",
+        "the timeline of the last minutes",
+        FramedScreen.action_go_back,
+    ),
+)
+SAVE_PAST = GeneralCommand(
+    "Recording: Save the last minutes",
+    "record",
+    "what has just happened, as a recording",
+    ask_recent_file,
+)
+
 LIVE = (
     GeneralCommand(
         "Hosts: Add, remove or reconnect host",
@@ -329,7 +348,13 @@ def general_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
     yield from (command for command in ALWAYS if command.is_offered(nictop))
     if nictop.replay is not None:
         yield from IN_RECORDING
+        if nictop.replay.is_past:
+            yield from IN_PAST
+            yield SAVE_PAST
     else:
+        if nictop.recent is not None:
+            yield from WITH_PAST
+            yield SAVE_PAST
         yield from LIVE
         yield STOP_RECORDING if nictop.recording.running else START_RECORDING
         yield from _change_commands(nictop)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
     from nictop.tui.clipboard import CopyRequest
+    from nictop.tui.controllers.recent import RecentPast
     from nictop.tui.controllers.replay import Replay
     from nictop.tui.controllers.scheduler import Notify, Scheduler
     from nictop.wire.source import Source
@@ -38,7 +39,8 @@ seconds."""
 
 
 class Nictop:
-    """`connect` makes the source of a host; it is given `ask`, which asks the user."""
+    """`connect` makes the source of a host; it is given `ask`, which asks the user. `keeps_past`:
+    the last minutes of the hosts are recorded in memory."""
 
     def __init__(
         self,
@@ -50,13 +52,22 @@ class Nictop:
         *,
         interval: float,
         allow_changes: bool,
+        keeps_past: bool = False,
     ) -> None:
         self._scheduler, self.notify = scheduler, notify
         self._copy = copy
         self.replay: Replay | None = None
         """None: the hosts are live."""
         sessions: dict[str, HostSession] = {}
-        self.recording = LiveRecording(sessions, scheduler, notify, lambda: self.here().boot_id)
+        self.recent: RecentPast | None = None
+        """The last minutes; None: they are not recorded."""
+        if keeps_past:
+            from nictop.tui.controllers.recent import RecentPast
+
+            self.recent = RecentPast(lambda: self.here().boot_id)
+        self.recording = LiveRecording(
+            sessions, scheduler, notify, lambda: self.here().boot_id, self.recent
+        )
         self.diagnosis = DiagnosisScheduler(sessions, scheduler)
 
         def source_of(host: Host) -> Source:
@@ -105,6 +116,8 @@ class Nictop:
         await self.changes.stop()
         await self.hosts.close()
         await self.recording.end(notify=False)
+        if self.recent is not None:
+            await self.recent.close()
 
     # ------------------------------------------------------------------------------------ the clock
 

@@ -126,6 +126,8 @@ class LiveScreen(LiveDrawing):
             self.body.filter.action_end_filter()
         elif self.view != DevicesBody.name:
             self.show_tab(DevicesBody.name)
+        elif self.shows_past:
+            self.action_now()
 
     @property
     def _can_go_back(self) -> bool:
@@ -133,7 +135,7 @@ class LiveScreen(LiveDrawing):
         replay = self.nictop.replay
         if replay is not None and replay.searches:
             return True
-        if self.view != DevicesBody.name or self.body.has_detail:
+        if self.view != DevicesBody.name or self.body.has_detail or self.shows_past:
             return True
         return bool(self.body.filter.display)
 
@@ -333,7 +335,8 @@ class LiveScreen(LiveDrawing):
     def _device_options(self) -> Sequence[MenuEntry]:
         """What asks a host for something is disabled in a recording."""
         table = self.query_one(DeviceTable)
-        is_live, why_not = self.nictop.replay is None, "Not available in a recording"
+        replay = self.nictop.replay
+        is_live, why_not = replay is None, "" if replay is None else replay.refusal
         live_entry = partial(MenuEntry, enabled=is_live, why_not=why_not)
         return (
             MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
