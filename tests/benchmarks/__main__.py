@@ -55,6 +55,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "probe-pace": probe.tick_accuracy,
     "recording-size": recordings.recording_size,
     "recording-cost": recordings.recording_cost,
+    "recent-cost": recordings.recent_cost,
     "recording-day": recordings.recording_day,
     "rules": rules.all_rules,
     "heat-picture": heatmaps.heatmap,
