@@ -372,6 +372,17 @@ LINK_PANEL_KEYS: list[BindingType] = [
     _hide("down", "scroll(1)", "Scroll down"),
 ]
 
+CHAIN_KEYS: list[BindingType] = [
+    _bind("open", "open_layer", "Open layer", "the facts of the layer, and its findings"),
+    _bind("left", "layer(-1)", "Layer", "previous layer"),
+    _hide("right", "layer(1)", "Next layer"),
+    _hide("up", "scroll_facts(-1)", "Scroll up"),
+    _hide("down", "scroll_facts(1)", "Scroll down"),
+    _hide("page-up", "page_facts(-1)", "Page up"),
+    _hide("page-down", "page_facts(1)", "Page down"),
+]
+"""The layers of the chosen interface."""
+
 OVERVIEW_KEYS: list[BindingType] = [
     _bind("left", "scroll_columns(-1)", "Columns", "scroll columns to the left"),
     _hide("right", "scroll_columns(1)", "Scroll columns to the right"),

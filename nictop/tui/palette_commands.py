@@ -97,6 +97,13 @@ ALWAYS = (
         "on the open interface",
     ),
     GeneralCommand(
+        "Devices: Show layers",
+        "",
+        "slot, driver, link, profile, address, gateway … of the interface, each with its facts",
+        LiveScreen.show_layers,
+        "devices",
+    ),
+    GeneralCommand(
         "Queues: Show or hide idle queues",
         "options",
         "queues without packets",

@@ -24,6 +24,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
+from nictop.model.chain import Step
 from nictop.probe.records import Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
@@ -41,9 +42,11 @@ from nictop.tui.screens.live.bodies import (
     knows_machine,
 )
 from nictop.tui.screens.live.drawing import LiveDrawing
+from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
+from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -95,6 +98,25 @@ class LiveScreen(LiveDrawing):
         """The chosen device, or the chosen finding, over the whole view."""
         self.body.open_detail()
         self._changed()
+
+    def on_chain_view_opened(self, event: ChainView.Opened) -> None:
+        self.open_layer(event.step)
+
+    def open_layer(self, step: Step) -> None:
+        """Of the chosen interface."""
+        row = self.query_one(DeviceTable).chosen
+        if row is not None:
+            ifindex = None if row.link is None else row.link.ifindex
+            address = "" if row.pci is None else row.pci.address
+            self.app.push_screen(LayerScreen(ifindex, address, step))
+
+    def show_layers(self) -> None:
+        """The first one of interest, if the chosen interface has a chain."""
+        view = self.query_one(ChainView)
+        if view.steps:
+            self.open_layer(view.steps[view.chosen].step)
+        else:
+            self.nictop.notify("No layers are known of this row.", "Layers")
 
     def action_connections(self) -> None:
         """Who uses the chosen interface."""

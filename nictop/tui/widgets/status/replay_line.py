@@ -192,7 +192,7 @@ class ReplayLine(LineWidget):
         """Draw the present position."""
         if self._replay is None or not self.size.width:
             return
-        if self._present is not None and not self.has_focus:
+        if self._present is not None and not self.is_focused:
             key = self.key_label("timeline")
             line = draw_present(self._present.seconds, key, glyphs=self.glyphs)
             self._timeline = Timeline(line)
