@@ -97,7 +97,7 @@ KEYS: dict[str, Key] = {
     ),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, save the last minutes, write a report"),
-    "options": Key("o", "view options"),
+    "options": Key("o", "view options; Devices: also the place of the interface in the machine"),
     "mark": Key("m", "Results: mark A or B, and compare them"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }

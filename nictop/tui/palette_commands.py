@@ -104,6 +104,13 @@ ALWAYS = (
         "devices",
     ),
     GeneralCommand(
+        "Devices: Show place in the machine",
+        "options",
+        "NUMA node, port, slot, CPUs of its interrupts, guest with its threads",
+        LiveScreen.show_place,
+        "devices",
+    ),
+    GeneralCommand(
         "Queues: Show or hide idle queues",
         "options",
         "queues without packets",

@@ -15,27 +15,22 @@ the evidence, and all facts about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
-
-from textual.binding import BindingType
+from typing import TYPE_CHECKING
 
 from nictop.model.chain import ChainState, Step
 from nictop.model.facts.steps import step_sections
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.wording import is_checked
-from nictop.tui.keys import COPY_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.live.row_dialog import RowDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.devices.chain import draw_chain
-from nictop.tui.widgets.devices.detail import chain_of, draw_facts, row_at
+from nictop.tui.widgets.devices.detail import chain_of, draw_facts
 from nictop.tui.widgets.findings.page import draw_finding
 from nictop.tui.widgets.findings.panel import first_fix
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
-    from nictop.model.snapshot import Snapshot
     from nictop.rules import Finding, Fix
     from nictop.rules.chain import ChainStep
 
@@ -49,53 +44,27 @@ STATE_TEXTS: dict[ChainState, str] = {
 """Of a layer without a finding; the reason follows."""
 
 
-class LayerScreen(NictopScreen, Dialog[None]):
-    """Of the chosen host. `ifindex`, `address`: of the netdev, or of a PCI function without one.
-    `step`: the layer that is shown first."""
-
-    BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
-    is_tall = True
+class LayerScreen(RowDialog):
+    """`step`: the layer that is shown first."""
 
     def __init__(self, ifindex: int | None, address: str, step: Step) -> None:
-        super().__init__()
-        self._ifindex, self._address, self._step = ifindex, address, step
-
-    def on_mount(self) -> None:
-        self.subscribe(self.nictop.hosts.snapshot_changed, self.draw)
-        self.subscribe(self.nictop.diagnosis.changed, self.draw)
+        super().__init__(ifindex, address)
+        self._step = step
 
     # -------------------------------------------------------------------------------- what is shown
-
-    @property
-    def _snapshot(self) -> Snapshot:
-        return self.nictop.display.snapshot(self.nictop.hosts.session)
-
-    @property
-    def _row(self) -> Row | None:
-        """None: the interface is gone."""
-        return row_at(self._ifindex, self._address, self._snapshot)
 
     def _layers(self, row: Row) -> Sequence[ChainStep]:
         diagnosis = self.nictop.display.diagnosis
         findings = findings_of(row, device_findings(diagnosis, self.nictop.hosts.chosen))
         return chain_of(
-            row, self._snapshot, findings, is_checked=is_checked(diagnosis, self._snapshot)
+            row, self.snapshot, findings, is_checked=is_checked(diagnosis, self.snapshot)
         )
 
     @property
     def dialog_title(self) -> str:
-        row = self._row
-        name = self._address if row is None else row.title
-        return f"{self.nictop.hosts.chosen} {name}: {self._step}"
+        return f"{self.subject}: {self._step}"
 
-    @property
-    def key_hints(self) -> str:
-        return self.hints("Esc Close", "↑↓ Scroll")
-
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
-        row = self._row
-        if row is None:
-            return list(self.wrapped("This interface is gone.", cells, "warn", indent=" "))
+    def lines_of(self, row: Row, cells: int) -> Sequence[SpanLine]:
         layers = self._layers(row)
         chosen = self._index(layers)
         if chosen is None:
@@ -106,7 +75,7 @@ class LayerScreen(NictopScreen, Dialog[None]):
             lines += [*draw_finding(finding, cells, glyphs=self.glyphs), ()]
         if not layer.findings:
             lines += self.wrapped(_state_text(layer), cells, indent=" ")
-        return [*lines, *draw_facts(step_sections(layer.step, row, self._snapshot), cells)]
+        return [*lines, *draw_facts(step_sections(layer.step, row, self.snapshot), cells)]
 
     def _index(self, layers: Sequence[ChainStep]) -> int | None:
         """Of the shown layer; None: the interface does not have it any more."""
@@ -118,7 +87,7 @@ class LayerScreen(NictopScreen, Dialog[None]):
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:
         """The first one of the worst finding."""
-        row = self._row
+        row = self.row
         layers = () if row is None else self._layers(row)
         index = self._index(layers)
         return None if index is None else first_fix(layers[index].findings)
@@ -133,7 +102,7 @@ class LayerScreen(NictopScreen, Dialog[None]):
         row.show(buttons, stage="shown", chosen="cancel")
 
     def action_layer(self, step: int) -> None:
-        row = self._row
+        row = self.row
         layers = () if row is None else self._layers(row)
         index = self._index(layers)
         if index is not None:

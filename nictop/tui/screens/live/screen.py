@@ -25,6 +25,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
+from nictop.model.place import has_place
 from nictop.probe.records import Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
@@ -43,6 +44,7 @@ from nictop.tui.screens.live.bodies import (
 )
 from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.screens.live.layer import LayerScreen
+from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
@@ -109,6 +111,13 @@ class LiveScreen(LiveDrawing):
             ifindex = None if row.link is None else row.link.ifindex
             address = "" if row.pci is None else row.pci.address
             self.app.push_screen(LayerScreen(ifindex, address, step))
+
+    def show_place(self) -> None:
+        """Of the chosen interface in its machine."""
+        row = self.query_one(DeviceTable).chosen
+        if row is not None:
+            ifindex = None if row.link is None else row.link.ifindex
+            self.app.push_screen(PlaceScreen(ifindex, "" if row.pci is None else row.pci.address))
 
     def show_layers(self) -> None:
         """The first one of interest, if the chosen interface has a chain."""
@@ -360,9 +369,17 @@ class LiveScreen(LiveDrawing):
         replay = self.nictop.replay
         is_live, why_not = replay is None, "" if replay is None else replay.refusal
         live_entry = partial(MenuEntry, enabled=is_live, why_not=why_not)
+        row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
+        is_placed = row is not None and has_place(row, snapshot)
         return (
             MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
             MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
+            MenuEntry(
+                "Place in the machine",
+                self.show_place,
+                enabled=is_placed,
+                why_not="" if is_placed else "not known of this row",
+            ),
             live_entry("Listen for LLDP (35 s)", self.listen_for_lldp),
             live_entry("Why packets are dropped (10 s, as root)", self.show_drops),
         )

@@ -8,6 +8,7 @@ from nictop.model.chain import STEPS
 from nictop.model.facts.steps import SECTIONS, step_sections
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.screens.live.layer import LayerScreen
+from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.chain import ChainView
@@ -61,7 +62,7 @@ async def test_enter_shows_the_facts_the_finding_and_the_fix_of_a_layer() -> Non
         text = dialog_text(screen)
         for part in (" FIX", " EVIDENCE", "── Manager", "▸profile ▲"):
             assert part in text, text
-        assert screen.app.screen.dialog_title.endswith(" ens192: profile")
+        assert screen.app.screen.dialog_title.endswith(" ens224: profile")
         await screen.press("y")
         assert any("nmcli" in one.message for one in screen.app._notifications)
         await screen.press("escape")
@@ -133,3 +134,18 @@ async def test_the_sections_of_the_layers_exist() -> None:
         shown = {step: step_sections(step, row, snapshot) for step in STEPS}
         assert all(shown[step] for step in ("slot", "driver", "name", "link", "address", "load"))
         assert set(SECTIONS) >= set(STEPS)
+
+
+async def test_the_place_of_the_interface_is_in_the_options() -> None:
+    async with live_screen(NARROW) as screen:
+        await screen.receive(*GUEST)
+        await screen.press("o", "down", "down", "enter")
+        place = screen.app.screen
+        assert isinstance(place, PlaceScreen) and place.dialog_title.endswith(": place")
+        text = dialog_text(screen)
+        assert "root port 0000:00:02.0" in text and "▸ens192" in text
+        await screen.press("y")
+        assert any("root port" in one.message for one in screen.app._notifications) or (
+            screen.app._notifications
+        )
+        await screen.press("escape")
