@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.clipboard import Clipboard, CopyRequest, Placed
     from nictop.tui.controllers.look_back import Past
+    from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.live.screen import LiveScreen
@@ -445,7 +446,9 @@ class NictopApp(PrivateApp):
 
         nictop = self.nictop
         change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
+        marked = nictop.marks.first
         parts = (
+            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
             (nictop.recording.status, "app.record"),
             (run_status(nictop.traffic), "app.view('traffic')"),
             (change, "app.show_change"),
@@ -454,6 +457,14 @@ class NictopApp(PrivateApp):
 
     def action_show_change(self) -> None:
         self.open_change()
+
+    def open_diff(self, left: Marked, right: Marked) -> None:
+        from nictop.tui.screens.live.diff import DiffScreen
+
+        self.push_screen(DiffScreen(left, right))
+
+    def action_forget_mark(self) -> None:
+        self.nictop.marks.forget()
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen

@@ -98,7 +98,7 @@ KEYS: dict[str, Key] = {
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, save the last minutes, write a report"),
     "options": Key("o", "view options; Devices: also the place of the interface in the machine"),
-    "mark": Key("m", "Results: mark A or B, and compare them"),
+    "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }
 """Id → key."""
@@ -466,6 +466,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
     *PAUSE_KEYS,
+    _bind("mark", "mark", "Mark A/B", "mark an interface as A, another one as B: what differs"),
     _hide(
         "sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"
     ),
@@ -492,6 +493,7 @@ HOSTS_KEYS: list[BindingType] = [
         "show virtual interfaces too; then the guests of the chosen host, if it has any",
     ),
     *PAUSE_KEYS,
+    _bind("mark", "mark", "Mark A/B", "mark a host or interface as A, another as B: what differs"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]

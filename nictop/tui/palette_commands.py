@@ -104,6 +104,20 @@ ALWAYS = (
         "devices",
     ),
     GeneralCommand(
+        "Devices: Mark A/B",
+        "mark",
+        "mark two interfaces: what differs between them",
+        LiveScreen.action_mark,
+        "devices",
+    ),
+    GeneralCommand(
+        "Hosts: Mark A/B",
+        "mark",
+        "mark two hosts: what differs between them",
+        HostsScreen.action_mark,
+        "hosts",
+    ),
+    GeneralCommand(
         "Devices: Show place in the machine",
         "options",
         "NUMA node, port, slot, CPUs of its interrupts, guest with its threads",

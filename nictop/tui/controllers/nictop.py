@@ -12,6 +12,7 @@ from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.display import Display
 from nictop.tui.controllers.hosts import WatchedHosts
+from nictop.tui.controllers.marks import Marks
 from nictop.tui.controllers.recording import LiveRecording
 from nictop.tui.controllers.traffic import TrafficController
 
@@ -82,6 +83,7 @@ class Nictop:
         self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler, self.recording.record)
         self.recording.known_notes = self.traffic.known_notes
+        self.marks = Marks()
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
     def show_recording(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.rules import Finding, Fix
+    from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.controllers.signal import Signal
     from nictop.tui.widgets.status.own_cost import OwnCost
@@ -52,6 +53,9 @@ class Opener(Protocol):
     @property
     def shown(self) -> Nictop:
         """`nictop`, or while the user looks back the last minutes."""
+
+    def open_diff(self, left: Marked, right: Marked) -> None:
+        """What differs between both."""
 
     def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> object:
         """Show the hosts at a time of the last minutes (seconds, CLOCK_MONOTONIC), or so many

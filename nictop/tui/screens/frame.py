@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
+from nictop.replay.position import wall_clock_text
 from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.go_to_time import ask_time
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from nictop.tui.filter_help import FilterRows
 
 PAUSE_ACTIONS = ("pause", "resume", "play")
+MARK_TITLE = "Mark A/B"
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
@@ -114,6 +116,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             nictop.traffic.changed,
             nictop.recording.changed,
             nictop.changes.changed,
+            self.opener.nictop.marks.changed,
         ):
             self.subscribe(signal, self._update_status)
         self.subscribe(nictop.diagnosis.changed, self._update_findings)
@@ -271,6 +274,29 @@ class FramedScreen(NictopScreen, Screen[None]):
             self.opener.look_back(self.nictop.now(), asks=True)
         else:
             ask_time(self)
+
+    def mark(self, host: str, nic: str) -> None:
+        """As A, or as B: then what differs between both is shown. `nic`: name of an interface of
+        the host; "": the whole host."""
+        from nictop.tui.controllers.marks import marked_now, newest
+
+        nictop, present = self.nictop, self.opener.nictop
+        moment = ""
+        if nictop.replay is not None:
+            moment = wall_clock_text(nictop.here().wall)
+        marked = marked_now(nictop.hosts, nictop.display, host, nic, moment)
+        marks = present.marks
+        if marked is None:
+            self.nictop.notify(f"{host}: interfaces are not read yet.", MARK_TITLE)
+            return
+        first = marks.mark(marked)
+        if first is not None:
+            self.opener.open_diff(newest(first, present.hosts, present.display), marked)
+        elif marks.first is not None:
+            what = "interface" if nic else "host"
+            key = self.key_label("mark")
+            text = f"{marked.name} is A. {key} on another {what}: what differs; on A: no mark"
+            self.nictop.notify(text, MARK_TITLE)
 
     def action_go_back(self) -> None:
         """The timeline has the keys for it."""

@@ -130,7 +130,7 @@ def ask_report(screen: NictopScreen) -> None:
     async def take(path: str) -> str:
         try:
             document, problems = await _with_recorded_runs(nictop, report, moment)
-            path = await asyncio.to_thread(lambda: _write(path, html_page(document)))
+            path = await asyncio.to_thread(lambda: write_new(path, html_page(document)))
         except NictopError as error:
             return error.message
         nictop.notify("\n".join((path, *problems)), "Report written")
@@ -157,7 +157,7 @@ def ask_lines_file(screen: NictopScreen, lines: Sequence[object]) -> None:
 
     async def take(path: str) -> str:
         try:
-            path = await asyncio.to_thread(_write, path, "".join(f"{line}\n" for line in lines))
+            path = await asyncio.to_thread(write_new, path, "".join(f"{line}\n" for line in lines))
         except NictopError as error:
             return error.message
         nictop.notify(path, "Saved")
@@ -174,7 +174,7 @@ def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _write(path: str, text: str) -> str:
+def write_new(path: str, text: str) -> str:
     """Write a new file; the result is its absolute path. Raises NictopError."""
     from nictop.files import write_new_file
 

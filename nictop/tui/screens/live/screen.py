@@ -31,7 +31,7 @@ from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.frame import PAUSE_ACTIONS
+from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS
 from nictop.tui.screens.live.bodies import (
     BODY_ACTIONS,
     DETAIL_CLASS,
@@ -111,6 +111,17 @@ class LiveScreen(LiveDrawing):
             ifindex = None if row.link is None else row.link.ifindex
             address = "" if row.pci is None else row.pci.address
             self.app.push_screen(LayerScreen(ifindex, address, step))
+
+    def action_mark(self) -> None:
+        """The chosen interface."""
+        row = self.query_one(DeviceTable).chosen
+        link = None
+        if row is not None:
+            link = netdev_of(row, self.nictop.display.snapshot(self.nictop.hosts.session))
+        if link is None:
+            self.nictop.notify("Choose an interface first, by its line.", MARK_TITLE)
+        else:
+            self.mark(self.host.name, link.name)
 
     def show_place(self) -> None:
         """Of the chosen interface in its machine."""
@@ -412,6 +423,8 @@ class LiveScreen(LiveDrawing):
             return self._can_go_back
         if action == "next" and self.view == FindingsBody.name:
             return True
+        if action == "mark":
+            return self.view == DevicesBody.name
         if action in BODY_ACTIONS and action not in self.body.actions:
             return False
         return super().check_action(action, parameters)
