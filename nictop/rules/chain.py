@@ -8,12 +8,15 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 from nictop.model.chain import ChainState, Step, StepFacts, nic_steps
 from nictop.model.devices.tree import Row
 from nictop.model.facts import is_virtual
+from nictop.model.parts import rates_of_links
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.virtual_chain import chain_kind, step_instead, virtual_steps
 from nictop.probe.records import Link, PciFunction
@@ -37,6 +40,13 @@ class ChainStep:
     """The worst first."""
 
 
+_chains: dict[int, dict[tuple[int, int], tuple[tuple[object, ...], tuple[ChainStep, ...]]]] = {}
+"""Id of an inventory that exists → ids of a link and a function → all that a chain was made of, and
+the chain."""
+MAX_CACHED_CHAINS = 512
+"""Of each inventory."""
+
+
 def has_chain(row: Row) -> bool:
     """It is a netdev with a device, a PCI function without one, or a virtual link that stands for
     others."""
@@ -56,7 +66,37 @@ def nic_chain(
     is_checked: bool = True,
 ) -> tuple[ChainStep, ...]:
     """`findings`: those about the NIC and its function. `is_checked`: the checks have run on this
-    inventory; before, nothing has passed."""
+    inventory; before, nothing has passed. Made anew only when something of that is new: counters
+    come every second."""
+    findings = tuple(findings)
+    inventory = snapshot.inventory
+    if inventory is None:
+        return _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
+    known_chains = _chains.get(id(inventory))
+    if known_chains is None:
+        known_chains = _chains[id(inventory)] = {}
+        weakref.finalize(inventory, _chains.pop, id(inventory)).atexit = False
+    has_rates = link is not None and link.ifindex in rates_of_links(snapshot)
+    made_of = (link, pci, snapshot.links, snapshot.listened, has_rates, is_checked, *findings)
+    key = (id(link), id(pci))
+    known = known_chains.get(key)
+    if known is not None and len(known[0]) == len(made_of) and all(map(is_, known[0], made_of)):
+        return known[1]
+    chain = _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
+    if len(known_chains) >= MAX_CACHED_CHAINS:
+        del known_chains[next(iter(known_chains))]
+    known_chains[key] = (made_of, chain)
+    return chain
+
+
+def _made_chain(
+    link: Link | None,
+    pci: PciFunction | None,
+    snapshot: Snapshot,
+    findings: Sequence[Finding],
+    *,
+    is_checked: bool,
+) -> tuple[ChainStep, ...]:
     read = _steps(link, pci, snapshot)
     names = tuple(facts.step for facts in read)
     by_step: dict[Step, list[Finding]] = {}

@@ -33,6 +33,7 @@ from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_no_namespaces
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "chains": rules.chains,
     "connections": connections.connections,
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,

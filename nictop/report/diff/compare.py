@@ -236,7 +236,7 @@ def _facts(sections: Sequence[Section], name: str) -> FactTexts:
 
 def _without_name(text: str, name: str) -> str:
     """With the placeholder for each word that is the name."""
-    if not name:
+    if not name or name not in text:
         return text
     return WORD.sub(lambda word: NIC_PLACEHOLDER if word.group() == name else word.group(), text)
 
