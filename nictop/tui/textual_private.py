@@ -89,7 +89,7 @@ class PrivateApp(App[None]):
 
     def screens_of_mode(self, mode: str) -> list[Screen[Any]]:
         """From the lowest one."""
-        return self._screen_stacks[mode]
+        return self._screen_stacks.get(mode, [])
 
     def handle_exception(self, error: Exception) -> None:
         """End the application by a fault. Textual would print all local variables, host data among

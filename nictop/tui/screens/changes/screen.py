@@ -50,6 +50,8 @@ TIME_STEPS = (1, "More time"), (-1, "Less")
 class HostChangeScreen(NictopScreen, Dialog[None]):
     """Shows the change of the `Changes` controller, and passes decisions to it."""
 
+    IS_OF_PRESENT = True
+
     BINDINGS: ClassVar[list[BindingType]] = CHANGE_KEYS
     is_tall = True
     field_enter = "Continue"
