@@ -23,7 +23,7 @@ from nictop.model.managers.networkmanager_states import (
     FAILED,
     NO_ADDRESS_REASONS,
 )
-from nictop.model.rates.links import Rates, rates, vf_rates
+from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.text.units import whole_seconds
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
@@ -283,14 +283,17 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
     now = rates(old, new, clock_ticks) if old is not None else None
     base = snapshot.vf_base
     age = new.time - base.time if base is not None else 0.0
-    functions = (
-        snapshot.rates.vfs if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS else {}
-    )
-    if new.vfs and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
-        functions = vf_rates(base, new) if base is not None else {}
+    functions, ports = {}, {}
+    if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS:
+        functions, ports = snapshot.rates.vfs, snapshot.rates.ports
+    has_new = bool(new.vfs or new.ports)
+    if has_new and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
+        functions, ports = {}, {}
+        if base is not None:
+            functions, ports = vf_rates(base, new), port_rates(base, new)
         base = new
     if now is not None:
-        now = replace(now, vfs=functions)
+        now = replace(now, vfs=functions, ports=ports)
     return _with_same_inventory(
         snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
     )
@@ -358,6 +361,7 @@ def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
             driver=_without(counters.driver, ifindex),
             channels=_without(counters.channels, ifindex),
             vfs=_without(counters.vfs, ifindex),
+            ports=_without(counters.ports, ifindex),
         )
 
     now = snapshot.rates
@@ -369,6 +373,7 @@ def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
             driver=_without(now.driver, ifindex),
             channels=_without(now.channels, ifindex),
             vfs=_without(now.vfs, ifindex),
+            ports=_without(now.ports, ifindex),
         )
     return replace(
         snapshot,

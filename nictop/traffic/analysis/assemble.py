@@ -24,6 +24,7 @@ from nictop.traffic.analysis.mtu_changes import (
     with_mtu_texts,
 )
 from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
+from nictop.traffic.analysis.port_load import port_loads
 from nictop.traffic.analysis.proof_of_run import proof_of_run
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.socket_samples import (
@@ -109,6 +110,7 @@ def result_of(log: RunLog) -> Result:
         ),
         clock_uncertainty=_clock_uncertainty(log),
         losses=_losses(log, snapshots),
+        ports=port_loads(log, axis) if plan.has_bulk else (),
     )
     if log.path_test is not None:
         result = replace(result, path_test=stored_path_test(log.path_test))
