@@ -51,7 +51,9 @@ def test_what_the_result_says() -> None:
     assert mtu_note("vm1", "ens4", once) == (
         "vm1 ens4: MTU 9000, 1500 from second 5: the result is of both"
     )
-    assert mtu_note("vm1", "ens4", twice).endswith("9000 from second 7: the result is of all of them")
+    assert mtu_note("vm1", "ens4", twice).endswith(
+        "9000 from second 7: the result is of all of them"
+    )
     facts = with_mtu_texts({"client mtu": "1500", "server mtu": "9000"}, {"client": mtu_text(once)})
     assert facts["client mtu"] == facts["mtu"] == "9000, 1500 from second 5"
     assert facts["server mtu"] == "9000"
