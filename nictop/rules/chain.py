@@ -8,12 +8,12 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nictop.model.chain import ChainState, Step, StepFacts, nic_steps
 from nictop.model.devices.tree import Row
 from nictop.model.facts import is_virtual
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import RULES

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.errors import PermanentError
 from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address

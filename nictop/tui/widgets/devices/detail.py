@@ -15,7 +15,6 @@ speed         10000 Mb/s · full duplex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -33,6 +32,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.chain import chain_lines, separator_of
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import has_chain, nic_chain
