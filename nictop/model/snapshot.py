@@ -8,9 +8,9 @@ the probe; snapshots are immutable and share everything that did not change.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
@@ -25,6 +25,7 @@ from nictop.model.managers.networkmanager_states import (
 )
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.text.units import whole_seconds
+from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
     Clock,
@@ -53,6 +54,9 @@ BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
 """See `since_text`."""
+_INVENTORY_PARTS = tuple(
+    part.name for part in fields(Inventory) if part.name not in ("time", "wall", "took", "reason")
+)
 _ETHTOOL_PARTS = tuple(part.name for part in fields(Ethtool) if part.name != "unreadable")
 UNREAD_ETHTOOL = Ethtool(
     unreadable=dict.fromkeys(_ETHTOOL_PARTS, Unreadable("failed", NOT_READ_YET))
@@ -389,6 +393,8 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
 
 
 def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+    if snapshot.inventory is not None:
+        inventory = with_shared_parts(inventory, snapshot.inventory)
     links = {link.ifindex: link for link in inventory.links}
     if "ethtool" in inventory.pending:
         links = {ifindex: replace(link, ethtool=UNREAD_ETHTOOL) for ifindex, link in links.items()}
@@ -411,6 +417,25 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         without_lease=_without_lease(snapshot, inventory),
         histories=with_inventory(snapshot.histories, inventory),
     )
+
+
+def with_shared_parts(inventory: Inventory, before: Inventory) -> Inventory:
+    """`inventory`, consisting of the objects of the one before where both are equal. The older one
+    stays in memory for a while, as it is still drawn or judged; and what was derived of an object
+    is found again."""
+    shared: dict[str, Any] = {}
+    for name in _INVENTORY_PARTS:
+        known = getattr(before, name)
+        if getattr(inventory, name) == known:
+            shared[name] = known
+    if "links" not in shared:
+        links = {link.ifindex: link for link in before.links}
+        shared["links"] = tuple(_same_or(links.get(link.ifindex), link) for link in inventory.links)
+    return replace(inventory, **shared)
+
+
+def _same_or(known: Link | None, link: Link) -> Link:
+    return known if known is not None and known == link else link
 
 
 def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
@@ -461,8 +486,8 @@ def _listened(
 
 def _is_small(neighbour: LldpNeighbour) -> bool:
     """Unlike an inventory, such a line was not checked for the length of its texts."""
-    values = vars(neighbour).values()
-    return all(len(value) <= MAX_TEXT_CHARS for value in values if isinstance(value, (str, tuple)))
+    texts = [value for value in field_values(neighbour) if isinstance(value, (str, tuple))]
+    return all(len(text) <= MAX_TEXT_CHARS for text in texts)
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, get_args
 
 from nictop.cli.arguments import (
@@ -19,6 +18,7 @@ from nictop.cli.arguments import (
     add_schema_option,
 )
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction, TestKind
 from nictop.traffic.plan.request import RunRequest, Values, parse_values, with_sizes

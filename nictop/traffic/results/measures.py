@@ -7,10 +7,10 @@ Reads nothing; takes results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.results.result import Result
 
 MeasureName = Literal["goodput", "transactions", "p50", "p99", "loaded p50", "loaded p99", "cpu"]
