@@ -55,12 +55,16 @@ LOOKUPS = {
     "drops": ("drops", "drop monitor"),
     "lldp": ("lldp", "listening for LLDP"),
     "losses": ("losses", "reading of the counters of lost packets"),
+    "work": ("work", "workload"),
 }
 """Action → (kind and field of the answer, text for messages)."""
 ANSWER_MARK = "answer"
 """Begins the lines of the child of a lookup that are answers."""
-SEVERAL_ANSWERS = ("path_listen", "lldp")
+SEVERAL_ANSWERS = ("path_listen", "lldp", "work")
 """Actions with several answers; "exit" follows the last one."""
+WORKLOAD_END_SECONDS = 10.0
+"""Added to the deadline of the child that supervises a workload, which ends that itself; also how
+long it may take to end all its processes."""
 LLDP_END_SECONDS = 5.0
 """Added to the deadline of a child that listens for LLDP, which ends itself."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
@@ -88,6 +92,8 @@ class Generator:
         self.error = ""
         self.last_errors: deque[str] = deque(maxlen=LAST_ERROR_LINES)
         """Last lines of its standard error, and of its output that look like errors."""
+        self.user = 0
+        """Of the processes of a workload."""
         self.kills: int | None = None
         """Processes that the kernel had killed for lack of memory when it was started."""
         self.next_listen_check = now
@@ -119,8 +125,16 @@ class Generators:
     """All generators of one probe. Registers its descriptors with `poll`; `now` is
     CLOCK_MONOTONIC."""
 
-    def __init__(self, report: ReportLine, poll: select.poll, proc: str = "/proc") -> None:
+    def __init__(
+        self,
+        report: ReportLine,
+        poll: select.poll,
+        proc: str = "/proc",
+        *,
+        allow_workload: bool = False,
+    ) -> None:
         self._report, self._poll, self._proc = report, poll, proc
+        self._allow_workload = allow_workload
         self._running: dict[str, Generator] = {}
         self._lookups: dict[str, Generator] = {}
         self._diagnosis = SocketDiagnosis(proc)
@@ -252,6 +266,8 @@ class Generators:
 
         if command.action == "floor":
             check_floor_options(command.arguments)
+        if command.action == "work" and not self._allow_workload:
+            raise ValueError("this probe was started without --allow-workload")
 
         def look_up() -> None:
             if command.action == "check":
@@ -286,6 +302,10 @@ class Generators:
                 from nictop.probe.traffic.loss_counters import read_loss_counts
 
                 write_answer(read_loss_counts(command.ifindex, self._proc))
+            elif command.action == "work":
+                from nictop.probe.workload.run import run_workload
+
+                run_workload(command, write_answer, self._proc)
             elif command.action == "lldp":
                 from nictop.probe.traffic.lldp import listen_for_lldp
 
@@ -300,7 +320,14 @@ class Generators:
             deadline += DROPS_END_SECONDS
         if command.action == "lldp":
             deadline += LLDP_END_SECONDS
-        self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
+        if command.action == "work":
+            deadline += WORKLOAD_END_SECONDS
+        lookup = self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
+        if command.action == "work":
+            from nictop.probe.traffic.user import workload_user
+
+            lookup.child.terminate_timeout = WORKLOAD_END_SECONDS
+            lookup.user = workload_user()[0]
 
     def _start(self, command: TrafficCommand, now: float) -> None:
         if command.id in self._running:
@@ -458,6 +485,8 @@ class Generators:
         code = generator.child.reap()
         status, number = (code, None) if code >= 0 else (None, -code)
         name = generator.command.id
+        if generator.command.action == "work" and code != 0:
+            self._end_workload(generator)
         if generator.command.action in LOOKUPS:
             del self._lookups[name]
             if not generator.is_answered:
@@ -482,6 +511,12 @@ class Generators:
             self._send(name, "exit", now, status=status, signal=number, text=text)
         else:
             self._send(name, "failed", now, text=generator.error or "stopped before it started")
+
+    def _end_workload(self, generator: Generator) -> None:
+        """Its supervisor was killed: its processes must not be left."""
+        from nictop.probe.workload.processes import kill_marked
+
+        kill_marked(generator.command.id, generator.user, self._proc)
 
     def _register(self, descriptor: int, generator: Generator) -> None:
         self._descriptors[descriptor] = generator
