@@ -10,6 +10,7 @@ from nictop.cli import output
 from nictop.cli.terminal import is_dumb, is_terminal
 from nictop.cli.traffic.options import add_arguments, request_of
 from nictop.errors import NictopError
+from nictop.model.text.terminal import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -37,6 +38,8 @@ def _check_endpoints(options: argparse.Namespace) -> None:
         given = _endpoint_option(options)
         if given:
             raise NictopError(f"--self-test cannot be combined with {given}", "omit one of them")
+    elif options.workload is not None or options.manual:
+        _check_one_host(options)
     elif options.server is None:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(
@@ -44,9 +47,23 @@ def _check_endpoints(options: argparse.Namespace) -> None:
         )
 
 
+def _check_one_host(options: argparse.Namespace) -> None:
+    """Raises NictopError unless exactly one host is given."""
+    name = "--manual" if options.manual else "--workload"
+    if options.client is None:
+        raise NictopError("HOST is missing", f"nictop traffic HOST {name} …")
+    if options.server is not None:
+        raise NictopError(
+            f"{name} measures one host", f"--observe {clean(options.server)} monitors the other one"
+        )
+
+
 def _endpoint_option(options: argparse.Namespace) -> str:
     """The first option about endpoints or observers; "": none is given."""
-    for name in ("client_nic", "client_address", "server_nic", "server_address", "observe"):
+    for name in (
+        *("client_nic", "client_address", "server_nic", "server_address", "observe"),
+        *("workload", "manual"),
+    ):
         if getattr(options, name):
             return f"--{name.replace('_', '-')}"
     return ""

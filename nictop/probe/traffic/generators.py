@@ -375,6 +375,8 @@ class Generators:
         def prepare() -> None:
             from nictop.probe.traffic.user import leave_root
 
+            if command.action == "work":
+                import_supervisor()  # its user may not be able to read Python's or nictop's files
             leave_root(command, "" if callable(program) else program[0])
 
         child = TrafficChild.start(program, now + deadline, prepare)
@@ -537,6 +539,16 @@ def _unanswered_text(generator: Generator, label: str, code: int) -> str:
     if generator.child.terminated_at is not None:
         return f"{label} was stopped before it answered"
     return f"{label} {exit_text(code)}"
+
+
+def import_supervisor() -> None:
+    """Everything that the supervisor of a workload imports."""
+    import ctypes  # noqa: F401
+    import errno  # noqa: F401
+    import signal  # noqa: F401
+
+    import nictop.probe.kernel.pdeathsig
+    import nictop.probe.workload.run  # noqa: F401
 
 
 def check_floor_options(arguments: list[str]) -> None:

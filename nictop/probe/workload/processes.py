@@ -89,7 +89,7 @@ def _parent(pid: int, proc: str) -> int:
 
 def reap() -> dict[int, int]:
     """PID → status (as of waitpid(2)) of all children that have ended."""
-    ended = {}
+    ended: dict[int, int] = {}
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

@@ -51,7 +51,7 @@ from nictop.traffic.record.log import (
 )
 from nictop.traffic.record.strangers import refused_texts, translated_texts
 from nictop.traffic.results.result import (
-    RESULT_SCHEMA,
+    TRANSACTION_SCHEMA,
     Flow,
     IntervalPoint,
     Result,
@@ -89,7 +89,7 @@ def result_of(log: RunLog) -> Result:
         proof=proof_of_run(log, flows, transactions) if axis is not None else None,
         failure=log.failure or no_measured_interval(log.stopped, flows, measured=has_transactions),
         stopped=log.stopped,
-        schema=RESULT_SCHEMA if plan.has_requests else 1,
+        schema=TRANSACTION_SCHEMA if plan.has_requests else 1,
         transactions=transactions,
         facts=setup_facts(plan, snapshots, tools),
         notes=(*log.notes, *_generator_notes(plan, tools), *_stranger_notes(log)),

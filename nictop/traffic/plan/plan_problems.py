@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 from collections.abc import Iterator
 
 from nictop.traffic.plan.plan import (
@@ -14,6 +15,7 @@ from nictop.traffic.plan.plan import (
     LOAD_START_SECONDS,
     MAX_BITRATE,
     MAX_BUILTIN_MESSAGE_BYTES,
+    MAX_COMMAND_CHARS,
     MAX_CPU,
     MAX_FILES,
     MAX_INTERVAL_SECONDS,
@@ -55,12 +57,29 @@ BULK_OPTIONS = (
 """Field that a test of requests and responses does not have, and how the sentence on it begins."""
 
 
+GENERATOR_OPTIONS = (
+    ("direction", "direction"), ("protocol", "protocol"), ("bitrate", "rate"), ("omit", "omit"),
+    ("streams", "streams"), ("length", "block size"), ("mss", "mss"), ("window", "window"),
+    ("congestion", "congestion control"), ("dscp", "dscp"), ("client_cpu", "client CPU"),
+    ("server_cpu", "server CPU"), ("zerocopy", "zerocopy"), ("port", "port"),
+    ("request_size", "size"), ("files", "files"), ("rate", "request rate"),
+)  # fmt: skip
+"""Field that a workload does not have, and its name."""
+WORKLOAD_OPTIONS = (("workload", "the command"), ("value_pattern", "value"), ("judged_by", "by"))
+
+
 def plan_problems(plan: RunPlan) -> tuple[Problem, ...]:
     """() if nothing is invalid."""
     return tuple(_problems(plan))
 
 
 def _problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.is_of_one_host:
+        yield from _one_host_problems(plan)
+        return
+    for field, name in WORKLOAD_OPTIONS:
+        if getattr(plan, field):
+            yield Problem(field, f"{name} is an option of a workload")
     yield from _end_problems(plan)
     yield from _range_problems(plan)
     bulk = plan.load or plan
@@ -83,6 +102,34 @@ def _end_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("", "one end has an IPv4 address, the other an IPv6 address")
     if plan.client == plan.server and not _is_loopback(plan.client.address):
         yield Problem("", "client and server are the same address")
+
+
+def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
+    yield from _range_problems(plan)
+    if plan.client != plan.server:
+        yield Problem("", "a workload has one host: --observe monitors others")
+    if plan.test == "workload":
+        yield from _command_problems(plan)
+    elif plan.workload or plan.value_pattern:
+        yield Problem("workload", "a measurement by hand has no command")
+    default = RunPlan(plan.client, plan.server)
+    for field, name in GENERATOR_OPTIONS:
+        if getattr(plan, field) != getattr(default, field):
+            yield Problem(field, f"{name} is an option of traffic that nictop generates")
+
+
+def _command_problems(plan: RunPlan) -> Iterator[Problem]:
+    command = plan.workload
+    if not command.strip():
+        yield Problem("workload", "the command is missing, e.g. --workload 'fio job.fio'")
+    elif len(command) > MAX_COMMAND_CHARS or not command.isprintable():
+        yield Problem("workload", f"the command is not one line of {MAX_COMMAND_CHARS} characters")
+    if not plan.value_pattern:
+        return
+    try:
+        re.compile(plan.value_pattern)
+    except re.error as error:
+        yield Problem("value_pattern", f"value is not a regular expression: {error}")
 
 
 def _is_loopback(address: str) -> bool:

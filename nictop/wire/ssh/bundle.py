@@ -4,9 +4,9 @@ Reads the sources of nictop.probe and of the libraries that its inventory uses, 
 installed here. Yields the text that the remote Python executes (`probe.bootstrap`) and four frames
 for it: what the first counters need, what the running probe needs, the rest, and what plans and
 makes changes, which is unpacked only then. The modules that change a host are included only with
-`allow_changes`, those that run a command of the user only with `allow_workload`. Made once per process. The size of the first frame determines the delay of the
-first counters: comments, docstrings and annotations are removed from it, line numbers do not
-change.
+`allow_changes`, those that run a command of the user only with `allow_workload`. Made once per
+process. The size of the first frame determines the delay of the first counters: comments,
+docstrings and annotations are removed from it, line numbers do not change.
 
 A Python older than `MIN_FULL_PYTHON` cannot evaluate type aliases, and Python 3.6 has neither
 `typing.Literal` nor ``from __future__ import annotations``: it gets all frames in this form.
