@@ -77,7 +77,7 @@ def _unit_behind(match: re.Match[str], captured: str, number: re.Match[str]) -> 
         end = match.end(1) if match.re.groups else match.end()
         rest = match.string[end : end + 2 * MAX_UNIT_CHARS].strip()
     word = rest.split(maxsplit=1)[0] if rest else ""
-    word = word.strip(",;:()[]\"'")
+    word = word.strip(".,;:()[]\"'")
     return word if re.fullmatch(r"[A-Za-zµ/%]{1,16}", word) else ""
 
 

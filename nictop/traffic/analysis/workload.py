@@ -106,7 +106,7 @@ def _facts(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
     }
 
 
-# --------------------------------------------------------------------------------------- the figures
+# -------------------------------------------------------------------------------------- the figures
 
 
 def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> WorkloadFigures:
@@ -237,7 +237,7 @@ def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss
     return tuple(found)
 
 
-# --------------------------------------------------------------------------------------- connections
+# -------------------------------------------------------------------------------------- connections
 
 
 def _with_owners(
@@ -384,7 +384,7 @@ def _notes(result: Result) -> Iterator[str]:
         yield "it took less than a second: CPU time is not counted that finely"
 
 
-# -------------------------------------------------------------------------------------------- limits
+# ------------------------------------------------------------------------------------------- limits
 
 
 def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
