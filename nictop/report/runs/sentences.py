@@ -374,7 +374,8 @@ def output_sentences(result: Result) -> Iterator[ResultSentence]:
     ):
         if not size:
             continue
-        yield ResultSentence("output", f"{name}, {units.bytes_(size)}, its end:")
+        end = ", its end:" if lines else ", not in this report"
+        yield ResultSentence("output", f"{name}, {units.bytes_(size)}{end}")
         for line in lines[-MAX_OUTPUT_LINES:]:
             if line.strip():
                 yield ResultSentence("output", clean(line))

@@ -59,8 +59,9 @@ class ResultSoFar:
         self._payloads = [_FirstPayload(end, has_control) for end in log.ends.values()]
         self._flows: list[FlowSoFar | NicFlowSoFar] = []
         self._flows += [FlowSoFar(log.last, side) for side in log.plan.sending]
-        if log.plan.is_of_one_host and log.plan.client.ifindex is not None:
-            host = log.hosts[log.plan.client.host]
+        host = log.hosts.get(log.plan.client.host)
+        has_nic = log.plan.is_of_one_host and log.plan.client.ifindex is not None
+        if has_nic and host is not None:
             for sends in (True, False):
                 self._flows.append(NicFlowSoFar(host, log.plan.client, sends=sends))
         self._transactions = TransactionsSoFar(log.ends["client"])

@@ -126,7 +126,8 @@ def test_output_without_a_figure(output: str) -> None:
 def test_figure_by_an_expression(output: str, expression: str, value: float, unit: str) -> None:
     figure, why = figure_by_expression(output, re.compile(expression))
     assert figure is not None and not why
-    assert (figure.value, figure.unit) == (pytest.approx(value), unit)
+    assert figure.value == pytest.approx(value)
+    assert figure.unit == unit
 
 
 @pytest.mark.parametrize(
