@@ -18,6 +18,10 @@ __all__ = ["add_arguments", "run"]
 def run(options: argparse.Namespace) -> int:
     if options.list or options.schema:
         return _print_stored_or_schema(options)
+    if options.since is not None or options.until is not None:
+        from nictop.cli.traffic.interval import run_interval
+
+        return run_interval(options)
     _check_endpoints(options)
     plain = options.plain or options.format is not None or not _has_terminal()
     request = request_of(options, plain=plain)

@@ -7,6 +7,7 @@ connected to.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "nictop traffic [OPTIONS] CLIENT SERVER\n"
         "       nictop traffic [OPTIONS] HOST --workload COMMAND | --manual\n"
+        "       nictop traffic [OPTIONS] RECORDING [HOST] --from TIME --to TIME\n"
         "       nictop traffic [OPTIONS] --self-test | --list"
     )
     parser.description = (
@@ -187,6 +189,18 @@ def _add_workload(group: argparse._ArgumentGroup) -> None:
         "--manual", action="store_true", help="measure what flows now, until Enter is pressed"
     )
     group.add_argument(
+        "--from",
+        dest="since",
+        metavar="TIME",
+        help="CLIENT is a recording: what a host of it carried from this time (14:03:20, +90) ...",
+    )
+    group.add_argument(
+        "--to",
+        dest="until",
+        metavar="TIME",
+        help="... to this one; SERVER is the name of the host, if it has several",
+    )
+    group.add_argument(
         "--value",
         default="",
         metavar="REGEX",
@@ -282,8 +296,17 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     request = replace(request, **numbers)
     if options.size is not None:
         request = with_sizes(request, options.size, "--size")
+    _check_pattern(options.value)
     validate_request(request)
     return request
+
+
+def _check_pattern(typed: str) -> None:
+    """Raises NictopError unless it is a regular expression."""
+    try:
+        re.compile(typed)
+    except re.error as error:
+        raise NictopError(f"--value is not a regular expression: {error}") from None
 
 
 def _numbers(options: argparse.Namespace) -> dict[str, Any]:

@@ -23,7 +23,9 @@ MAX_NAME_CHARS, MAX_UNIT_CHARS = 60, 16
 MAX_SEARCHED_CHARS = 64 * 1024
 """Of the output, its end, in which an expression of the user is searched."""
 MAX_LINE_CHARS = 2000
-NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+NUMBER = re.compile(
+    r"[-+]?(?:\d[\d,]{0,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?", re.ASCII
+)
 RATE_UNITS = {
     "b/s": 1.0, "kb/s": 8e3, "mb/s": 8e6, "gb/s": 8e9, "tb/s": 8e12, "kib/s": 8 * 2.0**10,
     "mib/s": 8 * 2.0**20, "gib/s": 8 * 2.0**30, "kbit/s": 1e3, "mbit/s": 1e6, "gbit/s": 1e9,
@@ -35,13 +37,13 @@ TIME_UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3, "u
               "usec": 1e-6, "µs": 1e-6, "ns": 1e-9}  # fmt: skip
 COUNT_UNITS = ("iops", "req/s", "requests/sec", "tps", "ops/s", "/s", "transactions/s")
 IPERF3_BITS_PER_SECOND = "bits_per_second"
-DD = re.compile(r"copied, ([\d.]+(?:e[-+]?\d+)?) s, ([\d.]+) ([kMGT]?B)/s", re.ASCII)
-RSYNC = re.compile(r"([\d.,]+) bytes/sec", re.ASCII)
-WRK = re.compile(r"^Requests/sec:\s+([\d.]+)", re.ASCII | re.MULTILINE)
-AB = re.compile(r"^Requests per second:\s+([\d.]+)", re.ASCII | re.MULTILINE)
-SYSBENCH_RATE = re.compile(r"\(([\d.]+) (MiB/sec)\)", re.ASCII)
-SYSBENCH_COUNT = re.compile(r"(?:transactions|total number of events|events per second):\s+"
-                            r"(?:\d+\s+\()?([\d.]+)", re.ASCII)  # fmt: skip
+DD = re.compile(r"copied, [\d.]{1,20}(?:e[-+]?\d{1,3})? s, ([\d.]{1,20}) ([kMGT]?B)/s", re.ASCII)
+RSYNC = re.compile(r"(?<![\d.,])([\d.,]{1,30}) bytes/sec", re.ASCII)
+WRK = re.compile(r"^Requests/sec: {1,10}([\d.]{1,20})$", re.ASCII | re.MULTILINE)
+AB = re.compile(r"^Requests per second: {1,10}([\d.]{1,20}) ", re.ASCII | re.MULTILINE)
+SYSBENCH_RATE = re.compile(r"\(([\d.]{1,20}) (MiB/sec)\)", re.ASCII)
+SYSBENCH_COUNT = re.compile(r"transactions: {1,40}\d{1,20} {1,10}\(([\d.]{1,20}) per sec", re.ASCII)
+SYSBENCH_EVENTS = re.compile(r"events per second: {1,40}([\d.]{1,20})", re.ASCII)
 
 
 def figure_by_expression(
@@ -111,7 +113,7 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
     """The last JSON object in a text; fio may write a line before it."""
     for begin in _object_starts(text):
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, begin)
+            found, _ = json.JSONDecoder(parse_int=float).raw_decode(text, begin)
         except (ValueError, RecursionError):
             continue
         return found if isinstance(found, dict) else None
@@ -178,7 +180,11 @@ def _sysbench(text: str) -> CommandFigure | None:
         value = _number(match.group(1))
         if value is not None:
             return scaled_figure("throughput", value, match.group(2), "sysbench")
-    return _by_pattern(text, SYSBENCH_COUNT, "events/s", "1/s", "sysbench")
+    for pattern in (SYSBENCH_COUNT, SYSBENCH_EVENTS):
+        figure = _by_pattern(text, pattern, "events/s", "1/s", "sysbench")
+        if figure is not None:
+            return figure
+    return None
 
 
 def _rsync(text: str) -> CommandFigure | None:
@@ -194,10 +200,10 @@ def _dd(text: str) -> CommandFigure | None:
     match = _last(DD, text)
     if match is None:
         return None
-    value = _number(match.group(2))
+    value = _number(match.group(1))
     if value is None:
         return None
-    return scaled_figure("rate", value, f"{match.group(3)}/s", "dd")
+    return scaled_figure("rate", value, f"{match.group(2)}/s", "dd")
 
 
 def _by_pattern(
@@ -224,10 +230,6 @@ def _number(text: str) -> float | None:
 
 def _finite(value: object) -> float | None:
     """None: not a number, or one that cannot be measured."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, float) or not math.isfinite(value) or value < 0:
         return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+    return value

@@ -225,7 +225,7 @@ def _total(figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
     if moved is None:
         return None
     rate = 8 * moved / figures.seconds
-    return Total(False, False, figures.seconds, rate, float(moved))
+    return Total(False, False, figures.seconds, rate, moved)
 
 
 def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:

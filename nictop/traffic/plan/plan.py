@@ -31,8 +31,8 @@ Judge = Literal["duration", "rate", "value", "smaller-value", "cpu"]
 the figure that it reports (more is better; or less), CPU per Gb/s."""
 DEFAULT_WORKLOAD_SECONDS = 3600
 """Time limit of a workload or of a measurement by hand."""
-MAX_COMMAND_CHARS = 4096
-"""As in the probe."""
+MAX_COMMAND_CHARS, MAX_PATTERN_CHARS = 4096, 500
+"""Of a command, as in the probe, and of the expression for its figure."""
 
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20

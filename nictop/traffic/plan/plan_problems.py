@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 import math
-import re
 from collections.abc import Iterator
 
 from nictop.traffic.plan.plan import (
@@ -22,6 +21,7 @@ from nictop.traffic.plan.plan import (
     MAX_IPERF3_MESSAGE_BYTES,
     MAX_MSS,
     MAX_OMIT_SECONDS,
+    MAX_PATTERN_CHARS,
     MAX_PORT,
     MAX_REQUEST_RATE,
     MAX_STREAMS,
@@ -124,12 +124,10 @@ def _command_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("workload", "the command is missing, e.g. --workload 'fio job.fio'")
     elif len(command) > MAX_COMMAND_CHARS or not command.isprintable():
         yield Problem("workload", f"the command is not one line of {MAX_COMMAND_CHARS} characters")
-    if not plan.value_pattern:
-        return
-    try:
-        re.compile(plan.value_pattern)
-    except re.error as error:
-        yield Problem("value_pattern", f"value is not a regular expression: {error}")
+    pattern = plan.value_pattern
+    if len(pattern) > MAX_PATTERN_CHARS or not pattern.isprintable():
+        longest = f"of at most {MAX_PATTERN_CHARS} characters"
+        yield Problem("value_pattern", f"value is not a regular expression {longest}")
 
 
 def _is_loopback(address: str) -> bool:

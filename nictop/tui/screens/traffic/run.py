@@ -204,6 +204,11 @@ class RunScreen(RunPage):
         self.update_pause_key()
 
     def action_stop(self) -> None:
+        """A measurement by hand is ended so: that is its planned end."""
+        request = self.nictop.traffic.request
+        if request is not None and request.test == "manual":
+            self._stop(True)
+            return
         self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
