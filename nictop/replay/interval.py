@@ -43,7 +43,7 @@ def interval_result(
         raise NictopError(f"{clean(name)}: its interfaces were not recorded before --to")
     chosen = select_nic(RunRequest(name, name, client_nic=nic, test="manual"), snapshots)
     plan = RunPlan(
-        chosen.endpoint, chosen.endpoint, test="manual", time=max(1, math.ceil(until - since))
+        chosen.endpoint, chosen.endpoint, test="manual", time=math.ceil(until - since) + 1
     )
     identity = uuid.uuid4().hex[:12]
     result = one_host_result(interval.log(plan, identity, chosen.note))

@@ -273,7 +273,7 @@ class NictopApp(PrivateApp):
     async def action_measure(self) -> None:
         """Begin a measurement of what the selected interface carries, or end the one that runs."""
         traffic = self.nictop.traffic
-        if self._is_measured_by_hand:
+        if traffic.measures_by_hand:
             work: WorkType[None] = traffic.stop
             self.run_worker(work, name="stop", group="stop", exclusive=True)
             return
@@ -282,12 +282,6 @@ class NictopApp(PrivateApp):
             return
         traffic.start(self._measurement())
         await self.action_view("traffic")
-
-    @property
-    def _is_measured_by_hand(self) -> bool:
-        """A measurement runs that the user has begun."""
-        traffic = self.nictop.traffic
-        return traffic.running and traffic.request is not None and traffic.request.test == "manual"
 
     def _measurement(self) -> RunRequest:
         """Of the interface that is selected on the shown host, with the CPUs of all others."""

@@ -518,7 +518,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
 """Every page of a run: one that is running, was saved or was recorded."""
 
 RUN_KEYS: list[BindingType] = [
-    _bind("measure", "app.measure", "End", "end the measurement that was begun by hand"),
+    _bind("measure", "end_measurement", "End", "end the measurement that was begun by hand"),
     _bind("open", "stop", "Stop", "stop the test"),
     _bind("open", "again", "Run again", "start the same test again"),
     _bind(

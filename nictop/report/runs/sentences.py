@@ -52,6 +52,7 @@ KIND_LABELS: dict[str, str] = {
     "floor": "generator",
     "transactions": "rate",
     "cpu time": "processes",
+    "connections": "whose",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 

@@ -118,6 +118,11 @@ class TrafficController:
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
+    @property
+    def measures_by_hand(self) -> bool:
+        """A measurement runs that the user has begun."""
+        return self.running and self.request is not None and self.request.test == "manual"
+
     def start(self, request: RunRequest, *, self_test: bool = False) -> bool:
         """Start; the results of the one before are dropped. False: one is running."""
         if self.running:

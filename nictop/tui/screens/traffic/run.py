@@ -207,7 +207,7 @@ class RunScreen(RunPage):
         """A measurement by hand is ended so: that is its planned end."""
         request = self.nictop.traffic.request
         if request is not None and request.test == "manual":
-            self._stop(True)
+            self.action_end_measurement()
             return
         self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
 
@@ -216,6 +216,10 @@ class RunScreen(RunPage):
             self._is_stopped = True
             work: WorkType[None] = self.nictop.traffic.stop
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
+
+    def action_end_measurement(self) -> None:
+        """What was begun by hand ends now, as planned."""
+        self._stop(True)
 
     async def action_back(self) -> None:
         """The run continues in the background, and its page stays."""
@@ -233,6 +237,9 @@ class RunScreen(RunPage):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A run must have ended before it is started again."""
+        traffic = self.nictop.traffic
         if action in ("stop", "again"):
-            return self.nictop.traffic.running == (action == "stop")
+            return traffic.running == (action == "stop")
+        if action == "end_measurement":
+            return traffic.measures_by_hand
         return super().check_action(action, parameters)
