@@ -308,7 +308,8 @@ class RecordedRun:
         """The request to the client is the last one, but for that to the client of a bulk flow
         beside requests: with it, the generators are known."""
         client = self._requests.get((0, "client"))
-        if client is None or (0, "server") not in self._requests:
+        is_foreign = self._plan is not None and self._plan.foreign
+        if client is None or not (is_foreign or (0, "server") in self._requests):
             return
         if not self.marks.is_complete:
             return
@@ -337,6 +338,8 @@ class RecordedRun:
     def _new_end(self, number: int, side: Side, part: RunPlan) -> RunEnd:
         """`number`: of its group; `part`: what that runs."""
         host = self.marks.client if side == "client" else self.marks.server
+        if part.foreign and side == "server":
+            return RunEnd(side, part.server.host, f"{self.marks.identity}-s", part.omit)
         request = self._requests.get((number, side))
         if request is None:  # the client of a bulk flow, which is started later
             end = RunEnd(side, host, f"{self.marks.identity}{self._attempt}lc", part.omit)

@@ -36,6 +36,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_endpoints(options: argparse.Namespace) -> None:
     """Raises NictopError if hosts are missing, or given with --self-test, which needs none."""
+    if options.foreign:
+        _check_foreign(options)
     if options.self_test:
         if options.client is not None:
             raise NictopError("--self-test takes no hosts", "omit the hosts")
@@ -49,6 +51,17 @@ def _check_endpoints(options: argparse.Namespace) -> None:
         raise NictopError(
             f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test"
         )
+
+
+def _check_foreign(options: argparse.Namespace) -> None:
+    """Raises NictopError for an end that is not an address, and for options about its host."""
+    from nictop.traffic.plan.foreign import check_foreign_address
+
+    for name in ("server_nic", "server_address"):
+        if getattr(options, name):
+            raise NictopError(f"--foreign excludes --{name.replace('_', '-')}", "omit one of them")
+    if options.server is not None:
+        check_foreign_address(options.server)
 
 
 def _check_one_host(options: argparse.Namespace) -> None:
@@ -66,7 +79,7 @@ def _endpoint_option(options: argparse.Namespace) -> str:
     """The first option about endpoints or observers; "": none is given."""
     for name in (
         *("client_nic", "client_address", "server_nic", "server_address", "observe"),
-        *("workload", "manual"),
+        *("workload", "manual", "foreign"),
     ):
         if getattr(options, name):
             return f"--{name.replace('_', '-')}"

@@ -30,6 +30,8 @@ def run_hosts(
     words = [request.client]
     if request.is_of_one_host:
         names *= 2
+    elif request.foreign:
+        names.append(request.server)
     else:
         names.append(one_host(request.server, "server", known).label)
         words.append(request.server)

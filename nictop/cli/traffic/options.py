@@ -54,6 +54,7 @@ examples:
   nictop traffic vm1 --workload 'fio job.fio'  a command of yours on vm1, measured
   nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' --sweep bs=4K,64K,1M
   nictop traffic vm1 --observe root@pve --manual   what flows until Enter is pressed
+  nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
   nictop traffic --self-test                   this machine only
   nictop traffic --list                        saved results
 
@@ -99,6 +100,12 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
         help="also monitor this host (repeatable)",
     )
     add_endpoint_options(group, {"client-": "client", "server-": "server"})
+    group.add_argument(
+        "--foreign",
+        action="store_true",
+        help="SERVER is the IP address of an iperf3 server that runs already (iperf3 -s), on a "
+        "host that nictop does not log in to",
+    )
     group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
     group.add_argument(
         "--self-test",
@@ -281,6 +288,7 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         interval=_interval(options, plain),
         ip_version=options.ip_version,
         test=test,
+        foreign=options.foreign,
         workload=options.workload or "",
         value_pattern=options.value,
         judged_by=options.by,

@@ -37,7 +37,7 @@ Kind = Literal[
     "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server",
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
-    "command", "figure", "traffic", "connections", "cpu time", "output",
+    "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -53,6 +53,7 @@ KIND_LABELS: dict[str, str] = {
     "transactions": "rate",
     "cpu time": "processes",
     "connections": "whose",
+    "foreign": "server",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 
@@ -85,6 +86,7 @@ MAX_SIGNIFICANT = 999.5
 """From here on three digits are no whole number."""
 MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
 MIN_REST_SHARE = 0.01
+REPORTED = " (reported by iperf3)"
 NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
@@ -114,6 +116,7 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
         *_floors(result),
         *_round_trips_of_tcp(result),
         *_costs(result),
+        *_foreign(result),
         *output_sentences(result),
         *_text_sentences("note", *result.notes),
         *_why_not_ranked(result),
@@ -211,7 +214,8 @@ def host_role_text(role: str, host: str) -> str:
 
 def endpoint_text(endpoint: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
-    return " ".join(map(clean, filter(None, (endpoint.host, nic, endpoint.address))))
+    words = dict.fromkeys((endpoint.host, nic, endpoint.address))
+    return " ".join(map(clean, filter(None, words)))
 
 
 def endpoints_text(result: Result) -> str:
@@ -571,6 +575,8 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
+    if _is_foreign(result, flow.receiver):
+        text += REPORTED
     if flow is result.flows[0]:
         text += _of_requested(result)
     share = result.of_ceiling
@@ -583,6 +589,23 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         if received.jitter is not None:
             text += f", jitter {units.duration(received.jitter / 1e3)}"
     return text
+
+
+def _is_foreign(result: Result, host: str) -> bool:
+    """The other end, of which only iperf3 tells something."""
+    return result.foreign is not None and host == result.plan.server.host
+
+
+def _foreign(result: Result) -> Iterator[ResultSentence]:
+    """What iperf3 told of the other end."""
+    foreign = result.foreign
+    if foreign is None or not result.flows or result.failure is not None:
+        return
+    cpu = "its CPU is not reported"
+    if foreign.cpu is not None:
+        cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
+    text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
+    yield ResultSentence("foreign", text)
 
 
 def highest_goodput(result: Result) -> float:
@@ -603,6 +626,8 @@ def _of_requested(result: Result) -> str:
 def _sent_text(result: Result, flow: Flow) -> str:
     assert flow.sent is not None
     rate = f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"
+    if _is_foreign(result, flow.sender):
+        rate += REPORTED
     parts = [rate + _seconds_apart_text(flow.sent, flow.received)]
     if flow.retransmits is not None:
         parts.append(count_noun(flow.retransmits, "retransmit") + _per_gigabyte_text(flow))

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from nictop.model.text import units
+from nictop.model.text.terminal import clean
 from nictop.traffic.analysis import cpu_limits, path_limits, qdisc_limits
 from nictop.traffic.analysis.judgement import (
     Judgement,
@@ -82,6 +83,8 @@ def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judg
         )
     )
     unseen = cpu_limits.unseen_hypervisors(result, flow)
+    if result.foreign is not None:
+        unseen = (*unseen, Phrase(f"host of {clean(result.foreign.address)}", " (not watched)"))
     if found.cause is None and not found.possible:
         return replace(found, possible=_beyond_the_hosts(result, unseen))
     return replace(found, possible=(*found.possible, *unseen))

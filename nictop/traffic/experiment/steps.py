@@ -20,6 +20,7 @@ from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.endpoints import select_pair
+from nictop.traffic.plan.foreign import foreign_pair
 from nictop.traffic.plan.one_nic import select_nic
 from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs
 from nictop.traffic.plan.plan_problems import plan_problems
@@ -31,7 +32,7 @@ from nictop.traffic.plan.request import (
     not_supported,
     plan_of,
 )
-from nictop.traffic.plan.tools import iperf3_differences, refusals
+from nictop.traffic.plan.tools import client_refusals, iperf3_differences, refusals
 from nictop.traffic.plan.validation import (
     ExperimentKind,
     ValidatedRequest,
@@ -122,6 +123,8 @@ def experiment_of(
     checked = validate_request(request)
     if request.is_of_one_host:
         return _experiment_of_one_host(checked, snapshots)
+    if request.foreign:
+        return _foreign_experiment(checked, snapshots, tools)
     pair, plans = _plans(checked, candidates, snapshots)
     missing = [clean(name) for name in (request.client, request.server) if name not in tools]
     if missing:
@@ -160,6 +163,45 @@ def _experiment_of_one_host(
         plans[value] = replace(plan_of(request, pair, "iperf3"), variable_value=value)
         notes[chosen.note] = None
     listed = [note for note in notes if note]
+    listed += _missing_observers(request, snapshots)
+    listed += _variant_notes(checked)
+    return _experiment(checked, plans, snapshots, listed)
+
+
+def _foreign_experiment(
+    checked: ValidatedRequest,
+    snapshots: Mapping[str, Snapshot],
+    tools: Mapping[str, TrafficTools],
+) -> Experiment:
+    """Against a server that nictop does not start."""
+    request = checked.request
+    if request.client not in tools:
+        raise NictopError(f"{clean(request.client)}: iperf3 not checked yet")
+    into_plan = None
+    if checked.variable:
+        into_plan = variable_in(request, checked.variable).into_plan
+    plans: dict[str, RunPlan] = {}
+    notes: dict[str, None] = {}
+    for value in checked.values:
+        selection = request
+        if checked.variable == "nic":
+            selection = replace(request, client_nic=value)
+        chosen = foreign_pair(selection, snapshots)
+        plan = plan_of(request, chosen.pair, "iperf3")
+        plans[value] = into_plan(plan, value) if into_plan is not None else plan
+        notes[chosen.note] = None
+    client = tools[request.client]
+    problems = {
+        value: (*plan_problems(plan), *client_refusals(plan, client))
+        for value, plan in plans.items()
+    }
+    reasons = reasons_by_value(checked.variable, problems)
+    if reasons:
+        raise not_supported(reasons, all_problems(problems))
+    listed = [note for note in notes if note]
+    listed.append(
+        f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
+    )
     listed += _missing_observers(request, snapshots)
     listed += _variant_notes(checked)
     return _experiment(checked, plans, snapshots, listed)

@@ -40,6 +40,8 @@ def command_line(
 
 def _options(request: RunRequest, arguments: Mapping[str, str]) -> Iterator[str]:
     yield from _endpoint_options(request)
+    if request.foreign:
+        yield "--foreign"
     if request.direction != "forward":
         yield f"--{request.direction}"
     if request.is_of_one_host:

@@ -143,6 +143,9 @@ class RunOptions:
     """rr, loaded: requests per second of all connections together, sent on schedule. None: each
     connection of rr sends when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
 
+    foreign: bool = False
+    """bulk: the server is an iperf3 that nictop did not start, on a host that is not watched, whose
+    name is its address."""
     workload: str = ""
     """workload: the command, one line for a shell."""
     value_pattern: str = ""
@@ -231,6 +234,13 @@ class RunPlan(RunOptions):
             return self.server, "→", self.client
         is_one_way = self.direction == "forward" and self.has_bulk
         return self.client, "→" if is_one_way else "↔", self.server
+
+    @property
+    def watched_ends(self) -> tuple[Endpoint, ...]:
+        """Ends on hosts that are watched, each host once."""
+        if self.foreign or self.server.host == self.client.host:
+            return (self.client,)
+        return (self.client, self.server)
 
     @property
     def senders(self) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ BULK_OPTIONS = (
 
 
 GENERATOR_OPTIONS = (
+    ("foreign", "a foreign server"),
     ("direction", "direction"), ("protocol", "protocol"), ("bitrate", "rate"), ("omit", "omit"),
     ("streams", "streams"), ("length", "block size"), ("mss", "mss"), ("window", "window"),
     ("congestion", "congestion control"), ("dscp", "dscp"), ("client_cpu", "client CPU"),
@@ -77,6 +78,8 @@ def _problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.is_of_one_host:
         yield from _one_host_problems(plan)
         return
+    if plan.foreign:
+        yield from _foreign_problems(plan)
     for field, name in WORKLOAD_OPTIONS:
         if getattr(plan, field):
             yield Problem(field, f"{name} is an option of a workload")
@@ -102,6 +105,17 @@ def _end_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("", "one end has an IPv4 address, the other an IPv6 address")
     if plan.client == plan.server and not _is_loopback(plan.client.address):
         yield Problem("", "client and server are the same address")
+
+
+def _foreign_problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.test != "bulk":
+        yield Problem("test", f"a foreign server is one of iperf3: it has no test {plan.test}")
+    if plan.generator != "iperf3":
+        yield Problem("generator", "a foreign server is one of iperf3")
+    if plan.server_cpu is not None:
+        yield Problem("server_cpu", "the CPU of a foreign server cannot be chosen")
+    if plan.server.host != plan.server.address:
+        yield Problem("", "a foreign server is named by its address")
 
 
 def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.errors import NictopError
@@ -140,7 +140,7 @@ def _generators(request: RunRequest) -> tuple[Generator, ...]:
         return (request.generator,)
     if request.test in BUILTIN_TESTS:
         return ("builtin",)
-    if request.is_of_one_host:
+    if request.is_of_one_host or request.foreign:
         return ("iperf3",)
     return ("iperf3", "builtin")
 
@@ -155,6 +155,8 @@ def _problems_by_value(
     pair = EXAMPLE_PAIR
     if request.is_of_one_host:
         pair = EndpointPair("", pair.client, pair.client)
+    if request.foreign:
+        pair = EndpointPair("", pair.client, replace(pair.server, host=pair.server.address))
     plan = plan_of(request, pair, generator)
     if into_plan is None:
         return dict.fromkeys(validated.values, plan_problems(plan))

@@ -69,6 +69,8 @@ class RunEnd:
         self.threads: list[TrafficLine] = []
         """Samples of the busiest threads of its host."""
         self.pid: int | None = None
+        self.remote_cpu: float | None = None
+        """Cores that the generator of the other end used, as this one was told."""
         self.begin: WorkloadReport | None = None
         """Of a workload: it has begun."""
         self.work: WorkloadReport | None = None
@@ -192,6 +194,8 @@ class RunEnd:
                 self.refused.append(output)
             else:
                 self.peer = self.peer or output.peer
+                if output.remote_cpu is not None:
+                    self.remote_cpu = output.remote_cpu
         return tuple(intervals)
 
     def _set_start(self, time: float, interval: Interval) -> None:

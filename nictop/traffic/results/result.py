@@ -145,6 +145,15 @@ class SocketFigures:
 
 
 @dataclass(frozen=True)
+class ForeignEnd:
+    """A server that nictop neither started nor watches, as its iperf3 reports it."""
+
+    address: str
+    cpu: float | None = None
+    """CPU time of its iperf3, in cores; None: not reported."""
+
+
+@dataclass(frozen=True)
 class ExaminedLimit:
     """One limit that was examined for the bottleneck."""
 
@@ -197,6 +206,8 @@ class Result:
     limits: tuple[ExaminedLimit, ...] = ()
     """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is
     known."""
+    foreign: ForeignEnd | None = None
+    """The server, if nictop did not start it."""
     workload: WorkloadFigures | None = None
     """Of a workload or a measurement by hand, whose `flows` are what the chosen NIC sent and
     received, with headers."""

@@ -181,7 +181,8 @@ class TrafficController:
 
     def _sessions_of(self, request: RunRequest) -> list[HostSession]:
         """Those of the watched hosts that take part. Raises NictopError."""
-        names = tuple(dict.fromkeys((request.client, request.server, *request.observers)))
+        ends = (request.client,) if request.foreign else (request.client, request.server)
+        names = tuple(dict.fromkeys((*ends, *request.observers)))
         missing = [name for name in names if name not in self._watched.by_name]
         if missing:
             raise NictopError(f"{', '.join(missing)}: not watched", "add it in 5 Hosts")
