@@ -51,9 +51,10 @@ examples:
   nictop traffic vm1 vm2 --bitrate 1G --repeat 5 --compare nic=ens4,ens5
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
       --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
-  nictop traffic vm1 --workload 'fio job.fio'  a command of yours on vm1, measured
-  nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' --sweep bs=4K,64K,1M
-  nictop traffic vm1 --observe root@pve --manual   what flows until Enter is pressed
+  nictop traffic vm1 --workload 'fio job.fio'  measure a command of yours on vm1
+  nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' \\
+      --sweep bs=4K,64K,1M
+  nictop traffic vm1 --observe root@pve --manual   what flows until Enter
   nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
   nictop traffic --self-test                   this machine only
   nictop traffic --list                        saved results
