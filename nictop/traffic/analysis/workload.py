@@ -183,7 +183,8 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
     found = []
     for ifindex, link in snapshot.links.items():
         is_counted = ifindex in before.links and ifindex in after.links
-        if link.flags & IFF_LOOPBACK or not is_counted:
+        is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
+        if is_other_loopback or not is_counted:
             continue
         count = partial(counted, before, after, ifindex)
         nic = NicTraffic(

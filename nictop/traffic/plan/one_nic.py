@@ -34,10 +34,10 @@ def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Chosen
     if host not in snapshots:
         watched = ", ".join(map(clean, snapshots))
         raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
-    links = [link for link in snapshots[host].links.values() if not link.flags & IFF_LOOPBACK]
+    links = list(snapshots[host].links.values())
     if request.client_nic:
         return ChosenNic(_endpoint(host, _named(host, request.client_nic, links)))
-    usable = [link for link in links if link.carrier]
+    usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
     if len(usable) == 1:
         return ChosenNic(_endpoint(host, usable[0]))
     default = _of_default_route(usable)
