@@ -123,6 +123,11 @@ class TrafficController:
         """A measurement runs that the user has begun."""
         return self.running and self.request is not None and self.request.test == "manual"
 
+    @property
+    def runs_workload(self) -> bool:
+        """A command of the user runs."""
+        return self.running and self.request is not None and self.request.test == "workload"
+
     def start(self, request: RunRequest, *, self_test: bool = False) -> bool:
         """Start; the results of the one before are dropped. False: one is running."""
         if self.running:
