@@ -470,4 +470,4 @@ def _count(text: bytes) -> int:
 
 def _missing_text(count: int) -> str:
     lines = "1 line is" if count == 1 else f"{count} lines are"
-    return f"{lines} missing in the recording here: the disk was too slow or full"
+    return f"{lines} missing in the recording here: there was no time or no room for more"

@@ -66,6 +66,7 @@ def run(
         self_test=self_test,
         theme=theme,
         colours=terminal_colours(),
+        keeps_past=True,
     )
     _run(app, keys)
     return app.return_code or 0, app.requested_experiment

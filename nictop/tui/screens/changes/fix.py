@@ -49,6 +49,8 @@ class FixScreen(NictopScreen, Dialog[None]):
     """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked
     for its plan; the fix may not be applied either."""
 
+    IS_OF_PRESENT = True
+
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     fields_above = True
 
