@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.terminal import wrap
-from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
+from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, WorkloadReport
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
 from nictop.replay.results import RecordedResults, RecordedTest, recorded_results
@@ -42,6 +42,7 @@ from nictop.traffic.results.workload import (
     WorkloadFigures,
 )
 from nictop.traffic.run.events import RunFinished, Stage
+from nictop.traffic.run.one_host import MEASURING
 from nictop.traffic.run_notes import RunNotes
 from nictop.traffic.session import SessionEvent
 from tests.support.recordings import TimedItem, host_items, write_recording
@@ -300,6 +301,39 @@ def test_a_run_without_a_result_has_its_reason(reason: str, said: str, tmp_path:
         found.runs == ()
         and len(found.missing) == 1
         and found.missing[0].sentence.endswith(f": {said}")
+    )
+
+
+@pytest.mark.parametrize("kind", ["workload", "manual"])
+def test_a_running_workload_is_replayed_with_the_rates_of_its_nic(
+    kind: str, tmp_path: Path
+) -> None:
+    """From the begin that its host reported, or that the user chose."""
+    case = case_of(kind, "completed")
+    endpoint = replace(case.plan.client, ifindex=2)
+    case = replace(case, plan=replace(case.plan, client=endpoint, server=endpoint))
+    begin = 1012.85
+    notes = RunNotes()
+    items: list[TimedItem] = [*host_items("a", 20)]
+    for time, event in [*events_of(case, end=False)][:1]:
+        items += [(host, note, time) for host, note in notes.notes_of(event)]
+    if kind == "manual":
+        items += [(host, note, begin) for host, note in notes.notes_of(Stage("running", MEASURING))]
+    else:
+        report = WorkloadReport("began", 77, begin, "alice")
+        line = TrafficLine(begin, f"{IDENTITY}-c", "work", work=report)
+        items.append(("a", Line(traffic=line), begin))
+    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(tmp_path / "r.nictop")) as recording:
+        _, before = view_at(recording, begin - 0.5)
+        assert before is not None and before.flows[0].points == ()
+        _, during = view_at(recording, begin + 3)
+    assert during is not None and during.result is None
+    assert during.seconds == pytest.approx(3.0, abs=0.01)
+    sent, received = during.flows
+    assert [point.time for point in sent.points if point.time > 0] == pytest.approx([1.0, 2.0, 3.0])
+    assert received.points[-1].interval.bits_per_second == pytest.approx(
+        7 * sent.points[-1].interval.bits_per_second
     )
 
 

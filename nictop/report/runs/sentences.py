@@ -245,7 +245,7 @@ def workload_plan_text(plan: RunPlan) -> str:
     """``fio job.fio, value 4K``; ``measured by hand``"""
     parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
     if plan.variable_value:
-        parts.append(f"value {clean(plan.variable_value)}")
+        parts.append(clean(f"{plan.variable_name or 'value'} {plan.variable_value}"))
     return ", ".join(parts)
 
 

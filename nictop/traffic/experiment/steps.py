@@ -160,7 +160,8 @@ def _experiment_of_one_host(
             selection = replace(request, client_nic=value)
         chosen = select_nic(selection, snapshots)
         pair = EndpointPair("", chosen.endpoint, chosen.endpoint)
-        plans[value] = replace(plan_of(request, pair, "iperf3"), variable_value=value)
+        plan = plan_of(request, pair, "iperf3")
+        plans[value] = replace(plan, variable_name=checked.variable, variable_value=value)
         notes[chosen.note] = None
     listed = [note for note in notes if note]
     listed += _missing_observers(request, snapshots)

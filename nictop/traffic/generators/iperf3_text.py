@@ -80,9 +80,9 @@ class TextOutput:
         elif _REVERSE.match(line):
             self._receives = True
         elif line.startswith("CPU "):
-            used = _CPU.match(line)
-            if used is not None:
-                return (GeneratorInfo(remote_cpu=float(used[1]) / 100),)
+            found = _CPU.match(line)
+            if found is not None:
+                return (GeneratorInfo(remote_cpu=float(found[1]) / 100),)
         elif _ERROR.match(line.removeprefix("iperf3: ")):
             return (ErrorMessage(line.removeprefix("iperf3: ").removeprefix("error - ")),)
         return ()

@@ -153,8 +153,9 @@ class RunOptions:
     a known format is looked for."""
     judged_by: Judge | None = None
     """workload, manual; None: the command's own figure, or else duration, or rate (manual)."""
+    variable_name: str = ""
     variable_value: str = ""
-    """workload: ``$NICTOP_VALUE``."""
+    """workload: ``$NICTOP_VARIABLE`` and ``$NICTOP_VALUE``."""
 
     @property
     def has_bulk(self) -> bool:

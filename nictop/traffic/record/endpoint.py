@@ -113,7 +113,7 @@ class RunEnd:
             self.started = self.run_start = report.time
             self.pid, self.begin = report.pid, report
             return
-        self.work, self.ended, self.measured = report, report.time, report.seconds
+        self.work, self.ended, self.measured = report, report.time, max(0.0, report.seconds)
 
     def _add_output(self, line: TrafficLine) -> tuple[Interval, ...]:
         if self.output is None:

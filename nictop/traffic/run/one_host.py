@@ -217,4 +217,6 @@ class OneHostRun:
 
 def workload_variables(plan: RunPlan) -> dict[str, str]:
     """Variables in the environment of the command."""
-    return {"NICTOP_VALUE": plan.variable_value} if plan.variable_value else {}
+    if not plan.variable_value:
+        return {}
+    return {"NICTOP_VARIABLE": plan.variable_name, "NICTOP_VALUE": plan.variable_value}

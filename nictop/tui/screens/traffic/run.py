@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
+from nictop.model.text.terminal import clean
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import path_test_sentences
 from nictop.traffic.live.run_view import RunView
@@ -54,6 +55,15 @@ class StopScreen(ConfirmDialog):
 
     def is_due(self) -> bool:
         return self.nictop.traffic.running
+
+
+class RepeatScreen(ConfirmDialog):
+    """Whether the command of a workload is run again."""
+
+    DIALOG_TITLE, YES_LABEL, CHOSEN = "Run the command again?", "Run", "cancel"
+
+    def is_due(self) -> bool:
+        return not self.nictop.traffic.running
 
 
 class RunChangeScreen(ChangeScreen):
@@ -232,7 +242,18 @@ class RunScreen(RunPage):
         """Not by the key that was to stop it."""
         traffic = self.nictop.traffic
         seconds = math.inf if self._ended_at is None else self._clock() - self._ended_at
-        if traffic.request is not None and seconds >= KEY_IGNORED_SECONDS:
+        request = traffic.request
+        if request is None or seconds < KEY_IGNORED_SECONDS:
+            return
+        if request.test == "workload":
+            where = f"On {clean(request.client)}: {clean(request.workload)}"
+            self.app.push_screen(RepeatScreen(where), self._repeat)
+        else:
+            self._repeat(True)
+
+    def _repeat(self, sure: bool | None) -> None:
+        traffic = self.nictop.traffic
+        if sure and traffic.request is not None:
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
