@@ -368,6 +368,35 @@ class NictopApp(PrivateApp):
             self.screen.open_again()
             self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
 
+    async def action_measure(self) -> None:
+        """Begin a measurement of what the selected interface carries, or end the one that runs."""
+        traffic = self.nictop.traffic
+        if traffic.measures_by_hand:
+            work: WorkType[None] = traffic.stop
+            self.run_worker(work, name="stop", group="stop", exclusive=True)
+            return
+        if traffic.running:
+            self.nictop.notify("A test is running.", "Measure")
+            return
+        traffic.start(self._measurement())
+        await self.action_view("traffic")
+
+    def _measurement(self) -> RunRequest:
+        """Of the interface that is selected on the shown host, with the CPUs of all others."""
+        from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
+        from nictop.traffic.plan.request import RunRequest
+
+        hosts = self.nictop.hosts
+        link = self._live_screen.chosen_link
+        return RunRequest(
+            hosts.chosen,
+            hosts.chosen,
+            client_nic="" if link is None else link.name,
+            test="manual",
+            time=DEFAULT_WORKLOAD_SECONDS,
+            observers=tuple(name for name in hosts.by_name if name != hosts.chosen),
+        )
+
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""
         from nictop.tui.screens.traffic.run_page import RunPage
@@ -392,6 +421,8 @@ class NictopApp(PrivateApp):
                 return not is_typed
             case "show_form":
                 return self.shown.replay is None
+            case "measure":
+                return self.shown.replay is None and not isinstance(self.screen, ModalScreen)
             case "show_change":
                 return self.nictop.changes.progress is not None
             case "command_palette":

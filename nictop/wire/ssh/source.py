@@ -94,7 +94,10 @@ class SshSource(ReconnectingSource):
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
         self._options = (
-            ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
+            ["--eager"] * eager
+            + ["--parts"] * parts
+            + ["--allow-changes"] * target.allow_changes
+            + ["--allow-workload"] * target.allow_workload
         )
         self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
@@ -301,7 +304,8 @@ class SshSource(ReconnectingSource):
             await probe.explain_kill(self._connection.carrier)
 
     def _packed(self) -> Bundle:
-        return bundle(allow_changes=self._target.allow_changes)
+        target = self._target
+        return bundle(allow_changes=target.allow_changes, allow_workload=target.allow_workload)
 
     async def _unless_closed(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of `work`; raises `_Closed` if the source is closed before."""
