@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -265,3 +266,27 @@ def test_after_another_hello_of_the_same_boot_what_was_read_is_of_before() -> No
     assert outdated_text(advance(before, Line(hello=known))) == "", "a recording repeats it"
     other = advance(before, Line(hello=replace(known, monotonic=5040.0, boot_id="another")))
     assert other.inventory is None
+
+
+def test_an_inventory_consists_of_the_equal_objects_of_the_one_before() -> None:
+    """Two are in memory while the older one is drawn, and what was derived of a link stays
+    valid."""
+    first, again = inventory(1.0), inventory(9.0, copy.deepcopy(LINKS))
+    assert again.links == first.links and again.links is not first.links
+    snapshot = advance(Snapshot.empty("vm1"), Line(inventory=first))
+    snapshot = advance(snapshot, Line(inventory=again))
+    assert snapshot.inventory == again
+    assert snapshot.inventory is not None and snapshot.inventory.links is first.links
+    changed = replace(first.links[0], mtu=9000)
+    later = replace(inventory(12.0), links=(changed, *first.links[1:]))
+    snapshot = advance(snapshot, Line(inventory=later))
+    assert snapshot.inventory == later and snapshot.links[changed.ifindex].mtu == 9000
+    for link in first.links[1:]:
+        assert snapshot.links[link.ifindex] is link
+
+
+def test_a_link_that_has_gone_is_not_in_a_later_inventory() -> None:
+    first = inventory(1.0)
+    snapshot = advance(Snapshot.empty("vm1"), Line(inventory=first))
+    later = replace(inventory(9.0), links=first.links[1:])
+    assert advance(snapshot, Line(inventory=later)).inventory == later
