@@ -27,6 +27,7 @@ from nictop.probe.records import (
     LinkChange,
     Outdated,
     Pong,
+    PortCounts,
     TrafficLine,
     Trouble,
     Unreadable,
@@ -204,8 +205,13 @@ def _names_of_queues(queues: Mapping[int, Iterable[Any]]) -> Iterator[str]:
             yield row[0]
 
 
+def _sources_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
+    return (counted.source for counted in ports.values())
+
+
 _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
     "machine": _texts_of_machine,
+    "ports": _sources_of_ports,
     "queues": _names_of_queues,
     "stack": iter,
 }
