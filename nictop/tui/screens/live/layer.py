@@ -72,7 +72,7 @@ class LayerScreen(RowDialog):
         layer = layers[chosen]
         lines = [*draw_chain(layers, cells, chosen, glyphs=self.glyphs), ()]
         for finding in layer.findings:
-            lines += [*draw_finding(finding, cells, glyphs=self.glyphs), ()]
+            lines += [*draw_finding(finding, cells, has_arrows=False, glyphs=self.glyphs), ()]
         if not layer.findings:
             lines += self.wrapped(_state_text(layer), cells, indent=" ")
         return [*lines, *draw_facts(step_sections(layer.step, row, self.snapshot), cells)]
