@@ -13,6 +13,7 @@ from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.detail import FactLines, row_at
+from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.lines import counters, hello, inventory, link
@@ -139,13 +140,14 @@ async def test_the_sections_of_the_layers_exist() -> None:
 async def test_the_place_of_the_interface_is_in_the_options() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(*GUEST)
+        table = screen.app.screen.query_one(DeviceTable)
+        links = screen.nictop.hosts.session.snapshot.links.values()
+        table.choose_link(next(one.ifindex for one in links if one.name == "ens192"))
         await screen.press("o", "down", "down", "enter")
         place = screen.app.screen
         assert isinstance(place, PlaceScreen) and place.dialog_title.endswith(": place")
         text = dialog_text(screen)
         assert "root port 0000:00:02.0" in text and "▸ens192" in text
         await screen.press("y")
-        assert any("root port" in one.message for one in screen.app._notifications) or (
-            screen.app._notifications
-        )
+        assert any("the place as text" in one.message for one in screen.app._notifications)
         await screen.press("escape")
