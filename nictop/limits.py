@@ -100,6 +100,7 @@ MAX_ENTRIES = {
     "Counters.channels": MAX_LINKS,
     "Counters.machine": MAX_INTERRUPTS,
     "Counters.vfs": MAX_LINKS,
+    "Counters.ports": MAX_LINKS,
     "Counters.stack": MAX_OTHER_ENTRIES,
     "Counters.waits": MAX_THREADS,
     "Inventory.links": MAX_LINKS,

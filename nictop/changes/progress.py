@@ -58,6 +58,14 @@ class ChangeProgress:
         return replace(self, decision=decision)
 
     @property
+    def shown_stage(self) -> Stage:
+        """Once it is decided to apply it, it is being applied for the user, whatever the host has
+        said so far."""
+        if self.stage == "prepared" and self.decision == "apply":
+            return "applying"
+        return self.stage
+
+    @property
     def ends_by_itself(self) -> bool:
         """Nothing of it has to be kept: a blinking LED."""
         return bool(self.plan) and all(

@@ -288,13 +288,13 @@ def _one_host(word: str, configuration: Configuration) -> Host:
         return parse_host(word, configuration.defaults)
     host = _named(name, configuration.hosts[name], configuration.defaults)
     if below:
-        host = _below(host, below, word)
+        host = host_below(host, below, word)
     if equals:
         host = replace(host, label=_label(label, word))
     return host
 
 
-def _below(host: Host, below: str, word: str) -> Host:
+def host_below(host: Host, below: str, word: str) -> Host:
     """What is reached through `host`. That the host may be changed does not say so of it."""
     levels = _levels(below, word)
     return replace(

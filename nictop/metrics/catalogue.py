@@ -39,6 +39,7 @@ LINK_DIRECTION = (*LINK, "direction")
 QUEUE = (*LINK_DIRECTION, "queue")
 CPU = (*HOST, "cpu")
 VF = (*LINK, "vf", "direction")
+PORT = (*LINK_DIRECTION, "source")
 
 METRICS: tuple[Metric, ...] = (
     Metric("nictop_host_up", "gauge", "", HOST, "1 if the host is reporting, else 0.", "nictop"),
@@ -306,6 +307,22 @@ METRICS: tuple[Metric, ...] = (
         VF,
         "Dropped packets of a VF, counted by the PF.",
         "IFLA_VF_STATS",
+    ),
+    Metric(
+        "nictop_port_bytes",
+        "counter",
+        "bytes",
+        PORT,
+        "Bytes at the port of a NIC with VFs, of all its functions; most NICs include the FCS.",
+        "ETHTOOL_MSG_STATS_GET eth-mac, else ETHTOOL_GSTATS of the driver (source)",
+    ),
+    Metric(
+        "nictop_port_packets",
+        "counter",
+        "packets",
+        PORT,
+        "Packets at the port of a NIC with VFs, of all its functions.",
+        "ETHTOOL_MSG_STATS_GET eth-mac, else ETHTOOL_GSTATS of the driver (source)",
     ),
     Metric(
         "nictop_vf",

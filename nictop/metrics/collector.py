@@ -23,9 +23,17 @@ from nictop.metrics.series import (
     line_start,
     sample,
 )
+from nictop.model.devices.ports import newest_ports
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.snapshot import MAX_VF_RATES_AGE_SECONDS, Snapshot
-from nictop.probe.records import CPU_TIMES, QUEUE_COUNTERS, SOFTIRQS, VF_COUNTERS, Counters
+from nictop.probe.records import (
+    CPU_TIMES,
+    PORT_COUNTERS,
+    QUEUE_COUNTERS,
+    SOFTIRQS,
+    VF_COUNTERS,
+    Counters,
+)
 from nictop.rules import Diagnosis
 from nictop.rules.finding import SEVERITIES
 
@@ -53,6 +61,11 @@ _QUEUE = {
 }
 _NOTHING: tuple[int | None, ...] = (None,) * len(QUEUE_COUNTERS)
 _NO_NUMBERS = (None, None, None)
+_PORT = tuple(
+    (METRIC_INDEXES[f"nictop_port_{what}"], side, f"{side}_{what}")
+    for side in ("rx", "tx")
+    for what in ("bytes", "packets")
+)
 _VF = tuple(
     (METRIC_INDEXES[f"nictop_vf_{what}"], side, VF_COUNTERS.index(f"{side}_{counter}"))
     for side in ("rx", "tx")
@@ -99,6 +112,7 @@ class HostCollector:
         samples += _links(series, counters)
         samples += self._queues(series, counters, left_out)
         samples += self._virtual_functions(series, snapshot, left_out)
+        samples += self._ports(series, snapshot)
         samples += self._interrupts(series, counters, left_out)
         samples += self._processors(series, snapshot, left_out)
         samples += [
@@ -163,6 +177,22 @@ class HostCollector:
                 if position < len(values):
                     line = line_start(index, (self.host, device, name, side))
                     samples.append((index, line, values[position]))
+        return samples
+
+    def _ports(self, series: HostSeries, snapshot: Snapshot) -> list[Sample]:
+        """Of NICs with VFs."""
+        found = newest_ports(snapshot)
+        samples: list[Sample] = []
+        for layout in series.links:
+            counted = found.get(layout.link.ifindex)
+            if counted is None or not counted.source:
+                continue
+            named = dict(zip(PORT_COUNTERS, counted.numbers, strict=False))
+            for index, side, counter in _PORT:
+                value = named.get(counter)
+                if value is not None:
+                    labels = (self.host, layout.device, side, counted.source)
+                    samples.append((index, line_start(index, labels), value))
         return samples
 
     # ----------------------------------------------------------------------- interrupts, processors

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
 
-from nictop.model.parts import boot_id, rates_of_links
+from nictop.model.devices.ports import wire_rates
+from nictop.model.parts import boot_id
 from nictop.model.rates.links import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
@@ -20,7 +21,7 @@ Key = tuple[str, int]
 """(name of the series, ifindex or CPU id): ``("rx_bits", 4)``, ``("cpu_busy", 0)``."""
 
 LINK_SERIES = ("rx_bits", "tx_bits", "rx_packets", "tx_packets")
-"""Fields of `LinkRates` that are stored, per second."""
+"""Fields of `LinkRates` that are stored, per second; of a port with VFs those of the port."""
 
 CPU_SERIES = ("cpu_busy", "cpu_softirq", "cpu_steal")
 """Stored per CPU: shares of 1."""
@@ -99,7 +100,7 @@ class History:
 
     def _append_rates(self, snapshot: Snapshot) -> None:
         """Append the value of this record to every series."""
-        links = rates_of_links(snapshot)
+        links = wire_rates(snapshot)
         cpus: Mapping[int, CpuShares] = {}
         if snapshot.rates is not None:
             cpus = snapshot.rates.cpus

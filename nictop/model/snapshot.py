@@ -23,7 +23,8 @@ from nictop.model.managers.networkmanager_states import (
     FAILED,
     NO_ADDRESS_REASONS,
 )
-from nictop.model.rates.links import Rates, rates, vf_rates
+from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
+from nictop.model.text.units import whole_seconds
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
     Clock,
@@ -183,13 +184,27 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
     return f"{BEFORE_EVENT} ({event.source})"
 
 
-def event_age(snapshot: Snapshot) -> float | None:
-    """Seconds, at the newest reading of the host, since the event that is newer than the inventory;
-    None: there was none, or the host has not been read since."""
+def reading_notice(snapshot: Snapshot) -> str:
+    """``to be read again in 8 s: read before an event (NetworkManager), 12 s ago``; "" as
+    `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
+    the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
-    if event is None or counters is None or counters.time < event.time:
-        return None
-    return counters.time - event.time
+    if event is None:
+        return ""
+    what = outdated_text(snapshot)
+    if counters is None or counters.time < event.time:
+        return f"to be read again: {what}"
+    age = whole_seconds(counters.time - event.time)
+    return f"{_next_reading_text(event, counters.time)}: {what}, {age} ago"
+
+
+def _next_reading_text(event: Outdated, now: float) -> str:
+    """``to be read again in 8 s``, ``being read again for 3 s``"""
+    if event.due is None:
+        return "to be read again"
+    if event.due > now:
+        return f"to be read again in {whole_seconds(event.due - now)}"
+    return f"being read again for {whole_seconds(now - event.due)}"
 
 
 def since_text(snapshot: Snapshot) -> str:
@@ -268,14 +283,17 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
     now = rates(old, new, clock_ticks) if old is not None else None
     base = snapshot.vf_base
     age = new.time - base.time if base is not None else 0.0
-    functions = (
-        snapshot.rates.vfs if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS else {}
-    )
-    if new.vfs and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
-        functions = vf_rates(base, new) if base is not None else {}
+    functions, ports = {}, {}
+    if snapshot.rates is not None and age <= MAX_VF_RATES_AGE_SECONDS:
+        functions, ports = snapshot.rates.vfs, snapshot.rates.ports
+    has_new = bool(new.vfs or new.ports)
+    if has_new and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
+        functions, ports = {}, {}
+        if base is not None:
+            functions, ports = vf_rates(base, new), port_rates(base, new)
         base = new
     if now is not None:
-        now = replace(now, vfs=functions)
+        now = replace(now, vfs=functions, ports=ports)
     return _with_same_inventory(
         snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
     )
@@ -343,6 +361,7 @@ def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
             driver=_without(counters.driver, ifindex),
             channels=_without(counters.channels, ifindex),
             vfs=_without(counters.vfs, ifindex),
+            ports=_without(counters.ports, ifindex),
         )
 
     now = snapshot.rates
@@ -354,6 +373,7 @@ def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
             driver=_without(now.driver, ifindex),
             channels=_without(now.channels, ifindex),
             vfs=_without(now.vfs, ifindex),
+            ports=_without(now.ports, ifindex),
         )
     return replace(
         snapshot,

@@ -74,7 +74,9 @@ class RatesWindow:
         part = snapshot.rates if base is before else rates(base, new, clock_ticks(snapshot))
         self._base = new
         if part is not None:
-            self._add(part if part is snapshot.rates else replace(part, vfs=snapshot.rates.vfs))
+            if part is not snapshot.rates:
+                part = replace(part, vfs=snapshot.rates.vfs, ports=snapshot.rates.ports)
+            self._add(part)
 
     def clear(self) -> None:
         """Remove every part; the counters that were taken last are not taken again."""
@@ -109,7 +111,8 @@ class RatesWindow:
 
 def _values(part: Rates) -> int:
     """Number of values in `part`, each record of rates counted with its fields."""
-    values = 8 * len(part.cpus) + 4 * (len(part.links) + sum(map(len, part.vfs.values())))
+    values = 8 * len(part.cpus) + 4 * (len(part.links) + len(part.ports))
+    values += 4 * sum(map(len, part.vfs.values()))
     values += 2 * (
         len(part.softirqs)
         + len(part.softnet)

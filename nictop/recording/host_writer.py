@@ -114,7 +114,7 @@ class HostState:
         self._trouble = None
 
     def _note_event(self, event: Outdated) -> None:
-        if self._event is None or event.time > self._event.time:
+        if self._event is None or event.time >= self._event.time:
             self._event = event
 
     def entries(self, time: float) -> list[RecordEntry]:

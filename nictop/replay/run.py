@@ -32,7 +32,7 @@ from nictop.replay.old_recordings import (
 from nictop.replay.run_index import GENERATOR_ID, RunMarks
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, output_parser
-from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.host import RunHost, chosen_nics
 from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import RunPlan
@@ -306,7 +306,8 @@ class RecordedRun:
             server = self._new_end(number, "server", part)
             groups.append(FlowGroup(part, {"client": client, "server": server}))
         wall = self._recording.wall_time(self.marks.begin)
-        self._log = RunLog(plan, tuple(groups), self._hosts, wall)
+        nics = chosen_nics(plan, self._hosts)
+        self._log = RunLog(plan, tuple(groups), self._hosts, wall, nics=nics)
         self._log.path_test = self._path_report(self._log)
         if self._live_run is not None:
             self._live_run.begin(self._log)

@@ -17,6 +17,7 @@ RULE_MODULES: dict[str, Step] = {
     "interrupts.interrupts": "load",
     "bridges.forward_filters": "peers",
     "bridges.guest_vlans": "port",
+    "bridges.guest_ports": "port",
     "bridges.topology": "port",
     "bridges.uplinks": "port",
     "bridges.connected_pvids": "port",
@@ -98,10 +99,12 @@ RULE_MODULES: dict[str, Step] = {
 
 STEP_OF_RULE: dict[str, Step] = {
     "address_is_a_duplicate": "address",
+    "address_of_the_profile_is_missing": "address",
     "dhcp_never_answered": "address",
     "drops_are_no_loss": "load",
     "flow_control_holds_it_back": "load",
     "hyperv_nic_has_no_virtual_function": "slot",
+    "hypervisor_has_disconnected_the_nic": "link",
     "interrupts_are_on_another_numa_node": "load",
     "name_server_does_not_answer": "peers",
     "neighbour_table_overflows": "peers",

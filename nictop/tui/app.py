@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.app import App, ComposeResult
-from textual.events import Event, InputEvent, MouseMove
+from textual.events import Event, InputEvent, Key, MouseMove, Paste
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
@@ -35,6 +35,7 @@ from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
 from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
+from nictop.tui.type_ahead import TypeAhead
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
+MAX_NOTICES = 3
+"""Shown at a time."""
 MAX_GREETED_HOSTS = 10
 """Names of hosts in the first frame."""
 MODES_OF_VIEWS = ("live", "hosts", "traffic", "results")
@@ -145,6 +148,7 @@ class NictopApp(PrivateApp):
         self._environment = environment
         self.own_cost = OwnCost(self._past_bytes)
         self.garbage = GarbageCollector()
+        self._type_ahead = TypeAhead(self, super().on_event)
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self.nictop.traffic.changed.subscribe(self._show_end_of_test)
         self._tests_ended = 0
@@ -170,6 +174,9 @@ class NictopApp(PrivateApp):
         if is_input and not event.is_forwarded:
             input_received()
             self.garbage.input_received()
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            await self._type_ahead.take(event)
+            return
         await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:
@@ -620,9 +627,11 @@ class NictopApp(PrivateApp):
     # ------------------------------------------------------------------------ notices and questions
 
     def show_notice(self, text: str, title: str) -> None:
-        """For some seconds; names in it are no markup."""
+        """For some seconds, or until there is another one with this title; names in it are no
+        markup."""
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
+        self.call_later(self.keep_newest_notices, MAX_NOTICES)
 
     def _copy(self, request: CopyRequest) -> None:
         """Copy lines, and say where they are."""

@@ -480,8 +480,19 @@ LIVE_KEYS: list[BindingType] = [
 
 HOSTS_KEYS: list[BindingType] = [
     OPEN_CHANGE,
-    _bind("open", "open", "Show", "host: its devices; interface: in the devices of its host"),
-    _bind("edit", "edit", "Edit", "menu: add a host, remove this one, reconnect"),
+    _bind(
+        "open",
+        "open",
+        "Show",
+        "host: its devices; interface: in the devices of its host; guest: watch it, then its "
+        "devices",
+    ),
+    _bind(
+        "edit",
+        "edit",
+        "Edit",
+        "menu: add a host, remove this one, reconnect; watch all guests",
+    ),
     _bind("back", "back", "Back", "end the filter or the input; back to Devices"),
     _bind("filter", "filter", "Filter", "filter the interfaces", priority=True),
     _bind("sort", "sort(1)", "Sort", "sort the interfaces by the next column"),

@@ -25,8 +25,11 @@ from textual.command import CommandList, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import Input, OptionList
 
+from nictop.hosts.guests import running_guests
 from nictop.model.columns import devices, overview
 from nictop.model.facts import fit, width
+from nictop.model.guests.owners import guest_text
+from nictop.model.guests.table import hosted_guests
 from nictop.tui.keys import TABS, key_labels, shown_key
 from nictop.tui.palette_commands import SCREENS, GeneralCommand, general_commands
 from nictop.tui.screens.frame import FramedScreen
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from textual.fuzzy import Matcher
 
     from nictop.model.columns.column import Column
+    from nictop.probe.records import HostedGuest
     from nictop.tui.controllers.nictop import Nictop
 
 MOVES = {
@@ -62,6 +66,8 @@ VIEW_BONUS = 0.5
 """A view is meant before its commands."""
 WORD_PATTERN = re.compile(r"[^\s:]+")
 MIN_HELP_CELLS = 8
+MAX_GUESTS = 256
+"""Of one host."""
 TEXT_CELLS = 44
 """Of an entry, before what is said about it."""
 PALETTE_MARGIN_CELLS = 5
@@ -178,6 +184,7 @@ class NictopCommands(Provider):
             self._views(screen),
             self._general(screen),
             _hosts(screen),
+            _guests(screen),
             _themes(screen),
             _orders(screen),
         )
@@ -263,6 +270,25 @@ def _hosts(screen: FramedScreen) -> Iterator[PaletteEntry]:
             open_link = partial(screen.opener.open_link, host.name, ifindex)
             text = f"Interface: Show {link.name} on {host.name}"
             yield PaletteEntry(text, "in the devices of its host", open_link)
+
+
+def _guests(screen: FramedScreen) -> Iterator[PaletteEntry]:
+    """Guests of live hosts that can be watched and are not; only while something is typed."""
+    hosts = screen.nictop.hosts
+    if screen.nictop.replay is not None:
+        return
+    for host in hosts.sessions:
+        for guest in running_guests(hosted_guests(host.snapshot))[:MAX_GUESTS]:
+            if not hosts.name_of_guest(host.name, guest):
+                text = f"Host: Watch {guest_text(guest.name, guest.kind)} of {host.name}"
+                run = partial(_watch, screen, host.name, guest)
+                yield PaletteEntry(text, "as a host of its own", run, is_listed=False)
+
+
+def _watch(screen: FramedScreen, host: str, guest: HostedGuest) -> None:
+    complaint = screen.nictop.hosts.watch_guests(host, [guest])
+    if complaint:
+        screen.nictop.notify(screen.glyphs.text(complaint), "Guest")
 
 
 def _themes(screen: FramedScreen) -> Iterator[PaletteEntry]:

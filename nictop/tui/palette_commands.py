@@ -168,6 +168,13 @@ ALWAYS = (
         "hosts",
     ),
     GeneralCommand(
+        "Hosts: Watch all guests",
+        "",
+        "of the chosen host, those that run",
+        HostsScreen.action_watch_guests,
+        "hosts",
+    ),
+    GeneralCommand(
         "Hosts: Filter", "filter", examples(NIC_FILTER), HostsScreen.action_filter, "hosts"
     ),
     GeneralCommand(

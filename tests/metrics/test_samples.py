@@ -19,7 +19,15 @@ from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import exposition_text, wants_gzip, wants_openmetrics
 from nictop.metrics.series import MAX_LABEL_CHARS, label_value, sample
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
+from nictop.probe.records import (
+    CPU_TIMES,
+    LINK_COUNTERS,
+    VF_COUNTERS,
+    Line,
+    Link,
+    LinkChange,
+    PortCounts,
+)
 from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose
 from tests.metrics.answers import families, of_host, series, series_with, values_of
 from tests.model.guests.hypervisor import VF_ADDRESSES, hypervisor
@@ -314,6 +322,29 @@ def test_vf_counters_are_repeated_between_readings(later: float, there: bool) ->
     first = counted(snapshot, time=1e9, vfs={ifindex: {3: tuple(range(len(VF_COUNTERS)))}})
     found = of_host(counted(first, time=1e9 + later, vfs={}))
     assert bool(series_with(found, "nictop_vf_drops_total", vf=3, direction="tx")) is there
+
+
+@pytest.mark.parametrize(("later", "there"), [(0.2, True), (100.0, False)])
+def test_ports_with_vfs_have_counters_of_their_own(later: float, there: bool) -> None:
+    snapshot = host()
+    link = snapshot.links[min(snapshot.links)]
+    ports = {link.ifindex: PortCounts("igb", (1, None, 3, 4))}
+    first = counted(snapshot, time=1e9, ports=ports)
+    found = of_host(counted(first, time=1e9 + later, ports={}))
+    labels = {"host": snapshot.host, "device": link.name, "source": "igb"}
+    expected = {
+        series("nictop_port_bytes_total", **labels, direction="rx"): 3,
+        series("nictop_port_bytes_total", **labels, direction="tx"): 4,
+        series("nictop_port_packets_total", **labels, direction="rx"): 1,
+    }
+    shown = {key: value for key, value in found.items() if key[0].startswith("nictop_port_")}
+    assert shown == (expected if there else {})
+
+
+def test_a_port_that_is_not_counted_has_no_series() -> None:
+    snapshot = host()
+    found = of_host(counted(snapshot, ports={min(snapshot.links): PortCounts("")}))
+    assert not [key for key in found if key[0].startswith("nictop_port_")]
 
 
 def test_driver_counters_replace_missing_qstats() -> None:

@@ -68,6 +68,24 @@ def test_a_deleted_route_of_the_profile() -> None:
         expect_gone(place, "route_of_the_profile_is_missing")
 
 
+def test_deleted_addresses_of_the_profile() -> None:
+    """The only one, and one of two, while another program has set its own."""
+    rule = "address_of_the_profile_is_missing"
+    with managed() as place:
+        assert find_finding((place,), rule, NIC) is None
+        run_in_bash(place.manager, [f"ip addr flush dev {NIC} scope global"])
+        finding = expect(place, rule)
+        assert finding.severity == "critical"
+        run_in_bash(place.manager, finding.fixes[0].commands)
+        expect_gone(place, rule)
+        replaced = f"ip addr add 198.51.100.77/24 dev {NIC}; ip addr del 192.0.2.9/24 dev {NIC}"
+        run_in_bash(place.manager, [replaced])
+        finding = expect(place, rule)
+        assert finding.severity == "warning"
+        run_in_bash(place.manager, finding.fixes[0].commands)
+        expect_gone(place, rule)
+
+
 def test_a_profile_that_was_changed_and_not_activated_again() -> None:
     with managed("ipv4.gateway", "192.0.2.1") as place:
         place.manager.nmcli("con", "mod", NIC, "ipv4.routes", "198.51.100.0/24 192.0.2.254")

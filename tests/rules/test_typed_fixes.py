@@ -1199,6 +1199,7 @@ VLANS = (
     "bridge VLAN filtering, which the kernel of a test machine may lack: typed by hand in "
     "QEMU guests"
 )
+MACHINE = "asked of a host with virtual machines, whose processes belong to the whole machine"
 TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
@@ -1225,6 +1226,9 @@ NOT_TYPED = {
     "set to unknown",
     "untrusted_vf_receives_no_multicast": SRIOV,
     "vf_settings_of_a_stopped_guest_remain": SRIOV,
+    "guest_tap_is_down": MACHINE,
+    "guest_tap_is_on_no_bridge": MACHINE,
+    "guest_address_is_learned_on_another_port": DIAGNOSTIC,
     "netplan_was_changed_and_not_applied": "netplan is not there",
     "vlan_profile_names_a_missing_parent": "VLAN links, which the kernel of a test machine may "
     "lack",
@@ -1342,6 +1346,7 @@ TYPED_ELSEWHERE = {
 ROUTES_WITH_NETWORKMANAGER = "tests.rules.test_routes_with_networkmanager"
 ROUTES_TYPED_ELSEWHERE = {
     "default_route_is_missing": "test_a_deleted_default_route",
+    "address_of_the_profile_is_missing": "test_deleted_addresses_of_the_profile",
     "profile_has_lost_its_nic": "test_a_nic_that_disappears_while_its_profile_is_active",
     "route_of_the_profile_is_missing": "test_a_deleted_route_of_the_profile",
 }

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from nictop.model.columns.column import Column, SortKey, Value, fit_columns
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.links import reported_speed
+from nictop.model.devices.ports import wire_rates
 from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
@@ -86,7 +87,7 @@ PACKET_PRIORITIES = {
 
 
 def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
-    """Of the netdev of a row, or of its VF."""
+    """Of the netdev of a row (of a port with VFs: of the port), or of its VF."""
     rates = snapshot.rates
     if rates is None:
         return None
@@ -94,7 +95,7 @@ def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
         return rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number)
     if row.link is None:
         return None
-    return rates.links.get(row.link.ifindex)
+    return wire_rates(snapshot).get(row.link.ifindex)
 
 
 def _rate(*names: str) -> Callable[[DeviceRow], Value]:
@@ -366,10 +367,12 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
         "function)"),
     Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone,
         True,
-        source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
+        source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes); "
+        "of a port with VFs: at the port (ETHTOOL_MSG_STATS_GET eth-mac, else its driver's)"),
     Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone,
         True,
-        source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
+        source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes); of a "
+        "port with VFs: at the port (ETHTOOL_MSG_STATS_GET eth-mac, else its driver's)"),
     Column("rx_packets", "RX pps", "packets/s", units.SCALED_WIDTH, 7, "right",
         _rate("rx_packets"), _rate_tone, True,
         source="packets received (IFLA_STATS_LINK_64 rx_packets)"),

@@ -149,9 +149,11 @@ _COLUMNS: tuple[Column[NicRow], ...] = (
     Column("link", "LINK", "", 6, 2, "left", _link_state, _link_tone, True, _link_rank,
         source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET)"),
     Column("in", "RX b/s", "b/s", _SCALED, 3, "right", _rate("rx_bits"), is_live=True,
-        source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes)"),
+        source="bits received, with Ethernet header, without FCS (IFLA_STATS_LINK_64 rx_bytes); "
+        "of a port with VFs: at the port (ETHTOOL_MSG_STATS_GET eth-mac, else its driver's)"),
     Column("out", "TX b/s", "b/s", _SCALED, 3, "right", _rate("tx_bits"), is_live=True,
-        source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes)"),
+        source="bits sent, with Ethernet header, without FCS (IFLA_STATS_LINK_64 tx_bytes); of a "
+        "port with VFs: at the port (ETHTOOL_MSG_STATS_GET eth-mac, else its driver's)"),
     Column("drops", "drops", "packets", 7, 4, "right", _of_nic(_drops), _bad, True, _drops_rank,
         source="packets dropped since the link was created (IFLA_STATS_LINK_64 rx_dropped + "
                "tx_dropped + "

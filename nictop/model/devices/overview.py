@@ -14,9 +14,9 @@ from functools import cached_property
 from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.links import function_of, functions_by_address, reported_speed
 from nictop.model.devices.netdevs import End
+from nictop.model.devices.ports import wire_rates
 from nictop.model.facts.summary import ranked_addresses
 from nictop.model.managers.link_managers import profile_name
-from nictop.model.parts import rates_of_links
 from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -162,7 +162,7 @@ def overview(
     for host in hosts:
         snapshot, age = host.snapshot, _shown_age(host)
         functions = functions_by_address(snapshot.pci)
-        rates = rates_of_links(snapshot)
+        rates = wire_rates(snapshot)
         links = _shown_links(snapshot, virtual=virtual)
         if not links:
             rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.model.devices.ports import STANDARD_COUNTERS, newest_ports, why_port_is_unknown
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import newest_counters, rates_of_links
-from nictop.model.rates.links import LinkRates, QueueRates, VfRates
+from nictop.model.rates.links import LinkRates, PortRates, QueueRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, warn_if
-from nictop.probe.records import LINK_COUNTERS, Link
+from nictop.probe.records import LINK_COUNTERS, PORT_COUNTERS, Link
 
 MAX_QUEUE_LINES = 16
 """Number of queues with a line of their own; the busiest when there are more."""
@@ -56,7 +57,8 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
         return [Fact("Counters", "not read yet", "dim")]
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
     rates = rates_of_links(snapshot).get(link.ifindex)
-    facts = [traffic_fact("RX", "rx", total, rates), traffic_fact("TX", "tx", total, rates)]
+    facts = _port_facts(link, snapshot)
+    facts += [traffic_fact("RX", "rx", total, rates), traffic_fact("TX", "tx", total, rates)]
     errors = []
     for name, value in total.items():
         if value and _is_loss(name):
@@ -67,10 +69,38 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     return facts + errors
 
 
+def _port_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
+    """Of a port with VFs: what it carries for all of them; the lines below are those of the netdev
+    alone."""
+    if not link.virtual_functions:
+        return []
+    counted = newest_ports(snapshot).get(link.ifindex)
+    if counted is None or not counted.source:
+        return [Fact("Port with VFs", why_port_is_unknown(link, snapshot), "dim")]
+    named = dict(zip(PORT_COUNTERS, counted.numbers, strict=False))
+    total = {name: value for name, value in named.items() if value is not None}
+    rates = None
+    if snapshot.rates is not None:
+        rates = snapshot.rates.ports.get(link.ifindex)
+    source = counted.source
+    if source != STANDARD_COUNTERS:
+        source = f"driver counters of {source}"
+    return [
+        traffic_fact("Port RX", "rx", total, rates),
+        traffic_fact("Port TX", "tx", total, rates),
+        Fact(
+            "Port source", f"{source}; RX and TX below: {link.name} alone, without its VFs", "dim"
+        ),
+    ]
+
+
 def traffic_fact(
-    label: str, side: str, total: Mapping[str, int], rates: LinkRates | VfRates | None
+    label: str,
+    side: str,
+    total: Mapping[str, int],
+    rates: LinkRates | VfRates | PortRates | None,
 ) -> Fact:
-    """Rates and totals of one direction of a link or VF. `total`: by name of the counter."""
+    """Rates and totals of one direction of a link, VF or port. `total`: by name of the counter."""
     bits = units.bits_per_second(getattr(rates, f"{side}_bits", None))
     packets = units.packets_per_second(getattr(rates, f"{side}_packets", None))
     moved = units.bytes_(total.get(f"{side}_bytes"))

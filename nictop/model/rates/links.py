@@ -25,14 +25,23 @@ from nictop.model.rates.load import (
     softnet_rates,
     thread_shares,
 )
-from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters
+from nictop.probe.records import (
+    LINK_COUNTERS,
+    PORT_COUNTERS,
+    QUEUE_COUNTERS,
+    VF_COUNTERS,
+    Counters,
+    PortCounts,
+)
 
 __all__ = [
     "CpuShares",
     "LinkRates",
+    "PortRates",
     "QueueRates",
     "Rates",
     "VfRates",
+    "port_rates",
     "rates",
     "sum_known",
     "vf_rates",
@@ -103,6 +112,19 @@ class VfRates:
 
 
 @dataclass(frozen=True, eq=False)
+class PortRates:
+    """The port of a NIC, with all functions that share it, per second. None: reset, or not
+    counted."""
+
+    source: str
+    """``eth-mac``, or the driver whose own counters these are (`PortCounts.source`)."""
+    rx_bits: float | None
+    tx_bits: float | None
+    rx_packets: float | None
+    tx_packets: float | None
+
+
+@dataclass(frozen=True, eq=False)
 class Rates:
     """Rates between two counter records. What is only in one of them (a new link, an offline CPU)
     is absent."""
@@ -118,6 +140,8 @@ class Rates:
     queues: dict[int, tuple[QueueRates, ...]]
     vfs: dict[int, dict[int, VfRates]]
     """ifindex of the physical function → VF number."""
+    ports: dict[int, PortRates] = field(default_factory=dict)
+    """ifindex of a physical function with VFs."""
     interrupts: dict[int, dict[int, float]] = field(default_factory=dict)
     """IRQ number → CPU id → interrupts per second; CPUs with none are left out."""
     softirqs: dict[int, SoftirqRates] = field(default_factory=dict)
@@ -166,6 +190,7 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
             if ifindex in before.queues
         },
         vfs=vf_rates(before, after),
+        ports=port_rates(before, after),
         interrupts=interrupt_rates(before, after, elapsed),
         softirqs=softirq_rates(before, after, elapsed),
         softnet=softnet_rates(before, after, elapsed),
@@ -324,6 +349,46 @@ def _vf_counter_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float
     )
 
 
+def port_rates(before: Counters, after: Counters) -> dict[int, PortRates]:
+    """The `ports` part of `rates`: read as often as the counters of VFs. Counters of two sources
+    are not compared."""
+    elapsed = after.time - before.time
+    if not elapsed >= MIN_ELAPSED_SECONDS:
+        return {}
+    found = {}
+    for ifindex, new in after.ports.items():
+        old = before.ports.get(ifindex)
+        if old is not None and new.source and old.source == new.source:
+            found[ifindex] = _port_counter_rates(old, new, elapsed)
+    return found
+
+
+_PORT_INDEXES = tuple(
+    PORT_COUNTERS.index(name) for name in ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
+)
+
+
+def _port_counter_rates(old: PortCounts, new: PortCounts, elapsed: float) -> PortRates:
+    """If one counter was reset, all were."""
+    steps = [_known_step(old.numbers, new.numbers, index) for index in _PORT_INDEXES]
+    counted = [index for index in _PORT_INDEXES if _is_counted(new.numbers, index)]
+    was_reset = len(counted) != sum(step is not None for step in steps)
+    if was_reset:
+        return PortRates(new.source, None, None, None, None)
+    rx_bytes, tx_bytes, rx_packets, tx_packets = steps
+    return PortRates(
+        new.source,
+        _per_second(rx_bytes, elapsed, 8),
+        _per_second(tx_bytes, elapsed, 8),
+        _per_second(rx_packets, elapsed),
+        _per_second(tx_packets, elapsed),
+    )
+
+
+def _is_counted(numbers: Sequence[int | None], index: int) -> bool:
+    return index < len(numbers) and numbers[index] is not None
+
+
 _Queue = tuple[str, int, tuple[int | None, ...]]
 _Direction = Literal["rx", "tx"]
 _DIRECTION_INDEXES: dict[str, tuple[_Direction, tuple[int, ...]]] = {
@@ -345,7 +410,7 @@ def _queue_rates(
         if old is None or direction not in _DIRECTION_INDEXES:
             continue
         side, indexes = _DIRECTION_INDEXES[direction]
-        packets, size, drops = [_queue_counter_step(old, new, index) for index in indexes]
+        packets, size, drops = [_known_step(old, new, index) for index in indexes]
         result.append(
             QueueRates(
                 side,
@@ -358,9 +423,7 @@ def _queue_rates(
     return tuple(result)
 
 
-def _queue_counter_step(
-    old: tuple[int | None, ...], new: tuple[int | None, ...], index: int
-) -> int | None:
+def _known_step(old: Sequence[int | None], new: Sequence[int | None], index: int) -> int | None:
     """None: one of the two records does not have that counter."""
     if index >= len(old) or index >= len(new):
         return None

@@ -2,9 +2,9 @@
 
 Reads rtnetlink RTM_GETSTATS, /proc/stat, /proc/softirqs and softnet_stat; for watched links
 ETHTOOL_GSTATS and the queue counters of the `netdev` family; for physical functions the counters of
-their VFs; and the interrupts, threads and vmbus channels of the last inventory. Returns one
-`Sample` per pass. No fork, no asyncio; descriptors and buffers are kept, and modules of counters
-that are not requested are not imported.
+their VFs and of the port; and the interrupts, threads and vmbus channels of the last inventory.
+Returns one `Sample` per pass. No fork, no asyncio; descriptors and buffers are kept, and modules of
+counters that are not requested are not imported.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # importing `typing` costs half a MiB
 
     from nictop.probe.counters.on_demand.drivers import DriverCounterReader
     from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
+    from nictop.probe.counters.on_demand.ports import PortCounterReader
     from nictop.probe.counters.on_demand.queues import QueueCounterReader
     from nictop.probe.counters.on_demand.vfs import VfCounterReader
     from nictop.probe.counters.targets import TargetCounterReader, Targets
@@ -30,7 +31,8 @@ if TYPE_CHECKING:  # importing `typing` costs half a MiB
     Value = TypeVar("Value")
 
 VF_INTERVAL_SECONDS = 0.95
-"""Minimum between two requests for VF counters: once a second, with a margin for late wake-ups."""
+"""Minimum between two requests for VF and port counters: once a second, with a margin for late
+wake-ups."""
 
 
 class CounterReader:
@@ -47,6 +49,7 @@ class CounterReader:
         self._driver_reader: DriverCounterReader | None = None
         self._queue_reader: QueueCounterReader | None = None
         self._vf_reader: VfCounterReader | None = None
+        self._port_reader: PortCounterReader | None = None
         self._target_reader: TargetCounterReader | None = None
         self._machine_reader: InterruptTable | None = None
 
@@ -79,6 +82,8 @@ class CounterReader:
 
         self._physical_functions = read_physical_functions(self._sys)
         self._vfs_due = 0.0
+        if self._port_reader is not None:
+            self._port_reader.forget()
 
     def read(self) -> Sample:
         """One pass. Never raises: what could not be read is empty, with a reason in
@@ -106,6 +111,7 @@ class CounterReader:
         if self._physical_functions and sample.time >= self._vfs_due:
             self._vfs_due = sample.time + VF_INTERVAL_SECONDS
             self._read_vfs(sample)
+            self._read_ports(sample)
         return sample
 
     def close(self) -> None:
@@ -117,11 +123,13 @@ class CounterReader:
             self._driver_reader,
             self._queue_reader,
             self._vf_reader,
+            self._port_reader,
             self._target_reader,
         ):
             if reader is not None:
                 reader.close()
         self._driver_reader = self._queue_reader = self._vf_reader = self._target_reader = None
+        self._port_reader = None
 
     def _read_softirqs(self, sample: Sample) -> None:
         online = tuple(sample.cpus)
@@ -178,6 +186,17 @@ class CounterReader:
             _read_each(sample, "vfs", self._vf_reader.read, self._physical_functions, sample.vfs)
         except OSError as error:
             sample.fail("vfs", error, "socket")
+
+    def _read_ports(self, sample: Sample) -> None:
+        try:
+            if self._port_reader is None:
+                from nictop.probe.counters.on_demand.ports import PortCounterReader
+
+                self._port_reader = PortCounterReader(self._sys)
+            read = self._port_reader.read
+            _read_each(sample, "ports", read, self._physical_functions, sample.ports)
+        except OSError as error:
+            sample.fail("ports", error, "socket")
 
 
 def _read_each(

@@ -54,6 +54,9 @@ class InventoryChild:
         self.descriptor = -1
         self.targets = b""
         self.started = 0.0
+        self.cpu_seconds = 0.0
+        """Of the last one that has ended, and of what it started; all of its time if it is blocked
+        in the kernel."""
         self._cpu_time = 0.0
         """Seconds of CPU that the child had used at `_last_active`, the last time at which it had
         used more."""
@@ -119,6 +122,7 @@ class InventoryChild:
         says what failed."""
         output, self._output = self._output, bytearray()
         self._close()
+        self.cpu_seconds = time.monotonic() - self.started
         status = self._reap(time.monotonic() + KILL_WAIT_SECONDS)
         end = output.find(b"\n") + 1
         is_complete = (
@@ -181,9 +185,10 @@ class InventoryChild:
     def _reap(self, until: float) -> int | None:
         """Wait status of the child, None when it has not ended at `until`."""
         while True:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            pid, status, usage = os.wait4(self._pid, os.WNOHANG)
             if pid:
                 self._pid = 0
+                self.cpu_seconds = usage.ru_utime + usage.ru_stime
                 return status
             if time.monotonic() >= until:
                 return None

@@ -7,7 +7,7 @@ RHEL forbids the commands that are needed (FILTER_RPC_ARGS or BLACKLIST_RPC in
 from __future__ import annotations
 
 from nictop.probe.reach.agent_client import Agent, AgentError, printable
-from nictop.probe.reach.problem import GuestProblem
+from nictop.probe.reach.problem import WINDOWS_GUEST, GuestProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FORBIDDEN = (
 def check_guest(agent: Agent) -> None:
     """Raises GuestProblem if the probe cannot run there."""
     if system_name(agent)[0] == WINDOWS:
-        raise GuestProblem(f"a Windows guest: nictop reads Linux; {what_it_tells(agent)}")
+        raise GuestProblem(f"{WINDOWS_GUEST}: nictop reads Linux; {what_it_tells(agent)}")
     forbidden = forbidden_commands(agent)
     if forbidden:
         why = FORBIDDEN.format(", ".join(forbidden[:2]))

@@ -97,9 +97,16 @@ def device_options(value: str) -> Mapping[str, str]:
     """``virtserialport,chardev=qga0,name=…``, or an object of JSON as libvirt writes it."""
     if not value.startswith("{"):
         return options_of(value)
+    return json_device(value)
+
+
+def json_device(value: str) -> Mapping[str, str]:
+    """The texts of an object of JSON; {}: it is none."""
     try:
-        device = json.loads(value)
+        device = json.loads(value) if value.startswith("{") else {}
     except (ValueError, RecursionError):
+        return {}
+    if not isinstance(device, dict):
         return {}
     return {key: text for key, text in device.items() if isinstance(text, str)}
 

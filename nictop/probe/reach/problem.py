@@ -4,6 +4,8 @@ from __future__ import annotations
 
 NEVER_STATUS, LATER_STATUS = 91, 92
 """Exit status if another attempt would fail in the same way, and if it may succeed."""
+WINDOWS_GUEST = "a Windows guest"
+"""Begins the sentence about one: there is nothing to be reached by another way."""
 SENTENCE = "nictop: "
 """Before a sentence on stderr."""
 

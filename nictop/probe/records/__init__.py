@@ -30,6 +30,7 @@ from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
     LINK_COUNTERS,
+    PORT_COUNTERS,
     QUEUE_COUNTERS,
     SOFTIRQS,
     SOFTNET_COUNTERS,
@@ -44,6 +45,7 @@ from nictop.probe.records.counters import (
     MachineInterrupt,
     Outdated,
     Pong,
+    PortCounts,
     Trouble,
 )
 from nictop.probe.records.devlink import (
@@ -141,6 +143,7 @@ __all__ = [
     "MIN_KEEP_WITHIN",
     "NOT_OFFERED_BY_ESXI",
     "NOT_READ_YET",
+    "PORT_COUNTERS",
     "PROTOCOL",
     "QUEUE_COUNTERS",
     "SOFTIRQS",
@@ -227,6 +230,7 @@ __all__ = [
     "Platform",
     "PolicyRule",
     "Pong",
+    "PortCounts",
     "Profile",
     "Qdisc",
     "Queue",

@@ -109,6 +109,22 @@ VF_COUNTERS = (
 """Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_*, reported by the physical function."""
 
 
+PORT_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
+"""Order of the numbers in `PortCounts.numbers`. Bytes as the NIC counts them: most include the
+FCS."""
+
+
+@dataclass(frozen=True)
+class PortCounts:
+    """What a NIC counts at its port, for all functions that share it: what the wire carries."""
+
+    source: str
+    """``eth-mac``: the standard counters of IEEE 802.3 (ETHTOOL_MSG_STATS_GET); the name of a
+    driver: its own counters of the port (ETHTOOL_GSTATS); "": kernel and driver give none."""
+    numbers: tuple[int | None, ...] = ()
+    """`PORT_COUNTERS`; None: not counted."""
+
+
 @dataclass(frozen=True)
 class MachineInterrupt:
     """One line of /proc/interrupts."""
@@ -187,6 +203,9 @@ class Counters:
     vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
     """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST;
     read at most once a second, empty in the records in between."""
+    ports: dict[int, PortCounts] = field(default_factory=dict)
+    """ifindex of a physical function with VFs → counters of its port; in the same records as
+    `vfs`."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
     stack: dict[str, int] = field(default_factory=dict)
@@ -262,6 +281,9 @@ class Outdated:
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
     source: EventSource = ""
     """Of the first such event."""
+    due: float | None = None
+    """When the inventory that reads it begins or has begun, on the same clock; None: after the one
+    that runs, or not recorded."""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class HostedGuest:
     """Id of its network namespace, as `Link.lower_namespace` has it (RTM_GETNSID)."""
     source: str = ""
     """Where it was found: ``/proc/PID/cmdline``, a configuration file, the cgroup."""
+    max_vcpus: int | None = None
+    """With those that may be plugged in while it runs; None: not known, or no more."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """"nics": why there are none, or some may be missing."""
 

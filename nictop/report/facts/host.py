@@ -21,6 +21,7 @@ from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
     LINK_COUNTERS,
+    PORT_COUNTERS,
     QUEUE_COUNTERS,
     SOFTIRQS,
     SOFTNET_COUNTERS,
@@ -52,6 +53,7 @@ class CounterNames:
     cpus: tuple[str, ...] = CPU_TIMES
     queues: tuple[str, ...] = QUEUE_COUNTERS
     vfs: tuple[str, ...] = VF_COUNTERS
+    ports: tuple[str, ...] = PORT_COUNTERS
     softirqs: tuple[str, ...] = SOFTIRQS
     softnet: tuple[str, ...] = SOFTNET_COUNTERS
     threads: tuple[str, ...] = (*THREAD_TIMES, "cpu")

@@ -59,6 +59,7 @@ MAPPINGS: Mapping[str, Kind] = {
     "driver": "links",
     "channels": "links",
     "vfs": "links",
+    "ports": "links",
     "queue_maps": "links",
     "lldp": "links",
     "networkd": "links",
@@ -224,7 +225,7 @@ def _counters_by_name(counters: Json, counter_names: Json, snapshot: Snapshot) -
     """Kind of counter → name of the link, or number of the CPU → name of the counter → value; with
     the queue, VF or channel between link and counter where there are several."""
     links = names_of(snapshot).links
-    found: Json = {"links": {}, "queues": {}, "vfs": {}, "channels": {}}
+    found: Json = {"links": {}, "queues": {}, "vfs": {}, "ports": {}, "channels": {}}
     found["driver"] = _driver_counters(counters["driver"], snapshot)
     for kind in ("cpus", "softirqs", "softnet"):
         found[kind] = _named_each(counter_names[kind], counters[kind])
@@ -235,6 +236,9 @@ def _counters_by_name(counters: Json, counter_names: Json, snapshot: Snapshot) -
             f"{direction} {number}": _named(counter_names["queues"], values)
             for direction, number, values in queues
         }
+    for ifindex, counted in counters["ports"].items():
+        named = _named(counter_names["ports"], counted["numbers"])
+        found["ports"][links.get(ifindex, ifindex)] = named
     for kind in ("vfs", "channels"):
         for ifindex, parts in counters[kind].items():
             named = _named_each(counter_names[kind], parts)
@@ -292,7 +296,7 @@ def add_names_to_schema(schema: Json) -> Json:
         "(queues, vfs, channels) "
         "which of the link, then name of the counter: value.",
         "properties": dict.fromkeys(
-            ("links", "driver", "cpus", "softirqs", "softnet"), COUNTERS_SCHEMA
+            ("links", "driver", "ports", "cpus", "softirqs", "softnet"), COUNTERS_SCHEMA
         )
         | {
             kind: {"type": "object", "additionalProperties": COUNTERS_SCHEMA}

@@ -304,6 +304,7 @@ def _add_again_fix(link: Link, address: Address) -> Fix:
         "vf_has_no_carrier",
         "vf_link_is_disabled",
         "port_of_virtual_functions_is_down",
+        "hypervisor_has_disconnected_the_nic",
         "networkd_failed",
         "link_down_profile_waits",
         *NIC_FAULTS,

@@ -322,6 +322,7 @@ def _activate_fix(host: HostFacts, link: Link, profile: Profile) -> Fix:
         "vf_has_no_carrier",
         "vf_link_is_disabled",
         "port_of_virtual_functions_is_down",
+        "hypervisor_has_disconnected_the_nic",
         "driver_has_detached_the_nic",
         "driver_cannot_bring_the_link_up",
         "transceiver_is_refused",

@@ -1,5 +1,5 @@
-"""What a profile or a configuration file wants and the routing table does not have: its default
-route, its routes.
+"""What a profile or a configuration file wants and the host does not have: its default route, its
+routes, its addresses.
 
 Reads nothing. NetworkManager adds the routes of a profile when it is activated; a route that
 somebody deletes, or that goes with its link, is not always added again.
@@ -7,12 +7,13 @@ somebody deletes, or that goes with its link, is not always added again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ipaddress
+from collections.abc import Iterator, Sequence
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.networkmanager_states import ACTIVATED
 from nictop.model.text.ip_addresses import parse_network
-from nictop.probe.records import ConfigurationEntry, Link, ManagedDevice, Profile
+from nictop.probe.records import ConfigurationEntry, IpSettings, Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import is_run_by_networkd
@@ -21,7 +22,12 @@ from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import is_in_vrf, tables
 from nictop.rules.routes.fixes import ip, ip_settings, own_profile, reapply
-from nictop.rules.subjects import has_default_route, link_finding
+from nictop.rules.subjects import (
+    global_address_texts,
+    has_default_route,
+    link_finding,
+    names_text,
+)
 
 FAMILIES = ("ipv4", "ipv6")
 NO_ROUTES = ("disabled", "ignore", "link-local", "shared")
@@ -187,18 +193,21 @@ def _way_out(others: list[str]) -> str:
 def _activated(host: HostFacts) -> tuple[tuple[Link, Profile], ...]:
     """Links with a carrier on which a profile with routes, or with a lease that has one, is
     active."""
-    manager = host.profiles.manager
-    if manager is None:
-        return ()
     found = []
-    for ifindex, device in manager.devices.items():
-        link, profile = host.link_at(ifindex), _activated_profile(host, device)
-        if link is None or profile is None or link.carrier is not True:
-            continue
+    for link, profile, device in _links_with_profiles(host):
         has_routes = device.dhcp_routers or _sets_routes(profile)
         if has_routes and not is_in_vrf(host, link):
             found.append((link, profile))
     return tuple(found)
+
+
+def _links_with_profiles(host: HostFacts) -> Iterator[tuple[Link, Profile, ManagedDevice]]:
+    """Links with a carrier on which a stored profile is active."""
+    manager = host.profiles.manager
+    for ifindex, device in manager.devices.items() if manager is not None else ():
+        link, profile = host.link_at(ifindex), _activated_profile(host, device)
+        if link is not None and profile is not None and link.carrier is True:
+            yield link, profile, device
 
 
 def _activated_profile(host: HostFacts, device: ManagedDevice) -> Profile | None:
@@ -295,6 +304,77 @@ def route_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
                 missing.append(written)
         if missing:
             yield _missing_routes(host, link, profile, missing, destinations)
+
+
+@host_rule(
+    "critical",
+    yields_to=(
+        "profile_was_changed_and_not_applied",
+        "address_is_a_duplicate",
+        "ip_address_is_on_two_hosts",
+    ),
+    needs=("networkmanager", "addresses"),
+)
+def address_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
+    """An address of the active profile is not on the NIC.
+
+    Somebody deleted it (ip addr flush), or another program replaced it, as a second DHCP client
+    does: NetworkManager does not add it again by itself. nictop compares ipv4.addresses and
+    ipv6.addresses of active NetworkManager profiles (method manual) with the addresses of the link.
+    Critical: the NIC has no other address than link-local ones; else warning.
+
+    Not reported: NICs that are still being activated or have no carrier, and ports of bridges and
+    bonds.
+
+    Sources: nm-settings-nmcli(5) ipv4.addresses; nmcli(1) device reapply.
+    """
+    for link, profile, _ in _links_with_profiles(host):
+        if _is_port(host, link):
+            continue
+        present = set(global_address_texts(link))
+        wanted = (*_manual_addresses(profile.ipv4), *_manual_addresses(profile.ipv6))
+        missing = [address for address in wanted if _normal_form(address) not in present]
+        if missing:
+            yield _missing_addresses(host, link, profile, missing, sorted(present))
+
+
+def _is_port(host: HostFacts, link: Link) -> bool:
+    """Of a bridge or bond, which has the addresses."""
+    above = host.master_of(link)
+    return above is not None and above.kind != "vrf"
+
+
+def _manual_addresses(settings: IpSettings) -> Sequence[str]:
+    return settings.addresses if settings.method == "manual" else ()
+
+
+def _normal_form(address: str) -> str:
+    """``2001:db8::5/64`` as the kernel prints it; as it is if it is malformed."""
+    try:
+        return ipaddress.ip_interface(address).with_prefixlen
+    except ValueError:
+        return address
+
+
+def _missing_addresses(
+    host: HostFacts, link: Link, profile: Profile, missing: Sequence[str], present: Sequence[str]
+) -> Finding:
+    shown = names_text(missing, 1)
+    now = names_text(present, MAX_LISTED) or "none"
+    note = "If it is missing again, another program deletes it."
+    return link_finding(
+        "warning" if present else "critical",
+        host,
+        link,
+        f"address {shown} of {quoted_name(profile.id)} is not on it",
+        evidence=(
+            *profile_evidence(profile),
+            Evidence("missing", "; ".join(missing[:MAX_LISTED]), "nmcli con show"),
+            Evidence("addresses", now, f"ip addr show dev {link.name}"),
+        ),
+        why="Nothing reaches this host by it, and programs bound to it fail.",
+        fixes=(Fix("here", "Let NetworkManager set it again", (reapply(link),), None, note=note),),
+    )
 
 
 def _parsed(written: str) -> tuple[str, str | None]:

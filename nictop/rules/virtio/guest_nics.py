@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from nictop.model.guests.owners import guest_text
+from nictop.model.text.words import count_noun
 from nictop.probe.records import GuestNic, HostedGuest, Link
 from nictop.rules.bridges.commands import edit_domain
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -142,6 +143,41 @@ def guest_nic_has_one_queue(host: HostFacts) -> Outcomes:
                 why="One vhost thread here, and one virtual CPU there, process all its packets.",
                 fixes=_queue_fixes(host, tap, min(vcpus, MAX_QUEUES)),
             )
+
+
+@host_rule("info", uses=("guests",))
+def guest_nic_has_more_queues_than_processors(host: HostFacts) -> Outcomes:
+    """The tap of a guest has more queue pairs than the guest has virtual CPUs.
+
+    virtio_net uses at most one queue pair for each CPU: the others have a vhost thread, descriptors
+    and memory, and carry nothing. nictop reads queues and virtual CPUs from the command line of
+    QEMU.
+
+    Not reported: guests whose CPUs the command line does not tell, and as many queues as it may
+    get CPUs (maxcpus).
+
+    Sources: kernel drivers/net/virtio_net.c (virtnet_probe, num_online_cpus); qemu(1), queues;
+    Proxmox VE documentation, Multiqueue.
+    """
+    for tap in taps_of_guests(host):
+        vcpus, queues = tap.guest.vcpus, tap.nic.queues
+        if vcpus is None or queues is None or not _is_virtio(tap.nic):
+            continue
+        if queues <= max(vcpus, tap.guest.max_vcpus or 0):
+            continue
+        yield link_finding(
+            "info",
+            host,
+            tap.link,
+            f"{tap.text}: {queues} queue pairs for {count_noun(vcpus, 'virtual CPU')}",
+            evidence=(
+                Evidence("queue pairs", str(queues), tap.guest.source),
+                Evidence("virtual CPUs", str(vcpus), tap.guest.source),
+            ),
+            why="The guest uses one for each of its CPUs. The others cost memory and a thread "
+            "each.",
+            fixes=_queue_fixes(host, tap, vcpus),
+        )
 
 
 def _is_virtio(nic: GuestNic) -> bool:

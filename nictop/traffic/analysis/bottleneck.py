@@ -2,8 +2,9 @@
 examined.
 
 Reads nothing; takes a `Result`. Causes are examined in the order in which one hides the next: the
-requested rate, the limits of a cloud instance, the ceiling, steal by the hypervisor, a CPU limit of
-the generator's cgroup, a full CPU or thread, all CPUs full, windows, losses.
+requested rate, the limits of a cloud instance, the ceiling, a port shared with VFs, steal by the
+hypervisor, a CPU limit of the generator's cgroup, a full CPU or thread, all CPUs full, windows,
+losses.
 A cause is named only if its arithmetic gives the measured rate (`cpu_limits`, `path_limits`,
 `qdisc_limits`).
 Otherwise the bottleneck is "not determined", with what is possible and what is excluded, each with
@@ -16,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from nictop.model.devices.ceiling import ethernet_text
 from nictop.model.text import units
+from nictop.model.text.terminal import clean
 from nictop.traffic.analysis import cpu_limits, path_limits, qdisc_limits
 from nictop.traffic.analysis.judgement import (
     Judgement,
@@ -30,6 +33,7 @@ from nictop.traffic.analysis.judgement import (
 )
 from nictop.traffic.analysis.loss_causes import why_nothing_arrived
 from nictop.traffic.analysis.setup_facts import NicSetup
+from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.result import REACHED_SHARE, ExaminedLimit, Flow, Result
 
 AT_CEILING_SHARE = 0.97
@@ -73,6 +77,7 @@ def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judg
             _bitrate(result, flow),
             qdisc_limits.instance_limits(result, flow, nics),
             _ceiling(result),
+            _ports(result, flow),
             cpu_limits.steal(result, flow),
             cpu_limits.throttled(result, flow),
             cpu_limits.full_cpus(result, flow, nics),
@@ -146,6 +151,33 @@ def _ceiling(result: Result) -> Judgement:
     if share < AT_CEILING_SHARE:
         return Judgement.of_excluded("line rate", f" ({units.percentage(share)} of it)")
     return Judgement.of_cause("line rate", f": {units.percentage(share)} of {ceiling.sentence}")
+
+
+def _ports(result: Result, flow: Flow) -> Judgement:
+    """The line rate of ports that functions share: the NIC counts at the port what all of them
+    carry."""
+    is_alone = (result.of_ceiling or 0.0) >= AT_CEILING_SHARE
+    if is_alone:
+        return Judgement()
+    return combined(_port(port, flow) for port in result.ports)
+
+
+def _port(port: PortLoad, flow: Flow) -> Judgement:
+    """In the direction in which the flow passes it."""
+    sends = port.end == flow.sender
+    counted, wire = (port.sent, port.wire_sent) if sends else (port.received, port.wire_received)
+    limit = f"port {port.device} of {clean(port.host)}"
+    if counted is None:
+        return Judgement.of_possible(limit, f" with its VFs ({port.unknown})")
+    rate = f"{units.bits_per_second(counted)} with its VFs"
+    if not port.speed:
+        return Judgement.of_possible(limit, f" ({rate}, link speed unknown)")
+    share = (wire or counted) / (port.speed * 1e6)
+    of_line = f"{units.percentage(share)} of {ethernet_text(port.speed)}"
+    if share < AT_CEILING_SHARE:
+        return Judgement.of_excluded(limit, f" ({rate}, {of_line})")
+    test = units.bits_per_second(flow.goodput_or_zero)
+    return Judgement.of_cause(limit, f": {rate}, {of_line}; goodput of this test {test}")
 
 
 def _beyond_the_hosts(result: Result, unseen: tuple[Phrase, ...]) -> tuple[Phrase, ...]:

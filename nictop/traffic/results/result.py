@@ -26,6 +26,7 @@ from nictop.traffic.path.stored import StoredFinding, StoredPathTest
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.path_proof import PathProof
+from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
 
 RESULT_SCHEMA = 2
@@ -189,6 +190,8 @@ class Result:
     losses: tuple[CountedLoss, ...] = ()
     """Counters of lost packets that rose on any host from right before the run to right after
     it."""
+    ports: tuple[PortLoad, ...] = ()
+    """Ports with VFs that carried it, as their NICs count them."""
     limits: tuple[ExaminedLimit, ...] = ()
     """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is
     known."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
 from nictop.model.snapshot import outdated_text, since_text
+from nictop.model.text.terminal import clean
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
-    from nictop.probe.records import Request
+    from nictop.probe.records import HostedGuest, Request
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
     from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer, Worker
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 OTHER_HOSTS_SECONDS = 0.2
 """Between two redraws for hosts that are not the chosen one: of many hosts, some snapshot is always
 new."""
+MAX_NAMED_GUESTS = 3
 SLOW_REDRAW_CPU_SECONDS = 0.1
 """A redraw that takes longer, and each while a host is overloaded, is followed by a pause of twice
 that time, in which keys are answered."""
@@ -149,6 +151,35 @@ class WatchedHosts:
         for host in wanted:
             self.follow(host)
         return ""
+
+    def watch_guests(self, name: str, guests: Sequence[HostedGuest]) -> str:
+        """Watch guests of a host, those that are not watched yet. Returns why some are not, "" if
+        all of them are."""
+        from nictop.hosts.guests import host_of_guest
+        from nictop.hosts.specification import MAX_HOSTS
+
+        host = self.by_name[name].host
+        unreachable = []
+        for guest in guests:
+            wanted = host_of_guest(host, guest)
+            if wanted is None:
+                unreachable.append(clean(guest.name))
+            elif wanted.label not in self.by_name:
+                if len(self.by_name) >= MAX_HOSTS:
+                    return f"not all are watched: the maximum is {MAX_HOSTS} hosts"
+                self.follow(wanted)
+        if unreachable:
+            return f"no way to reach {names_of_guests(unreachable)} is known"
+        return ""
+
+    def name_of_guest(self, name: str, guest: HostedGuest) -> str:
+        """The watched host that is a guest of another; "": it is not watched."""
+        from nictop.hosts.guests import host_of_guest
+
+        wanted = host_of_guest(self.by_name[name].host, guest)
+        if wanted is None or wanted.label not in self.by_name:
+            return ""
+        return wanted.label
 
     def choose(self, name: str) -> None:
         """Show the devices of another host."""
@@ -339,3 +370,11 @@ class WatchedHosts:
         """Send a request to the probe of a host, if it is still watched."""
         if name in self.by_name:
             await self.by_name[name].request(request)
+
+
+def names_of_guests(names: Sequence[str]) -> str:
+    """``web1, web2 and 3 more``"""
+    shown = ", ".join(names[:MAX_NAMED_GUESTS])
+    if len(names) > MAX_NAMED_GUESTS:
+        shown += f" and {len(names) - MAX_NAMED_GUESTS} more"
+    return shown

@@ -29,6 +29,7 @@ MODULES = {
         "agent_facts",
         "agent_bridge",
     ),
+    "guest_address": ("problem", "agent_client", "agent_guests", "guest_address"),
     "guest_relay": ("relay_format", "guest_relay"),
     "connect_socket": ("problem", "connect_socket"),
     "enter_namespace": ("problem", "enter_namespace"),

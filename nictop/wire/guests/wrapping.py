@@ -58,6 +58,13 @@ def prefix_words(
     return tuple(words)
 
 
+def address_words(levels: Sequence[Level], *, asks_agent: bool) -> tuple[str, ...]:
+    """The words that print the addresses of the last one of `levels`, a guest, where it runs."""
+    mode = "ask" if asks_agent else "quiet"
+    program = (*program_words("guest_address"), levels[-1].name, mode)
+    return (*prefix_words(levels[:-1], 0.0), *program)
+
+
 def _agent_words(name: str, interval: float) -> list[str]:
     """The bridge here, and what it starts in the guest."""
     poll = min(MAX_POLL_SECONDS, max(MIN_POLL_SECONDS, interval / POLLS_PER_INTERVAL))

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.reach.problem import LATER_STATUS, NEVER_STATUS
 from nictop.probe.records import Line, Request, Trouble
 from nictop.wire.budget import HostBudget
 from nictop.wire.channel import STDERR_DATATYPE, Carrier, Channel
@@ -29,7 +30,7 @@ from nictop.wire.errors import (
     sanitize,
 )
 from nictop.wire.guests.levels import Level
-from nictop.wire.guests.reasons import lacks_shell
+from nictop.wire.guests.reasons import lacks_shell, own_sentence
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
@@ -402,6 +403,19 @@ class RemoteProbe:
             return False  # it was the tool that enters the guest
         is_refused = (self.rights, self._reached, self._status) == ("quiet", "nothing", 1)
         return is_refused and self._credentials.can_ask
+
+    @property
+    def refusal_of_agent(self) -> str:
+        """Why the guest agent on the way could not be used, as our program there says; "": it was
+        another end."""
+        if self._reached != "nothing" or self._status not in (NEVER_STATUS, LATER_STATUS):
+            return ""
+        return sanitize(own_sentence(self._stderr.decode("utf-8", "replace")))
+
+    @property
+    def is_agent_silent(self) -> bool:
+        """It did not answer, or is not there now."""
+        return self._status == LATER_STATUS
 
     @property
     def lacks_sudo(self) -> bool:

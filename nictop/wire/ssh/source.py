@@ -10,15 +10,20 @@ if the network fails; then it ends because our pings are missing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ipaddress
+import shlex
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from nictop.errors import HostUnreachable
+from nictop.probe.reach.problem import WINDOWS_GUEST
 from nictop.probe.records import Clock, Line, Request
-from nictop.wire.errors import PermanentError
+from nictop.wire.errors import PermanentError, TransientError, sanitize
 from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address
-from nictop.wire.guests.wrapping import HAS_NAMESPACE, prefix_words
+from nictop.wire.guests.wrapping import HAS_NAMESPACE, address_words, prefix_words
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import ConnectionStage, SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
@@ -41,6 +46,11 @@ NAMESPACE_NOTICE = (
     "there is no Python in it: its network namespace was entered with the Python of the level "
     "above, whose files, programs and network managers are shown"
 )
+
+ADDRESS_TIMEOUT = 15.0
+"""Seconds for the addresses of a guest: an agent that does not answer takes 10."""
+MAX_TRIED_ADDRESSES = 3
+MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
 if TYPE_CHECKING:
     from nictop.wire.esxi.probe import EsxiProbe
@@ -74,7 +84,10 @@ class SshSource(ReconnectingSource):
         levels: tuple[Level, ...] = (),
     ) -> None:
         super().__init__(target.name, interval, retry)
+        self._wanted = levels
         self._guests, self._levels = ssh_guests(levels)
+        self._fallback = ""
+        """Why the guest was reached by SSH although its agent was asked first; "": it was not."""
         self._by_namespace = False
         """The last level is entered by its network namespace only."""
         self.clock: Clock | None = None
@@ -94,6 +107,8 @@ class SshSource(ReconnectingSource):
         self._stages = _Stages()
 
     async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
+        self._guests, self._levels = ssh_guests(self._wanted)
+        self._fallback = ""
         try:
             connecting = asyncio.ensure_future(self._unless_closed(self._connected()))
             async with aclosing(self._stages.until_done(connecting)) as stages:
@@ -134,7 +149,44 @@ class SshSource(ReconnectingSource):
         if self._may_enter_namespace(probe):
             self._by_namespace = True
             return probe.rights
+        if isinstance(probe, RemoteProbe) and await self._reaches_by_ssh(probe):
+            return "quiet" if self._target.sudo else ""
         return None
+
+    async def _reaches_by_ssh(self, probe: RemoteProbe) -> bool:
+        """Connect to a guest whose agent cannot be used, if it was written without a way
+        (``pve/101``), by SSH to an address that its hypervisor knows. If that fails, too, the error
+        of `probe` has both reasons."""
+        kinds = [level.kind for level in self._levels]
+        refusal = probe.refusal_of_agent
+        if kinds.count("guest") != 1 or not refusal or refusal.startswith(WINDOWS_GUEST):
+            return False
+        place = kinds.index("guest")
+        way, rest = self._levels[: place + 1], self._levels[place + 1 :]
+        known = await self._guest_addresses(way, asks_agent=not probe.is_agent_silent)
+        if not known:
+            probe.error = without_address(probe.error)
+            return False
+        for address, origin in known:
+            told = f"SSH to {address} ({origin})"
+            try:
+                await self._connect_guest((*way[:-1], ssh_level(address)))
+            except (PermanentError, TransientError) as error:
+                probe.error = both_reasons(self._target.name, refusal, told, error)
+                continue
+            self._levels = rest
+            self._fallback = f"reached by {told}, as its agent cannot be used: {refusal}"
+            return True
+        return False
+
+    async def _guest_addresses(
+        self, way: tuple[Level, ...], *, asks_agent: bool
+    ) -> tuple[tuple[str, str], ...]:
+        """(address, where it is from) of the last one of `way`."""
+        words = address_words(way, asks_agent=asks_agent)
+        command = " ".join(["exec", *map(shlex.quote, words)])
+        printed = await self._connection.carrier.output(command, ADDRESS_TIMEOUT)
+        return parse_addresses(printed)
 
     def _send(self, request: Request) -> None:
         if self._probe is not None:
@@ -223,6 +275,7 @@ class SshSource(ReconnectingSource):
         probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
         if self._by_namespace:
             probe.tell(NAMESPACE_NOTICE)
+        probe.tell(self._fallback)
         settings = replace(self._settings, interval=None)
         requests = [settings] if settings != Request() else []
         await probe.start(self._connection.carrier, rights, requests)
@@ -273,6 +326,37 @@ class SshSource(ReconnectingSource):
                 if connection.is_open:
                     await probe.resume_stopped(connection.carrier)
             await connection.close()
+
+
+def ssh_level(address: str) -> Level:
+    """A guest by its address, with the user and port that ssh_config has for it."""
+    return Level("ssh", f"[{address}]" if ":" in address else address)
+
+
+def parse_addresses(printed: str) -> tuple[tuple[str, str], ...]:
+    """What `nictop.probe.reach.guest_address` has printed; the lines of a host that are not
+    addresses are left out."""
+    found = []
+    for line in printed.splitlines()[:MAX_ADDRESS_LINES]:
+        address, _, origin = line.partition("\t")
+        with contextlib.suppress(ValueError):
+            parsed = ipaddress.ip_address(address)
+            if not getattr(parsed, "scope_id", None):
+                found.append((str(parsed), sanitize(origin, MAX_ORIGIN_CHARS)))
+    return tuple(found[:MAX_TRIED_ADDRESSES])
+
+
+def without_address(error: HostUnreachable | None) -> HostUnreachable | None:
+    """The error of an agent, if SSH is no way either."""
+    if error is None:
+        return None
+    hint = "; ".join(filter(None, (error.hint, "no address of the guest is known there for SSH")))
+    return type(error)(error.message, hint)
+
+
+def both_reasons(host: str, refusal: str, told: str, error: HostUnreachable) -> HostUnreachable:
+    """`told`: the way by SSH, which has failed with `error`."""
+    return type(error)(f"{sanitize(host)}: {refusal}; {told}: {error.message}", error.hint)
 
 
 def ssh_guests(

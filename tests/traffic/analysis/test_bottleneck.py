@@ -17,6 +17,7 @@ from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.results.host_load import Busy, BusyCpu, Machine, ThreadLoad
 from nictop.traffic.results.path_proof import Carried, HostProof, PathProof
+from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import BUSY, PROVEN, flow, load, result
@@ -1152,3 +1153,36 @@ def test_run_in_which_nothing_arrived_says_what_was_counted() -> None:
     assert not unknown.has_carried, (
         "no total and no interval: it is not known that anything arrived"
     )
+
+
+# -------------------------------------------------------------------------------- ports with VFs
+
+SHARED = PortLoad("a", "kvm1", "ens1f0", "eth-mac", 1e9, 9.6e9, 1.1e9, 9.9e9, 10_000)
+"""The sender of the run is a guest with a VF of this port, which sends 99 % of 10 Gb/s."""
+
+
+def test_a_port_that_other_vfs_fill_is_the_cause() -> None:
+    sentence = bottleneck(result(2.0, ports=(SHARED,)), SETUPS)
+    assert sentence == (
+        "port ens1f0 of kvm1: 9.60 Gb/s with its VFs, 99 % of 10 GbE; goodput of this test "
+        "2.00 Gb/s"
+    )
+
+
+def test_the_other_direction_of_a_port_does_not_limit() -> None:
+    received = replace(SHARED, end="b")
+    sentence = bottleneck(result(2.0, ports=(received,)), SETUPS)
+    assert "port ens1f0 of kvm1 (1.00 Gb/s with its VFs, 11 % of 10 GbE)" in sentence
+    assert sentence.startswith("not determined")
+
+
+def test_a_port_that_is_not_counted_is_not_excluded() -> None:
+    why = "not known, because the driver qede gives no port counters"
+    sentence = bottleneck(result(2.0, ports=(PortLoad("a", "a", "eno1", unknown=why),)), SETUPS)
+    possible = sentence.partition("excluded:")[0]
+    assert f"port eno1 of a with its VFs ({why})" in possible
+
+
+def test_a_run_that_fills_the_wire_alone_does_not_name_others() -> None:
+    sentence = bottleneck(result(9.4, ports=(SHARED,)), SETUPS)
+    assert sentence.startswith("line rate") and "ens1f0" not in sentence

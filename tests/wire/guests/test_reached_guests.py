@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from nictop.wire.guests.levels import parse_levels
+from nictop.probe.records import Line
+from nictop.wire.guests.levels import Level, parse_levels
 from nictop.wire.guests.source import LocalGuestSource
+from nictop.wire.source import SourceState
+from nictop.wire.ssh import source as ssh_source
 from nictop.wire.ssh.source import SshSource
-from tests.support.items import has_record, items_until, next_state
+from tests.support.items import Item, has_record, items_until, next_state
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, disable_ssh_timeouts, public_key, skip_without_sshd
@@ -123,4 +126,90 @@ async def test_a_guest_that_does_not_answer_by_ssh(
     async with following(there(sshd, way.replace("NAMESPACE", namespace.name))) as items:
         message = (await next_state(items, "lost")).message
     assert why in message and message.isprintable()
+    wait_until(lambda: not sshd.sessions())
+
+
+# ------------------------------------------------------------------------- by the best way there is
+
+
+@pytest.fixture
+def other(sshd: Sshd, tmp_path: Path) -> Iterator[Sshd]:
+    """The sshd of a guest."""
+    server = Sshd(tmp_path / "other")
+    server.set_python(sys.executable)
+    trust(sshd, server)
+    yield server
+    server.stop()
+
+
+def known_at(monkeypatch: pytest.MonkeyPatch, *addresses: str, port: int, user: str = "") -> None:
+    """The hypervisor knows these addresses of its guests, and ssh_config has that port."""
+
+    async def found(*_: object, **__: object) -> tuple[tuple[str, str], ...]:
+        return tuple((address, "neighbour table") for address in addresses)
+
+    monkeypatch.setattr(SshSource, "_guest_addresses", found)
+    monkeypatch.setattr(
+        ssh_source, "ssh_level", lambda address: Level("ssh", f"{user}@{address}:{port}")
+    )
+
+
+async def why_not(source: SshSource) -> str:
+    """The reason of the first attempt. With virsh, which may start later, there are others."""
+    async with following(source) as items:
+        received = await items_until(items, is_end)
+    end = received[-1]
+    assert isinstance(end, SourceState)
+    return end.message
+
+
+def is_end(item: Item) -> bool:
+    return isinstance(item, SourceState) and item.state in ("lost", "failed")
+
+
+async def test_a_guest_without_an_agent_is_reached_by_ssh(
+    sshd: Sshd, other: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first address does not answer. What was done, and why, is told."""
+    known_at(monkeypatch, "127.0.0.9", other.address, port=other.port, user=other.user)
+    async with following(there(sshd, "nictop-guest")) as items:
+        received = await items_until(items, has_record("counters"))
+        assert other.probes() and not sshd.probes()
+    told = [one.trouble.message for one in received if isinstance(one, Line) and one.trouble]
+    how = f"reached by SSH to {other.address} (neighbour table), as its agent cannot be used: "
+    assert [one for one in told if one.startswith(how) and len(one) > len(how)]
+    wait_until(lambda: not other.sessions() and not sshd.sessions())
+
+
+async def test_what_is_in_a_guest_without_an_agent(
+    sshd: Sshd, other: Sshd, namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_at(monkeypatch, other.address, port=other.port, user=other.user)
+    found, _ = await inventory(there(sshd, f"nictop-guest/netns:{namespace.name}"))
+    assert link_names(found) == {"lo"}
+    wait_until(lambda: not other.sessions() and not sshd.sessions())
+
+
+async def test_both_reasons_are_said_if_neither_way_works(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_at(monkeypatch, "127.0.0.1", port=1, user="root")
+    message = await why_not(there(sshd, "nictop-guest"))
+    assert message.startswith("kvm1: ")
+    assert "; SSH to 127.0.0.1 (neighbour table): jump host cannot reach kvm1: " in message
+    wait_until(lambda: not sshd.sessions())
+
+
+async def test_an_agent_that_was_asked_for_is_the_only_way(
+    sshd: Sshd, other: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known_at(monkeypatch, other.address, port=other.port, user=other.user)
+    assert "SSH to" not in await why_not(there(sshd, "agent:nictop-guest"))
+    assert not other.sessions()
+
+
+async def test_a_guest_of_which_no_address_is_known(sshd: Sshd) -> None:
+    """By the program that a hypervisor runs."""
+    message = await why_not(there(sshd, "nictop-guest"))
+    assert message.endswith("no address of the guest is known there for SSH")
     wait_until(lambda: not sshd.sessions())

@@ -17,7 +17,9 @@ import struct
 
 SIOCGIFNAME = 0x8910
 SIOCETHTOOL = 0x8946
+ETHTOOL_GSTRINGS = 0x1B
 ETHTOOL_GSTATS = 0x1D
+ETH_GSTRING_LEN = 32
 ETHTOOL_GSSET_INFO = 0x37
 ETH_SS_STATS = 1
 
@@ -29,6 +31,9 @@ SET_INFO = struct.Struct("@IIQI")
 """struct ethtool_sset_info with one count: command, reserved, mask, count."""
 STATS_HEAD = struct.Struct("@II")
 """struct ethtool_stats: command, count; the numbers follow."""
+
+STRINGS_HEAD = struct.Struct("@III")
+"""struct ethtool_gstrings: command, string set, count; the strings follow."""
 
 SPARE_COUNTERS = 4096
 """Counters that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds
@@ -69,6 +74,24 @@ class DriverCounterReader:
         if STATS_HEAD.unpack_from(numbers, 0)[1] != expected:
             raise OSError(errno.EAGAIN, "the number of driver counters changed meanwhile")
         return tuple(numbers[1 : 1 + expected])
+
+    def read_names(self, ifindex: int) -> tuple[str, ...]:
+        """Names of the counters, in the same order. Raises OSError like `read`; () if there are
+        none."""
+        name = self.link_name(ifindex)
+        expected = self._count(name)
+        if expected > MAX_DRIVER_COUNTERS:
+            raise OSError(errno.EOVERFLOW, f"{expected} counters")
+        size = STRINGS_HEAD.size + (expected + SPARE_COUNTERS) * ETH_GSTRING_LEN
+        strings = array.array("B", bytes(size))
+        STRINGS_HEAD.pack_into(strings, 0, ETHTOOL_GSTRINGS, ETH_SS_STATS, expected)
+        self._ethtool(name, strings)
+        data = strings.tobytes()[STRINGS_HEAD.size :]
+        texts = [
+            data[start : start + ETH_GSTRING_LEN]
+            for start in range(0, expected * ETH_GSTRING_LEN, ETH_GSTRING_LEN)
+        ]
+        return tuple(text.split(b"\0", 1)[0].decode("utf-8", "replace") for text in texts)
 
     def link_name(self, ifindex: int) -> bytes:
         """The link's current name, NUL-padded. OSError(ENODEV) when there is no such link."""

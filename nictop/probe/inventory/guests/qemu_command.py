@@ -61,6 +61,7 @@ class QemuCommand:
         self.uuid = last_value(pairs, "uuid")
         self.id = last_value(pairs, "id")
         self.vcpus = virtual_cpus(last_value(pairs, "smp"))
+        self.max_vcpus = small_number(options(last_value(pairs, "smp"), "cpus").get("maxcpus", ""))
         devices = [options(value, "driver") for option, value in pairs if option == "device"]
         chardevs = [options(value, "backend") for option, value in pairs if option == "chardev"]
         self._sockets = {one.get("id", ""): one.get("path", "") for one in chardevs}

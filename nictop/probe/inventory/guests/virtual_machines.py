@@ -127,6 +127,7 @@ def guest_of(
         id=command.id or getattr(command, "uuid", ""),
         pid=machine.pid,
         vcpus=command.vcpus,
+        max_vcpus=getattr(command, "max_vcpus", None),
         nics=tuple(nics),
         source=f"/proc/{machine.pid}/cmdline",
         unreadable={} if links_missing is None else {"nics": links_missing},

@@ -198,7 +198,8 @@ class DevicesBody(Body):
         return first_fix(findings_of(row, findings))
 
     def open_detail(self) -> None:
-        self.screen.add_class(DETAIL_CLASS)
+        if self.screen.query_one(DeviceTable).chosen is not None:
+            self.screen.add_class(DETAIL_CLASS)
 
     def close_detail(self) -> bool:
         was_open = self.has_detail

@@ -20,11 +20,13 @@ from textual.binding import BindingType
 from textual.widget import Widget
 from textual.widgets import Input
 
+from nictop.hosts.guests import running_guests
 from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.guests.table import hosted_guests
+from nictop.model.guests.table import GuestRow, hosted_guests
+from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
 from nictop.tui.keys import HOSTS_KEYS
@@ -228,14 +230,42 @@ class HostsScreen(FramedScreen):
         await self.action_open()
 
     async def action_open(self) -> None:
-        """The devices of the chosen host; of an interface, that one among them, and of the NIC of a
-        guest its tap or physical function."""
-        host, end = self.query_one(HostTable).chosen, self._chosen_end
-        if end is not None:
-            await self.opener.open_link(end.host, end.ifindex)
+        """The devices of the chosen host; of an interface, that one among them. A guest is watched;
+        its devices, if it is already."""
+        host, guest = self.query_one(HostTable).chosen, self._guest
+        if guest is not None:
+            await self._open_guest(guest)
+        elif self._row is not None:
+            await self.opener.open_link(self._row.end.host, self._row.end.ifindex)
         elif host is not None:
             self.nictop.hosts.choose(host.name)
             await self.opener.action_view("devices")
+
+    async def _open_guest(self, row: GuestRow) -> None:
+        name = row.snapshot.host
+        watched = self.nictop.hosts.name_of_guest(name, row.guest)
+        if watched:
+            self.nictop.hosts.choose(watched)
+            await self.opener.action_view("devices")
+        elif not self.refuses_recording():
+            self._watch_guest(row)
+
+    def _watch_guest(self, row: GuestRow) -> None:
+        complaint = f"{row.text} is stopped"
+        if not row.is_stopped:
+            complaint = self.nictop.hosts.watch_guests(row.snapshot.host, [row.guest])
+        self._show_complaint(complaint)
+
+    def action_watch_guests(self) -> None:
+        """Of the chosen host, all that run and can be reached."""
+        host = self.query_one(HostTable).chosen
+        if host is None or self.refuses_recording():
+            return
+        guests = running_guests(self._guests_of_chosen())
+        complaint = f"no guest of {host.name} that runs can be watched"
+        if guests:
+            complaint = self.nictop.hosts.watch_guests(host.name, guests)
+        self._show_complaint(self.glyphs.text(complaint))
 
     async def action_back(self) -> None:
         entry = self._filter
@@ -303,6 +333,14 @@ class HostsScreen(FramedScreen):
                 why_not="The last host stays: add another one first",
             ),
         ]
+        guests = running_guests(self._guests_of_chosen())
+        if guests:
+            number = count_noun(len(guests), "guest")
+            entries.append(MenuEntry(f"Watch {number} of {name}", self.action_watch_guests))
+        guest = self._guest
+        if guest is not None and guest.shown_link is not None:
+            label = f"Show {guest.shown_link.name}, of {guest.text}"
+            entries.append(MenuEntry(label, partial(self._show_link, guest)))
         row = self._row
         if row is not None and row.link is not None:
             words = "Set up" if self.nictop.changes.allowed(row.end.host) else "Show set-up of"
@@ -338,18 +376,16 @@ class HostsScreen(FramedScreen):
         if row is not None:
             self.opener.open_set_up(row.end.host, row.end.ifindex)
 
+    async def _show_link(self, row: GuestRow) -> None:
+        """Its tap, the physical function of its VF, or the link below its macvlan."""
+        if row.shown_link is not None:
+            await self.opener.open_link(row.snapshot.host, row.shown_link.ifindex)
+
     @property
-    def _chosen_end(self) -> End | None:
-        """The interface to open, if the table below the hosts has the focus."""
-        if self._row is not None:
-            return self._row.end
+    def _guest(self) -> GuestRow | None:
+        """The chosen NIC of a guest, if the list of them has the focus."""
         guests = self.query_one(GuestPane)
-        if not guests.has_focus_within:
-            return None
-        row = guests.chosen
-        if row is None or row.shown_link is None:
-            return None
-        return End(row.snapshot.host, row.shown_link.ifindex)
+        return guests.chosen if guests.has_focus_within else None
 
     @property
     def _row(self) -> NicRow | None:

@@ -275,16 +275,17 @@ class LiveScreen(LiveDrawing):
         self.nictop.notify(self._why_not(what), WHY_NOT_TITLES[what])
 
     def _why_not(self, what: str) -> str:
-        """What is not known yet comes first: without it nothing can be chosen."""
+        """At the moment of the key: the notice stays for some seconds. What is not known yet comes
+        first: without it nothing can be chosen."""
         snapshot, name = self.host.snapshot, self.nictop.hosts.session.name
         if snapshot is None or snapshot.inventory is None:
-            return f"{name}: interfaces are not read yet."
+            return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
         if what == "set_up":
             return "Choose an interface first, by its line."
         if not is_checked(self.nictop.display.diagnosis, snapshot):
-            return f"{name}: not all checks have run yet; no command is known so far."
+            return f"{name}: not all checks had run yet; no command was known."
         return (
             "No command is shown here: choose a finding, or an interface with one, "
             "whose fix has commands."

@@ -24,6 +24,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from nictop.model.devices.links import functions_by_address, link_at
+from nictop.model.devices.ports import wire_rates
 from nictop.model.devices.tree import Row, row_of_host, row_of_link
 from nictop.model.facts import SUMMARY, Fact, Section, fit, is_virtual, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -180,14 +181,13 @@ class Direction:
 
 
 def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Direction, ...]:
-    """RX and TX of the netdev of `row`; none for a row without one."""
+    """RX and TX of the netdev of `row` (of a port with VFs: of the port); none for a row without
+    one."""
     if row.link is None:
         return ()
     ifindex = row.link.ifindex
     received, sent = history.series(("rx_bits", ifindex)), history.series(("tx_bits", ifindex))
-    rates = None
-    if snapshot.rates is not None:
-        rates = snapshot.rates.links.get(ifindex)
+    rates = wire_rates(snapshot).get(ifindex)
     if rates is None:
         return (
             Direction("RX", "in", received, None, None),

@@ -20,6 +20,7 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow, master_text, row_ra
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
+from nictop.model.devices.ports import rates_words
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_rows, guides, matching_rows
 from nictop.model.facts import Tone, clean, fit, is_virtual
@@ -625,14 +626,14 @@ def _shows_virtual_at_first(snapshot: Snapshot) -> bool | None:
 
 
 def _port_texts(row: Row, snapshot: Snapshot) -> tuple[Sequence[str], str]:
-    """What is said of a port of a bond or team, the longest first, and its style; none of other
-    rows."""
+    """What is said of a port of a bond or team, or of a port with VFs, the longest first, and its
+    style; none of other rows."""
     link = row.link
-    if link is None or not link.master:
+    if link is None:
         return (), ""
-    master = snapshot.links.get(link.master)
+    master = snapshot.links.get(link.master) if link.master else None
     if master is None or master.kind not in AGGREGATE_KINDS:
-        return (), ""
+        return rates_words(link, snapshot), "dim"
     text, is_usable = master_text(link, snapshot)
     if is_usable:
         return (text,), "dim"

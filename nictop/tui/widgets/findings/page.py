@@ -37,6 +37,7 @@ COMMAND_INDENT = "    "
 LABEL_CELLS = 10
 """Cells of the column with WHY, EVIDENCE, UNDO and RULE."""
 MAX_EVIDENCE_NAME_CELLS = 24
+WHEN_FOUND = "The following was so when it was found:"
 SPACED_ROWS = 24
 """Rows of the page from which on there is an empty line between two sections."""
 
@@ -54,18 +55,24 @@ def draw_finding(
     fix_index: int = 0,
     several_hosts: bool = False,
     gone: str = "",
+    notice: str = "",
     spaced: bool = False,
     has_arrows: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: said
-    instead of the severity, if the newest diagnosis does not have it any more. `spaced`: with an
-    empty line between two sections. `has_arrows`: keys lead to the other fixes."""
+    instead of the severity, if the newest diagnosis does not have it any more. `notice`: why it may
+    not be so any more. `spaced`: with an empty line between two sections. `has_arrows`: keys lead
+    to the other fixes."""
     label = SEVERITY_LABELS[finding.severity]
     mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
     if gone:
         mark = (f" {glyphs.passed} {gone}  ", "dim")
     sections = [_title(mark, glyphs.text(headline(finding, several_hosts=several_hosts)), cells)]
+    if gone:
+        sections.append(_lines((f" {WHEN_FOUND}",), "dim"))
+    elif notice:
+        sections.append(_notice(notice, cells, glyphs))
     fixes = ordered_fixes(finding)
     fix: Fix | None = None
     if fixes:
@@ -131,6 +138,12 @@ def _title(mark: Span, text: str, cells: int) -> list[SpanLine]:
         return [(mark,), *_lines(wrap(text, cells - 2), "title", indent=1)]
     blank: Span = (" " * indent, "")
     return _with_leads((mark,), (blank,), _lines(wrap(text, cells - indent - 1), "title"))
+
+
+def _notice(text: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
+    mark: Span = (f" {glyphs.warning} ", "warn")
+    lines = _lines(wrap(glyphs.text(text), cells - width(mark[0]) - 1), "warn")
+    return _with_leads((mark,), (("   ", ""),), lines)
 
 
 def _labelled(label: str, lines: Iterable[SpanLine]) -> list[SpanLine]:

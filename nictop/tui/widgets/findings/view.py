@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nictop.model.facts import fit, width, wrap
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
@@ -499,12 +499,14 @@ class FindingsView(WhileOpen, Container):
                 spaced=is_spaced,
                 glyphs=self.glyphs,
             )
+        snapshot = self._snapshots.get(entry.about.host)
         return draw_finding(
             entry.about,
             cells,
             fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
             several_hosts=self._several_hosts,
             gone=self._gone_label(entry),
+            notice=reading_notice(snapshot) if snapshot is not None else "",
             spaced=is_spaced,
             glyphs=self.glyphs,
         )

@@ -16,6 +16,7 @@ from textual.message import Message
 from nictop.hosts.session import MAX_BRIEF_CELLS, ConnectionStatus, HostSession
 from nictop.hosts.specification import Host, specification_text
 from nictop.model.columns.column import Cell, Column
+from nictop.model.devices.ports import links_counted_by_ports, wire_rates
 from nictop.model.devices.rights import missing_rights_text, rights_text
 from nictop.model.facts import clean, platform_text, width
 from nictop.model.rates.links import LinkRates, Rates, sum_known
@@ -114,16 +115,22 @@ def _sum(*names: str) -> Callable[[HostRow], Cell]:
 
 
 def _nic_rates(row: HostRow) -> list[LinkRates]:
-    """Those of the links with a device, as bridges, bonds and VLANs carry the same packets again.
-    Where there is none, as in a network namespace, those of the veth links."""
-    rates = row.rates
-    if rates is None:
+    """Those of the links with a device, as bridges, bonds and VLANs carry the same packets again;
+    of a port with VFs those of the port, without the VFs here. Where there is none, as in a network
+    namespace, those of the veth links."""
+    if row.rates is None:
         return []
-    links = row.host.snapshot.links.values()
+    snapshot = row.host.snapshot
+    rates, counted = wire_rates(snapshot), links_counted_by_ports(snapshot)
+    links = snapshot.links.values()
     nics = [link for link in links if not is_virtual(link)]
     if not nics:
         nics = [link for link in links if link.kind == "veth"]
-    return [rates.links[link.ifindex] for link in nics if link.ifindex in rates.links]
+    return [
+        rates[link.ifindex]
+        for link in nics
+        if link.ifindex in rates and link.ifindex not in counted
+    ]
 
 
 def _drops(row: HostRow) -> Cell:
@@ -164,9 +171,11 @@ COLUMNS: tuple[Column[HostRow], ...] = (
     Column("cpu", "CPU", "%", CPU_BAR_CELLS + 5, 3, "left", _cpu,
         source="mean of all CPUs, all but idle and iowait (/proc/stat)"),
     Column("rx", "RX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("rx_bits"),
-        source="bits received by all NICs (IFLA_STATS_LINK_64 rx_bytes)"),
+        source="bits received by all NICs (IFLA_STATS_LINK_64 rx_bytes; of a port with VFs: at "
+               "the port)"),
     Column("tx", "TX b/s", "b/s", units.SCALED_WIDTH, 4, "right", _sum("tx_bits"),
-        source="bits sent by all NICs (IFLA_STATS_LINK_64 tx_bytes)"),
+        source="bits sent by all NICs (IFLA_STATS_LINK_64 tx_bytes; of a port with VFs: at the "
+               "port)"),
     Column("drops", "drops/s", "1/s", 7, 5, "right", _drops,
         source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
                "rx_missed_errors)"),

@@ -140,7 +140,7 @@ def _set_up_words(row: ResultGroup, room: int) -> list[str]:
         words.append(plan.test)
     words += [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s"]
     if mtu:
-        words.append(f"MTU {mtu}")
+        words.append(f"MTU {mtu}" if mtu.isdecimal() else "MTU changed")
     words += [*plan_options(plan), plan.generator]
     return [clean(word) for word in words if word]
 

@@ -65,6 +65,7 @@ def test_the_command_line_of_proxmox() -> None:
     (nic,) = found.nics
     assert facts(nic) == ("net0", "virtio-net-pci", "tap", "bc:24:11:00:00:01", 4, True)
     assert (nic.tap_name, found.id, found.vcpus) == ("tap101i0", "101", 8)
+    assert found.max_vcpus == 8
     assert found.functions == (("hostpci0", "0000:01:10.2"),)
 
 

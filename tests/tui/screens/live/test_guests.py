@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+from textual._callback import invoke
+
+from nictop.hosts.guests import host_of_guest
+from nictop.hosts.specification import Host
 from nictop.probe.records import Line
+from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.widgets.devices.guest_table import GuestTable
 from nictop.tui.widgets.devices.guests import GuestPane
 from nictop.tui.widgets.devices.overview import OverviewPane
 from nictop.tui.widgets.devices.overview_table import OverviewTable
-from tests.model.guests.hypervisor import hypervisor, hypervisor_inventory
+from tests.model.guests.hypervisor import WEB1, hypervisor, hypervisor_inventory
 from tests.support.lines import hello
 from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts
 from tests.tui.screens.test_several_hosts import nics, receive_from
@@ -105,13 +111,90 @@ async def test_filter_and_order() -> None:
         assert shown(screen)[0].startswith("web1") and "VF 0" in shown(screen)[0]
 
 
+def test_how_a_guest_is_reached() -> None:
+    """As written on the command line; names that cannot be written are not."""
+    host = Host("pve", "pve.example", user="root", allow_changes=True)
+
+    def written(**fields: object) -> str:
+        found = host_of_guest(host, replace(WEB1, **fields))  # type: ignore[arg-type]
+        assert found is None or (found.user, found.allow_changes) == ("root", False)
+        return found.label if found is not None else ""
+
+    assert written() == "pve/web1"
+    assert written(name="web 1") == "pve/101"
+    assert written(name="docker:x", id="-1") == ""
+    assert written(name="db", product="docker", id="a" * 64) == "pve/docker:db"
+    assert written(name="ct1", product="lxc", id="105") == "pve/lxc:105"
+    assert written(name="ct1", product="lxc", id="") == "pve/lxc:ct1"
+    assert written(name="c1", product="lxd") == "pve/incus:c1"
+    assert written(name="blue", product="netns", id="") == "pve/netns:blue"
+    assert written(product="cloud-hypervisor") == ""
+
+
+async def test_enter_watches_the_guest_then_shows_its_devices() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "tab", "tab")
+        table = screen.app.screen.query_one(GuestTable)
+        table.choose_index(3)
+        table.focus()
+        await screen.press("enter")
+        assert list(screen.app.nictop.hosts.by_name) == ["pve", "vm2", "pve/web1"]
+        await screen.press("enter")
+        assert screen.app.nictop.hosts.chosen == "pve/web1"
+
+
+async def test_all_guests_that_run_are_watched() -> None:
+    """Each once; the stopped one is not."""
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        for _ in range(2):
+            await screen.press("e", *3 * ["down"], "enter")
+            names = list(screen.app.nictop.hosts.by_name)
+            assert names == ["pve", "vm2", "pve/lxc:105", "pve/db1", "pve/web1"]
+        view = screen.app.screen
+        assert isinstance(view, HostsScreen)
+        await screen.press("down")
+        view.action_watch_guests()
+        await screen.settle()
+        assert "no guest of vm2 that runs can be watched" in "\n".join(screen.drawn())
+
+
+async def test_a_stopped_guest_is_not_watched() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "tab", "tab")
+        table = screen.app.screen.query_one(GuestTable)
+        table.choose_index(table.count - 1)
+        table.focus()
+        await screen.press("enter")
+        assert list(screen.app.nictop.hosts.by_name) == ["pve", "vm2"]
+        assert "VM old is stopped" in "\n".join(screen.drawn())
+
+
 @pytest.mark.parametrize(("number", "opened"), [(3, "tap101i0"), (4, "ens1f0"), (1, "ens1f0")])
-async def test_enter_opens_the_link_of_the_guest(number: int, opened: str) -> None:
+async def test_the_menu_shows_the_link_of_the_guest(number: int, opened: str) -> None:
     """A tap, or the physical function of a VF, or the link below a macvlan."""
     async with screen_with_hosts("pve", "vm2") as (screen, hosts):
         await hosts_view(screen, hosts)
         await screen.press("o", "o", "tab", "tab")
         screen.app.screen.query_one(GuestTable).choose_index(number)
         screen.app.screen.query_one(GuestTable).focus()
-        await screen.press("enter")
+        await screen.press("e")
+        await screen.press("end", "enter")
         assert (screen.chosen() or "").startswith(opened)
+
+
+async def test_guests_are_in_the_palette_until_they_are_watched() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+
+        def offered() -> list[PaletteEntry]:
+            found = NictopCommands(screen.app.screen)._commands()
+            return [one for one in found if one.text.startswith("Host: Watch ")]
+
+        wanted = ["container ct1 of pve", "VM db1 of pve", "VM web1 of pve"]
+        assert [one.text for one in offered()] == [f"Host: Watch {name}" for name in wanted]
+        await invoke(offered()[1].run)
+        assert "pve/db1" in screen.app.nictop.hosts.by_name
+        assert len(offered()) == 2

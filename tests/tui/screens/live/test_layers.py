@@ -7,13 +7,13 @@ import pytest
 from nictop.model.chain import STEPS
 from nictop.model.facts.steps import SECTIONS, step_sections
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.rules import Diagnosis
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.detail import FactLines, row_at
-from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.lines import counters, hello, inventory, link
@@ -140,9 +140,9 @@ async def test_the_sections_of_the_layers_exist() -> None:
 async def test_the_place_of_the_interface_is_in_the_options() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(*GUEST)
-        table = screen.app.screen.query_one(DeviceTable)
-        links = screen.nictop.hosts.session.snapshot.links.values()
-        table.choose_link(next(one.ifindex for one in links if one.name == "ens192"))
+        await screen.show_diagnosis(Diagnosis((), ()))  # no finding chooses another interface
+        while screen.chosen() != "ens192":
+            await screen.press("down")
         await screen.press("o", "down", "down", "enter")
         place = screen.app.screen
         assert isinstance(place, PlaceScreen) and place.dialog_title.endswith(": place")

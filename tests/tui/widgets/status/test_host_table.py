@@ -13,13 +13,13 @@ from nictop.model.facts import width
 from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.time_axis import LocalClock
-from nictop.probe.records import CPU_TIMES, Clock, Line, Unreadable
+from nictop.probe.records import CPU_TIMES, Clock, Line, PortCounts, Unreadable
 from nictop.rules import Severity
 from nictop.tui.widgets.base.table_line import cell_spans
 from nictop.tui.widgets.status.host_strip import draw_hosts, host_badges, host_mark
 from nictop.tui.widgets.status.host_table import DrawTime, HostRow, draw_host, visible_columns
 from nictop.wire.source import SourceState
-from tests.model.hosts import HELLO, PLATFORM, counters, inventory, link_counters, make_link
+from tests.model.hosts import HELLO, PF, PLATFORM, counters, inventory, link_counters, make_link
 from tests.support.sources import ScriptedSource
 
 HERE = LocalClock(monotonic=101.0, wall=HELLO.wall + 2.0, boot_id="here")
@@ -72,6 +72,21 @@ def cells(
     columns, _ = visible_columns([row], room)
     texts = [text.strip() for text, _ in cell_spans(columns, row, glyphs)]
     return dict(zip((column.key for column in columns), texts, strict=True))
+
+
+def test_the_sum_has_the_packets_of_vfs_once() -> None:
+    """The VF's netdev on this host is behind the port, whose NIC counts 8 Gb/s."""
+    vf = make_link(9, "ens224v0", bus="pci", pci_address="0000:02:10.0")
+    before = {number: link_counters() for number in (4, 9)}
+    after = {4: link_counters(rx_bytes=1000), 9: link_counters(rx_bytes=500_000_000)}
+    ports = PortCounts("igb", (0, 0, 0, 0)), PortCounts("igb", (9, 0, 10**9, 0))
+    one = session(
+        HELLO,
+        replace(inventory(links=(PF, vf)), platform=PLATFORM),
+        counters(1.0, before, ports={4: ports[0]}),
+        counters(2.0, after, ports={4: ports[1]}),
+    )
+    assert cells(one)["rx"] == "8.00 G"
 
 
 def facts(one: HostSession, room: int = 120) -> list[str]:

@@ -1,0 +1,63 @@
+"""A guest of a watched host → the host that is watched through it, as `pve/101` is on the command
+line.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from nictop.hosts.specification import Host, host_below
+from nictop.probe.records import HostedGuest
+from nictop.wire.guests.levels import Kind, Level, parse_levels
+
+KIND_OF_PRODUCT: Mapping[str, Kind] = {
+    "qemu": "guest",
+    "docker": "docker",
+    "podman": "podman",
+    "lxc": "lxc",
+    "incus": "incus",
+    "lxd": "incus",
+    "nspawn": "nspawn",
+    "netns": "netns",
+}
+"""Product of a guest → how it is reached; of others, as cloud-hypervisor, no way is known."""
+
+
+def host_of_guest(host: Host, guest: HostedGuest) -> Host | None:
+    """None: no way to it is known, or its name cannot be written."""
+    level = level_of_guest(guest)
+    if level is None:
+        return None
+    return host_below(host, str(level), str(level))
+
+
+def level_of_guest(guest: HostedGuest) -> Level | None:
+    """By its name, else by its id. None: see `host_of_guest`."""
+    kind = KIND_OF_PRODUCT.get(guest.product)
+    if kind is None:
+        return None
+    for name in _names(guest):
+        level = Level(kind, name)
+        try:
+            if parse_levels(str(level)) == (level,):
+                return level
+        except ValueError:
+            continue
+    return None
+
+
+def _names(guest: HostedGuest) -> Iterator[str]:
+    """pct(1) of Proxmox takes numbers only."""
+    is_of_proxmox = guest.product == "lxc" and guest.id.isdigit()
+    if not is_of_proxmox:
+        yield guest.name
+    yield guest.id
+
+
+def running_guests(guests: Iterable[HostedGuest]) -> tuple[HostedGuest, ...]:
+    """Those that can be watched."""
+    return tuple(
+        guest for guest in guests if guest.state == "running" and level_of_guest(guest) is not None
+    )

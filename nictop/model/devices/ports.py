@@ -1,0 +1,119 @@
+"""What the wire of a NIC carries: of a port with VFs, more than its netdev counts.
+
+Reads nothing. The netdev of a physical function counts its own queues, so that "eight VFs fill the
+port and the host reads nearly zero". Of a port with VFs the rates are therefore those that the NIC
+counts at the port (`Counters.ports`), and named so; where kernel and driver give none, they are
+those of the netdev, and that is said. Rules about queues and CPUs use the netdev's own rates
+(`Rates.links`): its queues carry nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nictop.model.devices.links import functions_by_address
+from nictop.model.rates.links import LinkRates, PortRates
+from nictop.model.snapshot import MAX_VF_RATES_AGE_SECONDS, Snapshot
+from nictop.model.text.words import driver_name
+from nictop.probe.records import Link, PortCounts
+from nictop.probe.records.unreadable import NOT_READ_YET
+
+STANDARD_COUNTERS = "eth-mac"
+"""`PortCounts.source` of counters that are not a driver's own."""
+WITH_FUNCTIONS = ("port with VFs", "with VFs", "port")
+"""Beside the name of a physical function whose rates are those of the port; the longest first."""
+NETDEV_ONLY = ("netdev only", "netdev", "PF")
+"""The same of one whose driver does not count the port."""
+
+
+def port_rates_of(ifindex: int, snapshot: Snapshot) -> PortRates | None:
+    """None: no port with VFs, or its rates are not known."""
+    if snapshot.rates is None:
+        return None
+    found = snapshot.rates.ports.get(ifindex)
+    if found is None or found.rx_bits is None or found.tx_bits is None:
+        return None
+    return found
+
+
+def wire_rates(snapshot: Snapshot) -> Mapping[int, LinkRates]:
+    """By ifindex: the rates of each netdev, with those of the port for a physical function with
+    VFs. Drops and errors remain those of the netdev."""
+    if snapshot.rates is None:
+        return {}
+    own = snapshot.rates.links
+    if not snapshot.rates.ports:
+        return own
+    found = dict(own)
+    for ifindex in snapshot.rates.ports:
+        port = port_rates_of(ifindex, snapshot)
+        if port is not None and ifindex in own:
+            found[ifindex] = _at_port(own[ifindex], port)
+    return found
+
+
+def _at_port(own: LinkRates, port: PortRates) -> LinkRates:
+    return replace(
+        own,
+        rx_bits=port.rx_bits,
+        tx_bits=port.tx_bits,
+        rx_packets=port.rx_packets,
+        tx_packets=port.tx_packets,
+    )
+
+
+def links_counted_by_ports(snapshot: Snapshot) -> set[int]:
+    """ifindexes of the VFs' netdevs on this host whose packets the shown rates of their port
+    contain: a sum over all NICs leaves them out."""
+    if snapshot.rates is None or not snapshot.rates.ports:
+        return set()
+    functions = functions_by_address(snapshot.pci)
+    ports = set()
+    for ifindex in snapshot.rates.ports:
+        link = snapshot.links.get(ifindex)
+        if link is not None and port_rates_of(ifindex, snapshot) is not None:
+            ports.add(link.pci_address)
+    found = set()
+    for link in snapshot.links.values():
+        function = functions.get(link.pci_address or "")
+        if function is not None and function.physical_function in ports:
+            found.add(link.ifindex)
+    return found
+
+
+def newest_ports(snapshot: Snapshot) -> Mapping[int, PortCounts]:
+    """As in `Counters`: of the newest record that has some, if it is not too old."""
+    counters, base = snapshot.counters, snapshot.vf_base
+    if counters is None:
+        return {}
+    if counters.ports or base is None:
+        return counters.ports
+    if counters.time - base.time > MAX_VF_RATES_AGE_SECONDS:
+        return {}
+    return base.ports
+
+
+def rates_words(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
+    """What the rates of a physical function with VFs are of, the longest text first; (): no VFs, or
+    it is not known yet."""
+    if not link.virtual_functions:
+        return ()
+    if port_rates_of(link.ifindex, snapshot) is not None:
+        return WITH_FUNCTIONS
+    counted = newest_ports(snapshot).get(link.ifindex)
+    if counted is not None and not counted.source:
+        return NETDEV_ONLY
+    return ()
+
+
+def why_port_is_unknown(link: Link, snapshot: Snapshot) -> str:
+    """Of a physical function with VFs, whose port is not counted."""
+    counted = newest_ports(snapshot).get(link.ifindex)
+    if counted is not None and not counted.source:
+        driver = driver_name(link)
+        named = f"the driver {driver}" if driver else "the driver"
+        return f"not known, because {named} gives no port counters"
+    if snapshot.counters is not None and "ports" in snapshot.counters.unreadable:
+        return f"not known: {snapshot.counters.unreadable['ports'].detail}"
+    return NOT_READ_YET
