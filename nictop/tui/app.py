@@ -497,10 +497,10 @@ class NictopApp(PrivateApp):
         change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
         marked = nictop.marks.first
         parts = (
-            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
             (nictop.recording.status, "app.record"),
             (run_status(nictop.traffic), "app.view('traffic')"),
             (change, "app.show_change"),
+            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
         )
         return tuple(part for part in parts if part[0])
 
