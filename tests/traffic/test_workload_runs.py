@@ -251,6 +251,24 @@ async def test_sweep_of_a_command(allowed: Pair, tmp_path: Path) -> None:
         assert isinstance(again, StoredRun) and again.result.workload == run.result.workload
 
 
+async def test_command_that_fails_is_not_repeated(allowed: Pair, tmp_path: Path) -> None:
+    """As a generator that does not start is: it may have done something."""
+    request = RunRequest(
+        "a",
+        "a",
+        client_nic="nictopt",
+        test="workload",
+        workload=f"echo once >> {tmp_path}/runs; exit 127",
+        time=30,
+        rest=0.0,
+        repeat=2,
+    )
+    experiment = await prepare_experiment(request, allowed.hosts)
+    ended = await run_experiment(experiment, allowed.hosts)
+    assert [run.result.failure is not None for run in ended.results] == [True, True]
+    assert (tmp_path / "runs").read_text() == "once\n" * 2
+
+
 async def test_nic_without_a_choice_is_that_of_the_only_link(allowed: Pair) -> None:
     request = RunRequest("a", "a", test="manual", time=1)
     experiment = await prepare_experiment(request, allowed.hosts)
