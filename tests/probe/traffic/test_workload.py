@@ -20,7 +20,14 @@ from nictop.probe.traffic.requests import TrafficCommand
 from nictop.probe.workload.processes import parse_parent
 from nictop.probe.workload.run import MAX_OUTPUT_BYTES, Tail
 from nictop.wire.ssh.bundle import bundle
-from tests.support.probe import Probe, is_alive, wait_until
+from tests.support.probe import (
+    PYTHONS,
+    Probe,
+    SentProbe,
+    interpreters,
+    is_alive,
+    wait_until,
+)
 
 ALLOWED = ("--interval", "60", "--allow-workload")
 CHILDREN = (
@@ -234,6 +241,16 @@ def test_command_of_the_login_root_runs_as_root() -> None:
     with Probe(*ALLOWED, prefix=["env", "-u", "SUDO_UID", "-u", "SUDO_GID"]) as probe:
         probe.send(work("id -u"))
         assert report_of(probe, "ended").stdout == "0\n"
+
+
+@pytest.mark.parametrize("python", interpreters(PYTHONS))
+def test_every_python_of_a_host_runs_a_command(python: str, tmp_path: Path) -> None:
+    """Also with connections, and children that are left."""
+    with SentProbe(python, tmp_path, *ALLOWED) as probe:
+        probe.send(work("echo one; sleep 1000 & echo two >&2; exit 5"))
+        report = report_of(probe, "ended")
+    assert (report.status, report.left, report.unreadable) == (5, 1, None)
+    assert (report.stdout, report.stderr) == ("one\n", "two\n")
 
 
 # ------------------------------------------------------------------------------------------ requests
