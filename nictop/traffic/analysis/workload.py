@@ -59,7 +59,9 @@ NEEDS_TERMINAL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
-UNSEEN = "what is not seen from here: its disk, its peer, the network, the command itself"
+UNSEEN = ExaminedLimit(
+    "what is not seen from here", "its disk, its peer, the network, the command itself", "possible"
+)
 AT_LINE_SHARE = 0.9
 """Of the speed of a NIC, from which on it may limit a workload: its counters have no preamble and
 gap, which are up to 24 of 84 bytes of a frame, but 24 of 1538 of a full one."""
@@ -391,7 +393,7 @@ def _notes(result: Result) -> Iterator[str]:
 def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
     """What of the hosts may have limited it; its own disk, its peer and the network are not
     seen."""
-    found = [*_line_limits(result, snapshots), *_cpu_limits(result)]
+    found = [*_line_limits(result, snapshots), *_cpu_limits(result), UNSEEN]
     yield from sorted(found, key=lambda limit: limit.verdict == "excluded")
 
 
@@ -437,5 +439,4 @@ def _bottleneck(limits: Sequence[ExaminedLimit]) -> str:
     if not limits:
         return ""
     possible = [f"{limit.limit} ({limit.value})" for limit in limits if limit.verdict == "possible"]
-    possible.append(UNSEEN)
     return f"not determined; possible: {', '.join(possible)}"
