@@ -22,7 +22,14 @@ from collections import deque
 
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.workload.connections import WorkloadConnections
-from nictop.probe.workload.processes import MARK, become_subreaper, descendants, end_all, reap
+from nictop.probe.workload.processes import (
+    MARK,
+    become_subreaper,
+    descendants,
+    descendants_now,
+    end_all,
+    reap,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +55,9 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POLL_SECONDS = 0.5
 """A child that ends without closing its output is noticed after that time at most; SIGCHLD is
 noticed at once."""
+READ_SECONDS, MAX_CPU_SHARE = 0.5, 0.02
+"""Between two readings of its processes and connections, or more, so that they use at most that
+share of a core."""
 LEFT_SECONDS = 0.2
 """For children to end after the command itself, before they count as left running."""
 
@@ -90,6 +100,8 @@ class Supervisor:
         self._most_processes = 1
         self._pid = 0
         self._started = self._ended = 0.0
+        self._next_read = 0.0
+        """Of its processes and connections."""
 
     def run(self) -> None:
         wakeup = self._install_handlers()
@@ -142,15 +154,13 @@ class Supervisor:
         poll.register(wakeup, select.POLLIN)
         for descriptor in self._pipes:
             poll.register(descriptor, select.POLLIN)
-        next_read = self._started
         while self._status is None and not self._stopped:
             now = time.monotonic()
             if now >= deadline:
                 return
-            if now >= next_read:
+            if now >= self._next_read:
                 self._read_connections()
-                next_read = time.monotonic() + self._connections.interval
-            timeout = min(next_read, deadline, now + POLL_SECONDS) - time.monotonic()
+            timeout = min(self._next_read, deadline, now + POLL_SECONDS) - time.monotonic()
             for descriptor, _ in poll.poll(max(0.0, timeout) * 1000):
                 if descriptor == wakeup:
                     with contextlib.suppress(BlockingIOError):
@@ -160,9 +170,12 @@ class Supervisor:
             self._status = reap().get(self._pid)
 
     def _read_connections(self) -> None:
-        pids = descendants(os.getpid(), self._proc)
+        cpu_before = time.process_time()
+        pids = descendants_now(os.getpid(), self._proc)
         self._most_processes = max(self._most_processes, len(pids))
         self._connections.read(pids)
+        cost = time.process_time() - cpu_before
+        self._next_read = time.monotonic() + max(READ_SECONDS, cost / MAX_CPU_SHARE)
 
     def _read_output(self, descriptor: int) -> bool:
         """False: it is at its end, and closed."""

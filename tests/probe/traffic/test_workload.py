@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import pytest
 
 from nictop.probe.records import Line, WorkloadReport
 from nictop.probe.traffic.requests import TrafficCommand
-from nictop.probe.workload.processes import parse_parent
+from nictop.probe.workload.processes import descendants, descendants_now, parse_parent
 from nictop.probe.workload.run import MAX_OUTPUT_BYTES, Tail
 from nictop.wire.ssh.bundle import bundle
 from tests.support.probe import (
@@ -277,3 +278,17 @@ def test_every_python_of_a_host_runs_a_command(python: str, tmp_path: Path) -> N
 def test_invalid_request_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"is not|are not|more than"):
         TrafficCommand({"id": "run-c", "action": "work", "deadline": 1.0, **wrong})
+
+
+def test_descendants_are_found_by_both_ways() -> None:
+    """Children, grandchildren and those of other threads."""
+    code = (
+        "import subprocess as s, time; p=s.Popen(['sh','-c','sleep 50 & sleep 51']); time.sleep(50)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        try:
+            wait_until(lambda: len(descendants(process.pid)) == 3)
+            assert sorted(descendants_now(process.pid)) == sorted(descendants(process.pid))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert descendants_now(process.pid) == []
