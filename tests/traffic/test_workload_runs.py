@@ -121,6 +121,16 @@ async def test_bytes_rate_cpu_and_connections_of_a_command(allowed: Pair) -> Non
     assert result.why_not_ranked == ()
 
 
+async def test_threads_of_a_command_are_told_from_others(allowed: Pair) -> None:
+    """Whatever else runs on this machine."""
+    code = "import time; list(iter(lambda: time.process_time() < 1.5, False))"
+    result = await result_of(allowed, f'exec python3 -c "{code}"')
+    assert result.failure is None
+    threads = result.hosts[0].threads
+    assert threads is not None
+    assert any(thread.generator and thread.name == "python3" for thread in threads)
+
+
 async def test_live_view_of_a_command_has_its_rate(allowed: Pair) -> None:
     """The same records as the result at the end."""
     run = plan(allowed, sending(120))

@@ -30,6 +30,7 @@ from nictop.probe.workload.processes import (
     end_all,
     reap,
 )
+from nictop.probe.workload.threads import WorkloadThreads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ class Supervisor:
         self._connections.read(())
         self._started = time.monotonic()
         self._pid = self._start()
+        self._threads = WorkloadThreads(self._pid, self._proc)
+        self._threads.begin()
         self._send({"state": "began", "pid": self._pid, "user": user_name(), "time": self._started})
         deadline = self._started + self._command.deadline
         self._watch(deadline, wakeup)
@@ -160,7 +163,10 @@ class Supervisor:
                 return
             if now >= self._next_read:
                 self._read_connections()
-            timeout = min(self._next_read, deadline, now + POLL_SECONDS) - time.monotonic()
+            if now >= self._threads.next_read:
+                self._threads.read()
+            due = min(self._next_read, self._threads.next_read, deadline, now + POLL_SECONDS)
+            timeout = due - time.monotonic()
             for descriptor, _ in poll.poll(max(0.0, timeout) * 1000):
                 if descriptor == wakeup:
                     with contextlib.suppress(BlockingIOError):
@@ -196,6 +202,7 @@ class Supervisor:
         """(PID → status of children, number of processes that the command left running; -1: some
         could not be ended)"""
         self._read_connections()
+        self._threads.read()
         ended: dict[int, int] = {}
         left = 0
         if self._status is not None:
@@ -232,6 +239,7 @@ class Supervisor:
             "left": left,
             "connections": self._connections.report(),
             "unreadable": self._connections.unreadable,
+            **self._threads.report(),
             "stdout_bytes": self._tails["stdout"].total,
             "stderr_bytes": self._tails["stderr"].total,
         }
