@@ -86,6 +86,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.probe.kernel.patterns.LazyPattern.compiled": "a function for patterns: its callers "
     "are looked at",
     "nictop.probe.kernel.patterns.pattern": "a function for patterns: its callers are looked at",
+    "nictop.probe.light_dataclasses._compiled_initialiser": "names of fields in nictop's sources",
     "nictop.probe.traffic.builtin.options.matching.parse": TABLE,
     "nictop.probe.traffic.builtin.paced.exchange": NUMBERS,
     "nictop.recording.file.delta.LineFormat.line": "each % of the line is doubled; the replay "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.changes.events import (
@@ -21,6 +20,7 @@ from nictop.changes.events import (
 )
 from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeSpec
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]

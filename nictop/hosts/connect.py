@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import LOCAL, Host
+from nictop.probe.light_dataclasses import replace
 
 if TYPE_CHECKING:
     from nictop.wire.local import LocalSource

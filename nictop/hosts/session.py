@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +32,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import fit, width
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE

@@ -7,7 +7,6 @@ What the checks find at a step is added by `nictop.rules.chain`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.bridges import bridge_of
@@ -27,6 +26,7 @@ from nictop.model.text.words import (
     state_mark,
     state_text,
 )
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Neighbour, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 

@@ -8,7 +8,6 @@ the inventory: what else is below a port is not known. Texts are not sanitized.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.links import functions_by_address
 from nictop.model.devices.tree import Row
@@ -20,6 +19,7 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.queues.plan import QueueInterrupt, queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import absence_reason, count_noun, state_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction, Thread
 
 MAX_OTHERS = 8

@@ -8,7 +8,6 @@ NIC.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts
@@ -19,6 +18,7 @@ from nictop.model.devices.pairs import TAP_KINDS
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import LINK_UP, count_noun, state_mark, state_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 
 ChainKind = Literal["aggregate", "bridge", "tap", "veth", "upper"]

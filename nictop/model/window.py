@@ -7,11 +7,11 @@ samples per second are combined into one, at a tenth of the memory and work.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 from nictop.model.parts import boot_id
 from nictop.model.rates.links import Rates, rates
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Counters, Inventory
 
 RATES_WINDOW_SECONDS = 60.0

@@ -18,7 +18,6 @@ import signal
 import sys
 import time
 
-from nictop.probe import light_dataclasses
 from nictop.probe.actions import Actions
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
@@ -135,7 +134,6 @@ class Probe:
         signal.set_wakeup_fd(self._wakeup[1])
 
     def _start(self) -> None:
-        light_dataclasses.install()
         self._poll.register(self._wakeup[0], select.POLLIN)
         if not self._options.once:
             self._poll.register(0, select.POLLIN)

@@ -20,7 +20,6 @@ import signal
 import socket
 import time
 
-from nictop.probe import light_dataclasses
 from nictop.probe.actions import Actions
 from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import freeze
@@ -158,7 +157,6 @@ def _run_helper(
     """Main function of the helper."""
     status = 1
     try:
-        light_dataclasses.install()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # it ends with the probe
         close_others(requests, reports, channel.fileno())

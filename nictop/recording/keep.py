@@ -14,8 +14,8 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.file.frames import RecordingError
 from nictop.recording.file.open import create_file, is_deleted
 from nictop.wire.errors import sanitize

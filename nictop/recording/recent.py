@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from time import monotonic
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.file.frame_file import FrameFile
 from nictop.recording.file.frames import (
     INDEX_FRAME,

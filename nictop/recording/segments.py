@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic, thread_time
 
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.recording.file.frame_file import FrameFile, ReadingTime
 from nictop.recording.file.frames import (
     HEADER_SIZE,

@@ -17,13 +17,13 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
-from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
 from nictop import __version__
 from nictop.model.snapshot import watchable_links
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from nictop.model.text.units import UNKNOWN
+from nictop.probe.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ code that computes that of live runs.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from time import thread_time
 
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import NOT_YET, RecordedItem, Recording

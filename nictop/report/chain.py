@@ -6,11 +6,11 @@ Pure. Texts of a host are sanitized here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nictop.model.chain import ChainState, Step
 from nictop.model.facts import Tone, clean, fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.document import PartLine, Toned
 from nictop.rules.chain import ChainStep
 from nictop.rules.finding import Severity

@@ -9,10 +9,10 @@ the renderers clean and escape them. Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from nictop.model.text.words import Tone
+from nictop.probe.light_dataclasses import dataclass
 
 if TYPE_CHECKING:  # `nictop show` starts without the rules and without traffic
     from nictop.model.columns.column import Column

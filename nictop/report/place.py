@@ -13,12 +13,12 @@ Pure. Texts of a host are sanitized here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.place import PlaceLine
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import wrap
+from nictop.probe.light_dataclasses import dataclass
 
 BRANCH, MORE, LAST, BLANK = "├ ", "│ ", "└ ", "  "
 MAX_DEPTH = 8

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from operator import is_
 
 from nictop.model.chain import ChainState, Step, StepFacts, nic_steps
@@ -19,6 +18,7 @@ from nictop.model.facts import is_virtual
 from nictop.model.parts import rates_of_links
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.virtual_chain import chain_kind, step_instead, virtual_steps
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import RULES

@@ -8,13 +8,13 @@ Texts in a recording are not trusted: what is not valid is None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.recording.file.run_note import RunNote, RunNoteKind
 from nictop.traffic.experiment.events import ChangeRequired, StepEnded, StepStarted
 from nictop.traffic.plan.plan import RunPlan

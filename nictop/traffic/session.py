@@ -11,11 +11,11 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent
 from nictop.traffic.experiment.experiment import (
     Change,

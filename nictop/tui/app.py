@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from time import monotonic
 from types import MappingProxyType
@@ -27,6 +26,7 @@ from nictop.hosts.specification import LOCAL, Host, configuration_path
 from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector

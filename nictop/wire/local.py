@@ -17,12 +17,12 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import BYTE_CPU_SECONDS, PART_CPU_SECONDS, HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request

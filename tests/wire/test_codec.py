@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.requests import parse_request
 from nictop.probe.records import (
@@ -38,7 +39,7 @@ COUNTERS = Counters(
 
 
 def line_of(kind: str, record: object) -> bytes:
-    return json.dumps({kind: record}, default=vars).encode()
+    return json.dumps({kind: record}, default=field_mapping).encode()
 
 
 def test_counters_are_decoded_as_encoded() -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nictop.cli.hosts import named_hosts
 from nictop.errors import NictopError
@@ -14,6 +13,7 @@ from nictop.hosts.connect import connect
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Configuration, Host, configuration_path, read_configuration
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.plan.request import RunRequest
 
 RUN_SAMPLE_SECONDS = 0.2

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
 
@@ -21,6 +20,7 @@ from nictop.cli.arguments import (
     add_schema_option,
 )
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.formats import FORMATS
 from nictop.traffic.plan.plan import (

@@ -17,6 +17,7 @@ import time
 
 from nictop.probe.kernel.backports import exit_code
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.protocol.byte_code import store_byte_code
 
 TYPE_CHECKING = False
@@ -247,7 +248,10 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
 
     def lines(inventory: Inventory) -> str:
         inventory_line = json.dumps(
-            {"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False
+            {"inventory": inventory},
+            default=field_mapping,
+            separators=(",", ":"),
+            ensure_ascii=False,
         )
         return f"{targets_line(inventory)}\n{inventory_line}"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.drops import DropReport
 from nictop.probe.records.lldp import LldpListening
 from nictop.probe.records.losses import LossCount
@@ -12,7 +12,7 @@ from nictop.probe.records.path import PathListener, PathTest, TrafficPath
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrafficRequest:
     """Start, stop or check one traffic generator, look up a route, test the path to the other end,
     monitor dropped packets, or listen for LLDP. A probe replies with `TrafficLine`s of the same
@@ -89,7 +89,7 @@ class TrafficRequest:
     """work: variables of its environment; their names begin with ``NICTOP_``."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FilterChain:
     """A base chain of nftables, type filter, for packets to the host itself (hook input) or from it
     (hook output)."""
@@ -102,7 +102,7 @@ class FilterChain:
     hook: Literal["input", "output"] = "input"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Firewalls:
     """The firewalls of this network namespace."""
 
@@ -116,7 +116,7 @@ class Firewalls:
     """Field of this record → why it is unknown."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrafficTools:
     """Traffic generators of a host; builtin is always available."""
 
@@ -141,7 +141,7 @@ class TrafficTools:
     """Field of this record → why it is empty: an iperf3 that hangs, fails or is another program."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrafficSocket:
     """One TCP socket of a child, by netlink sock_diag (struct tcp_info). None: the kernel is too
     old for the field.
@@ -194,7 +194,7 @@ class TrafficSocket:
     """Bytes the receiver last offered, scaled (Linux 5.4)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BusyThread:
     """CPU time of one thread of the host between two readings (see `traffic.busy_threads`)."""
 
@@ -215,7 +215,7 @@ class BusyThread:
     inventory."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LatencyCounts:
     """Latencies of transactions, counted in the buckets of `traffic.builtin.latency_buckets`."""
 
@@ -225,7 +225,7 @@ class LatencyCounts:
     """As by `latency_buckets.packed_counts`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GeneratorFloor:
     """The built-in generator alone: both ends on this host, over loopback."""
 
@@ -239,7 +239,7 @@ class GeneratorFloor:
     """--test crr: of connecting."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WorkloadConnection:
     """Bytes of a TCP connection while a workload ran, or of several together."""
 
@@ -264,7 +264,7 @@ class WorkloadConnection:
     connections: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WorkloadReport:
     """A command of the user: that it began, and how it ended."""
 
@@ -306,7 +306,7 @@ class WorkloadReport:
     stderr_bytes: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrafficLine:
     """A reply about the generator `id`. In this order for each child: "started", "listening" (of a
     server), then "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of

@@ -17,6 +17,7 @@ from collections import deque
 
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.protocol.hello import Encoded
 from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, terminate_all
@@ -561,7 +562,7 @@ def check_floor_options(arguments: list[str]) -> None:
 
 def write_answer(record: object) -> None:
     """Write a record as one line to stdout: a mark, its length, and its JSON."""
-    text = json.dumps(record, default=vars, separators=(",", ":"))
+    text = json.dumps(record, default=field_mapping, separators=(",", ":"))
     line = f"{ANSWER_MARK} {len(text)} {text}\n".encode("ascii")
     while line:
         line = line[os.write(1, line) :]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.tree import row_of_host, row_of_link
@@ -20,6 +19,7 @@ from nictop.model.parts import sysctl_values
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.plan import queue_plan
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
 from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity

@@ -6,12 +6,12 @@ Pure. A NIC is a netdev with a device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_interface
 from typing import NamedTuple
 
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import driver_name, is_virtual
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 WEIGHTS = {"name": 4, "subnet": 4, "slot": 3, "driver": 2}

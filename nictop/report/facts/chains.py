@@ -6,11 +6,11 @@ Reads nothing; texts are raw.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nictop.model.chain import ChainState, Step
 from nictop.model.devices.tree import device_tree
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.host_document import described_rows
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import has_chain, nic_chain

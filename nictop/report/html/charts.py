@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeGuard
 
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import Bar
 from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.traffic.results.host_load import HostLoad

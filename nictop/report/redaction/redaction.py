@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.connections.owners import machine_of
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.ip_addresses import parse_ip_address
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
 from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.fields import (

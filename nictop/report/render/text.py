@@ -7,12 +7,12 @@ Reads nothing. Text from hosts is cleaned: it cannot control a terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nictop.model.columns.column import fit_columns
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, fit, width, wrap
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import (
     PART_SEPARATOR,
     BarChart,

@@ -8,9 +8,9 @@ Infinite numbers, which JSON does not have, become the largest float.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nictop import __version__
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.json import json_schema, json_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison

@@ -8,11 +8,11 @@ repeats of the same run. Failed runs are counted, but excluded from all figures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.sentences import (
     TEST_TEXTS,
     CostUnit,

@@ -7,9 +7,9 @@ Reads nothing. The axis starts with the measured seconds; omitted seconds are be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.bottleneck import examined_bottleneck
 from nictop.traffic.analysis.framing import run_ceiling

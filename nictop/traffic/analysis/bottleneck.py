@@ -15,11 +15,11 @@ nothing on either host remains.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from nictop.model.devices.ceiling import ethernet_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis import cpu_limits, path_limits, qdisc_limits
 from nictop.traffic.analysis.judgement import (
     Judgement,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from statistics import mean, median, stdev
 from typing import Literal
 
@@ -19,6 +18,7 @@ from nictop.model.rates.links import sum_known
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.variables import VARIABLES
 from nictop.traffic.results.caveats import caveat_of_runs, with_caveat
 from nictop.traffic.results.measures import (

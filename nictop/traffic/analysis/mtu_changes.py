@@ -6,9 +6,9 @@ Reads nothing; takes what rtnetlink reported of links since the start of the run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.analysis.nic_incidents import ChosenNic
 
 

@@ -12,7 +12,6 @@ failed run is never verified: packets in flight at its end are in no interval.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from nictop.model.devices.netdevs import End
@@ -23,6 +22,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.window import DEFAULT_CLOCK_TICKS
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Counters, Link
 from nictop.traffic.hosts.link_roles import Role, roles_of
 from nictop.traffic.plan.plan import Endpoint, RunPlan

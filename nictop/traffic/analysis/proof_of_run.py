@@ -6,9 +6,9 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis.framing import carried_per_byte, run_framing, total_bytes
 from nictop.traffic.analysis.path_proof import ObservedHost, prove_path
 from nictop.traffic.analysis.transactions import MIN_PROVEN_BYTES, packet_bytes

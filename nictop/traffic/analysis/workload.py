@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from nictop.model.devices.ceiling import end_limits, transmit_rates
@@ -18,6 +17,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK, count_noun
 from nictop.probe.kernel.exits import signal_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Link, WorkloadConnection, WorkloadReport
 from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
 from nictop.traffic.analysis.host_loads import host_loads

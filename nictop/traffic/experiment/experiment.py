@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from statistics import mean
 from typing import Any
 
 from nictop import __version__
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.experiment.events import (
     ChangeRequired,
     EmitExperiment,

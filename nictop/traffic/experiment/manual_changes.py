@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.hosts.host import RunHost, link_of
 from nictop.traffic.plan.endpoints import updated_endpoint
 from nictop.traffic.plan.plan import RunPlan

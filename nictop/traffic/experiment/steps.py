@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from nictop.errors import NictopError
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.hosts.host import RunHost

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.latency import LatencyHistogram
 

@@ -12,10 +12,10 @@ corrected.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.generators.intervals import (
     ErrorMessage,
     GeneratorInfo,

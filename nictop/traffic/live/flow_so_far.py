@@ -9,8 +9,8 @@ generator; the result has them once for each interval of the generator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.analysis.socket_samples import SocketsAt, carry_payload, data_sockets
 from nictop.traffic.generators import Side
 from nictop.traffic.live.series import Series

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import HostNow

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Address, Link
 from nictop.traffic.plan.one_nic import select_nic
 from nictop.traffic.plan.plan import Endpoint, EndpointPair

@@ -4,12 +4,12 @@ of the default route. Reads nothing."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import Endpoint

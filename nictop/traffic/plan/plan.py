@@ -7,13 +7,13 @@ support is listed by `tools.refusals`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Literal
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.subnets import Member, SharedSubnet
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 
 Direction = Literal["forward", "reverse", "bidirectional"]

@@ -9,10 +9,11 @@ the generator. NictopError is raised for what is impossible; its hint has the op
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from typing import Literal
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, TestKind
 from nictop.traffic.plan.plan_problems import plan_problems

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import InvalidRequest, Problem

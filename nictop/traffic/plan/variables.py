@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from nictop.errors import NictopError
 from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunOptions, RunPlan
 from nictop.traffic.plan.quantities import (
     parse_bit_rate,

@@ -7,8 +7,8 @@ same record. The axis starts with the measured seconds; omitted seconds are befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Counters, Link, LossCount, TrafficLine, TrafficSocket
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side

@@ -7,12 +7,12 @@ Reads nothing; takes results.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.results.host_load import MIN_COST_GIGABITS
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import CommandFigure

@@ -9,12 +9,12 @@ of the measured seconds, on one axis for all hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Literal
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import percentage
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import PathTest
 from nictop.traffic.drops.counted_losses import CountedLoss
 from nictop.traffic.failures import Failure

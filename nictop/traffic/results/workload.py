@@ -3,8 +3,9 @@ bytes of NICs and connections meanwhile. Reads nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 MAX_OTHER_SHARE = 0.05
 """Of the bytes of the chosen NIC: with more that are known to be of other processes, a run measures

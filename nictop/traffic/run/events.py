@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample
 from nictop.traffic.results.result import Result

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.failures import Failure, RunFailed, RunStopped, kind_of

@@ -12,10 +12,10 @@ import asyncio
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
 from nictop.traffic.generators import Side, output_parser

@@ -8,12 +8,12 @@ changed there. `PresentTimeline` is the timeline of the live screens, which lead
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from nictop.probe.light_dataclasses import replace
 from nictop.recording.playback import Playback
 from nictop.replay.position import PlaybackPosition
 from nictop.tui.controllers.nictop import Nictop

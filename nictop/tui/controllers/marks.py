@@ -6,10 +6,10 @@ newest state is compared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:

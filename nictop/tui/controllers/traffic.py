@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:

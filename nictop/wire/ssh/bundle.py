@@ -29,7 +29,6 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
@@ -37,6 +36,7 @@ from typing import TypeGuard
 
 from nictop.errors import NictopError
 from nictop.probe.inventory.collect import READERS
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.ssh.bootstrap_command import FIRST_LINE
 
 FIRST_MODULE = "nictop.probe.protocol.hello"

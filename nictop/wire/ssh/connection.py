@@ -14,11 +14,11 @@ import importlib
 import ipaddress
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nictop.errors import HostUnreachable
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.budget import HostBudget
 from nictop.wire.channel import Carrier
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error

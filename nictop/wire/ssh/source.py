@@ -15,10 +15,10 @@ import ipaddress
 import shlex
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from nictop.errors import HostUnreachable
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.reach.problem import WINDOWS_GUEST
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.errors import PermanentError, TransientError, sanitize

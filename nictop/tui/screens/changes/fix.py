@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -24,6 +23,7 @@ from textual.widget import Widget
 from nictop.changes.actions import BLANKS, Actions, ManualOnly, fill, with_values
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import Fix
 from nictop.rules.wording import filled_note, placeholders, where_text
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key

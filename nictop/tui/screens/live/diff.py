@@ -13,10 +13,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.wording import is_checked
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.report import ReportDialog

@@ -11,12 +11,12 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import path_test_sentences
 from nictop.traffic.live.run_view import RunView

@@ -11,7 +11,6 @@ goodput     9.41 Gb/s received by vm2, 100 % of line rate
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -20,6 +19,7 @@ from textual.widget import Widget
 
 from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.limits import bottleneck_headline, limit_lines
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import KIND_LABELS, ResultSentence, result_sentences

@@ -15,7 +15,6 @@ speed         10000 Mb/s · full duplex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,6 +33,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import ChainStep, has_chain, nic_chain
 from nictop.rules.wording import (

@@ -22,11 +22,11 @@ apart without colours.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.facts import width as cells
 from nictop.model.rates.links import sum_known
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.live.samples import values_of
 from nictop.traffic.results.result import Flow

@@ -11,7 +11,6 @@ B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified 40.1 µs/transact
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from textual.message import Message
@@ -22,6 +21,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import names_in_path
 from nictop.model.text.terminal import clean, width, wrap
 from nictop.model.text.units import wall_time_text
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.runs.points import SetUpPoint, set_up_points
 from nictop.report.runs.sentences import (
     DIRECTION_TEXTS,
