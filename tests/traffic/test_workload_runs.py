@@ -121,6 +121,16 @@ async def test_bytes_rate_cpu_and_connections_of_a_command(allowed: Pair) -> Non
     assert result.why_not_ranked == ()
 
 
+async def test_threads_of_a_command_are_told_from_others(allowed: Pair) -> None:
+    """Whatever else runs on this machine."""
+    code = "import time; list(iter(lambda: time.process_time() < 1.5, False))"
+    result = await result_of(allowed, f'exec python3 -c "{code}"')
+    assert result.failure is None
+    threads = result.hosts[0].threads
+    assert threads is not None
+    assert any(thread.generator and thread.name == "python3" for thread in threads)
+
+
 async def test_live_view_of_a_command_has_its_rate(allowed: Pair) -> None:
     """The same records as the result at the end."""
     run = plan(allowed, sending(120))
@@ -249,6 +259,24 @@ async def test_sweep_of_a_command(allowed: Pair, tmp_path: Path) -> None:
     for run in ended.results:
         again = parse_run(encode_run(run))
         assert isinstance(again, StoredRun) and again.result.workload == run.result.workload
+
+
+async def test_command_that_fails_is_not_repeated(allowed: Pair, tmp_path: Path) -> None:
+    """As a generator that does not start is: it may have done something."""
+    request = RunRequest(
+        "a",
+        "a",
+        client_nic="nictopt",
+        test="workload",
+        workload=f"echo once >> {tmp_path}/runs; exit 127",
+        time=30,
+        rest=0.0,
+        repeat=2,
+    )
+    experiment = await prepare_experiment(request, allowed.hosts)
+    ended = await run_experiment(experiment, allowed.hosts)
+    assert [run.result.failure is not None for run in ended.results] == [True, True]
+    assert (tmp_path / "runs").read_text() == "once\n" * 2
 
 
 async def test_nic_without_a_choice_is_that_of_the_only_link(allowed: Pair) -> None:

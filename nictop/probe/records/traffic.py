@@ -293,6 +293,11 @@ class WorkloadReport:
     """ended: of the host, those with the most bytes first."""
     unreadable: Unreadable | None = None
     """ended: why the bytes of connections are not known."""
+    threads: tuple[BusyThread, ...] = ()
+    """ended: those of the host that used most CPU time meanwhile; "generator": of its session."""
+    threads_seconds: float = 0.0
+    threads_unreadable: Unreadable | None = None
+    """ended: why some may be missing."""
     stdout: str = ""
     """ended: the end of its standard output."""
     stderr: str = ""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     SocketFields = dict[str, Any]
 
-READ_SECONDS, MAX_CPU_SHARE = 0.5, 0.02
-"""Between two readings, or more, so that they use at most that share of a core."""
 MAX_CONNECTIONS = 16384
 """That are remembered; of more, the bytes are not known."""
 OWNER_SECONDS, MIN_OWNED_BYTES = 2.0, 1_000_000
@@ -68,8 +66,6 @@ class WorkloadConnections:
         self._own_inodes: set[int] = set()
         self.unreadable: dict[str, str] | None = None
         """Fields of `records.Unreadable` if the bytes are not known."""
-        self.interval = READ_SECONDS
-        """Seconds until the next reading."""
         self._next_owners = 0.0
         self._reads = 0
 
@@ -77,7 +73,6 @@ class WorkloadConnections:
         """Never raises OSError."""
         if self.unreadable is not None:
             return
-        cpu_before = time.process_time()
         for pid in pids:
             self._own_inodes |= sock_diag.read_socket_inodes(pid, self._proc)
         try:
@@ -91,7 +86,6 @@ class WorkloadConnections:
         self._add(sockets)
         self._find_owners()
         self._reads += 1
-        self.interval = max(READ_SECONDS, (time.process_time() - cpu_before) / MAX_CPU_SHARE)
 
     def _dump(self) -> list[SocketFields]:
         if self._netlink is None:

@@ -22,7 +22,15 @@ from collections import deque
 
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
 from nictop.probe.workload.connections import WorkloadConnections
-from nictop.probe.workload.processes import MARK, become_subreaper, descendants, end_all, reap
+from nictop.probe.workload.processes import (
+    MARK,
+    become_subreaper,
+    descendants,
+    descendants_now,
+    end_all,
+    reap,
+)
+from nictop.probe.workload.threads import WorkloadThreads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +56,9 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POLL_SECONDS = 0.5
 """A child that ends without closing its output is noticed after that time at most; SIGCHLD is
 noticed at once."""
+READ_SECONDS, MAX_CPU_SHARE = 0.5, 0.02
+"""Between two readings of its processes and connections, or more, so that they use at most that
+share of a core."""
 LEFT_SECONDS = 0.2
 """For children to end after the command itself, before they count as left running."""
 
@@ -90,6 +101,8 @@ class Supervisor:
         self._most_processes = 1
         self._pid = 0
         self._started = self._ended = 0.0
+        self._next_read = 0.0
+        """Of its processes and connections."""
 
     def run(self) -> None:
         wakeup = self._install_handlers()
@@ -97,6 +110,8 @@ class Supervisor:
         self._connections.read(())
         self._started = time.monotonic()
         self._pid = self._start()
+        self._threads = WorkloadThreads(self._pid, self._proc)
+        self._threads.begin()
         self._send({"state": "began", "pid": self._pid, "user": user_name(), "time": self._started})
         deadline = self._started + self._command.deadline
         self._watch(deadline, wakeup)
@@ -142,15 +157,16 @@ class Supervisor:
         poll.register(wakeup, select.POLLIN)
         for descriptor in self._pipes:
             poll.register(descriptor, select.POLLIN)
-        next_read = self._started
         while self._status is None and not self._stopped:
             now = time.monotonic()
             if now >= deadline:
                 return
-            if now >= next_read:
+            if now >= self._next_read:
                 self._read_connections()
-                next_read = time.monotonic() + self._connections.interval
-            timeout = min(next_read, deadline, now + POLL_SECONDS) - time.monotonic()
+            if now >= self._threads.next_read:
+                self._threads.read()
+            due = min(self._next_read, self._threads.next_read, deadline, now + POLL_SECONDS)
+            timeout = due - time.monotonic()
             for descriptor, _ in poll.poll(max(0.0, timeout) * 1000):
                 if descriptor == wakeup:
                     with contextlib.suppress(BlockingIOError):
@@ -160,9 +176,12 @@ class Supervisor:
             self._status = reap().get(self._pid)
 
     def _read_connections(self) -> None:
-        pids = descendants(os.getpid(), self._proc)
+        cpu_before = time.process_time()
+        pids = descendants_now(os.getpid(), self._proc)
         self._most_processes = max(self._most_processes, len(pids))
         self._connections.read(pids)
+        cost = time.process_time() - cpu_before
+        self._next_read = time.monotonic() + max(READ_SECONDS, cost / MAX_CPU_SHARE)
 
     def _read_output(self, descriptor: int) -> bool:
         """False: it is at its end, and closed."""
@@ -183,6 +202,7 @@ class Supervisor:
         """(PID → status of children, number of processes that the command left running; -1: some
         could not be ended)"""
         self._read_connections()
+        self._threads.read()
         ended: dict[int, int] = {}
         left = 0
         if self._status is not None:
@@ -219,6 +239,7 @@ class Supervisor:
             "left": left,
             "connections": self._connections.report(),
             "unreadable": self._connections.unreadable,
+            **self._threads.report(),
             "stdout_bytes": self._tails["stdout"].total,
             "stderr_bytes": self._tails["stderr"].total,
         }

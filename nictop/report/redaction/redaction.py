@@ -285,7 +285,7 @@ def make_redaction(values: Iterable[object]) -> Redaction:
     names = NameAliases({text for _, text in strings})
     names.keep(_interfaces(values))
     if any(_is_of_one_host(value) for value in values):
-        names.keep({NETWORK})
+        names.keep({NETWORK, "root"})
     for name in _machine_ports(values):
         names.alias("machine", name.rpartition(".")[0] or name)
     for value in values:

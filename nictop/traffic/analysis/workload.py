@@ -29,6 +29,7 @@ from nictop.traffic.generators.intervals import Total
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.endpoint import EXEC_STATUSES, RunEnd
 from nictop.traffic.record.log import RunLog, axis_start
+from nictop.traffic.results.host_load import ThreadLoad
 from nictop.traffic.results.result import (
     WORKLOAD_SCHEMA,
     ExaminedLimit,
@@ -59,7 +60,11 @@ NEEDS_TERMINAL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
-UNSEEN = "what is not seen from here: its disk, its peer, the network, the command itself"
+UNSEEN = ExaminedLimit(
+    "what is not seen from here", "its disk, its peer, the network, the command itself", "possible"
+)
+MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
+"""Threads that are named beside a full CPU, and the share of a core from which on."""
 AT_LINE_SHARE = 0.9
 """Of the speed of a NIC, from which on it may limit a workload: its counters have no preamble and
 gap, which are up to 24 of 84 bytes of a frame, but 24 of 1538 of a full one."""
@@ -391,7 +396,7 @@ def _notes(result: Result) -> Iterator[str]:
 def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
     """What of the hosts may have limited it; its own disk, its peer and the network are not
     seen."""
-    found = [*_line_limits(result, snapshots), *_cpu_limits(result)]
+    found = [*_line_limits(result, snapshots), *_cpu_limits(result), UNSEEN]
     yield from sorted(found, key=lambda limit: limit.verdict == "excluded")
 
 
@@ -429,7 +434,17 @@ def _cpu_limits(result: Result) -> Iterator[ExaminedLimit]:
         text += f", softirq {units.percentage(first.softirq)}"
         if len(load.full) > 1:
             text += f"; {len(load.full) - 1} more nearly full"
+        busiest = [thread for thread in load.known_threads if thread.share >= MIN_NAMED_SHARE]
+        if busiest:
+            text += f"; most CPU time: {', '.join(map(_thread_text, busiest[:MAX_THREADS]))}"
         yield ExaminedLimit(f"CPUs of {host}", text, "possible")
+
+
+def _thread_text(thread: ThreadLoad) -> str:
+    """``fio (pid 77) 61 % of a core``"""
+    of_whom = ", of the command" if thread.generator else ""
+    share = units.percentage(thread.share)
+    return f"{clean(thread.name)} (pid {thread.pid}{of_whom}) {share} of a core"
 
 
 def _bottleneck(limits: Sequence[ExaminedLimit]) -> str:
@@ -437,5 +452,4 @@ def _bottleneck(limits: Sequence[ExaminedLimit]) -> str:
     if not limits:
         return ""
     possible = [f"{limit.limit} ({limit.value})" for limit in limits if limit.verdict == "possible"]
-    possible.append(UNSEEN)
     return f"not determined; possible: {', '.join(possible)}"

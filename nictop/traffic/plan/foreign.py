@@ -54,8 +54,9 @@ def foreign_pair(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Fore
     of_chosen = [entry for entry in candidates if entry[0].ifindex == chosen.endpoint.ifindex]
     best = next(iter(on_link or of_chosen or candidates), None)
     if best is None:
-        client = replace(chosen.endpoint, address="")
-        return ForeignPair(EndpointPair("", client, server), chosen.note)
+        version = "IPv6" if ":" in request.server else "IPv4"
+        which = f"NIC {clean(request.client_nic)}" if request.client_nic else "host"
+        raise NictopError(f"{clean(request.client)}: the {which} has no {version} address")
     link, address = best
     note = "" if on_link else chosen.note
     client = Endpoint(request.client, link.ifindex, address.address)

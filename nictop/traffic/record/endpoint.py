@@ -113,6 +113,16 @@ class RunEnd:
             self.started = self.run_start = report.time
             self.pid, self.begin = report.pid, report
             return
+        self.threads.append(
+            TrafficLine(
+                report.time,
+                self.identity,
+                "threads",
+                threads=report.threads,
+                seconds=report.threads_seconds,
+                unreadable=report.threads_unreadable,
+            )
+        )
         self.work, self.ended, self.measured = report, report.time, max(0.0, report.seconds)
 
     def _add_output(self, line: TrafficLine) -> tuple[Interval, ...]:

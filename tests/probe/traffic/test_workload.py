@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -17,10 +18,17 @@ import pytest
 
 from nictop.probe.records import Line, WorkloadReport
 from nictop.probe.traffic.requests import TrafficCommand
-from nictop.probe.workload.processes import parse_parent
+from nictop.probe.workload.processes import descendants, descendants_now, parse_parent
 from nictop.probe.workload.run import MAX_OUTPUT_BYTES, Tail
 from nictop.wire.ssh.bundle import bundle
-from tests.support.probe import Probe, is_alive, wait_until
+from tests.support.probe import (
+    PYTHONS,
+    Probe,
+    SentProbe,
+    interpreters,
+    is_alive,
+    wait_until,
+)
 
 ALLOWED = ("--interval", "60", "--allow-workload")
 CHILDREN = (
@@ -236,6 +244,16 @@ def test_command_of_the_login_root_runs_as_root() -> None:
         assert report_of(probe, "ended").stdout == "0\n"
 
 
+@pytest.mark.parametrize("python", interpreters(PYTHONS))
+def test_every_python_of_a_host_runs_a_command(python: str, tmp_path: Path) -> None:
+    """Also with connections, and children that are left."""
+    with SentProbe(python, tmp_path, *ALLOWED) as probe:
+        probe.send(work("echo one; sleep 1000 & echo two >&2; exit 5"))
+        report = report_of(probe, "ended")
+    assert (report.status, report.left, report.unreadable) == (5, 1, None)
+    assert (report.stdout, report.stderr) == ("one\n", "two\n")
+
+
 # ------------------------------------------------------------------------------------------ requests
 
 
@@ -260,3 +278,17 @@ def test_command_of_the_login_root_runs_as_root() -> None:
 def test_invalid_request_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"is not|are not|more than"):
         TrafficCommand({"id": "run-c", "action": "work", "deadline": 1.0, **wrong})
+
+
+def test_descendants_are_found_by_both_ways() -> None:
+    """Children, grandchildren and those of other threads."""
+    code = (
+        "import subprocess as s, time; p=s.Popen(['sh','-c','sleep 50 & sleep 51']); time.sleep(50)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], start_new_session=True) as process:
+        try:
+            wait_until(lambda: len(descendants(process.pid)) == 3)
+            assert sorted(descendants_now(process.pid)) == sorted(descendants(process.pid))
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert descendants_now(process.pid) == []

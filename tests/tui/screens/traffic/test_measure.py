@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from nictop.traffic.plan.request import RunRequest
+from nictop.tui.screens.traffic import run
 from nictop.tui.screens.traffic.run import RunScreen
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import missing_requirement
@@ -45,3 +47,28 @@ async def test_key_that_begins_a_measurement_ends_no_other_test() -> None:
         assert request is not None and request.test == "bulk"
         await runs.stop()
         await runs.wait_until_finished()
+
+
+async def test_workload_on_the_screen_is_repeated_only_if_that_is_wanted(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command is shown while it runs, and before it is run again."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(run, "KEY_IGNORED_SECONDS", 0.0)
+    request = RunRequest(
+        "a", "a", client_nic="nictopt", test="workload", workload="sleep 1.2; echo done", time=30
+    )
+    async with two_hosts(request=request, options=("--allow-workload",)) as runs:
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        await runs.until(lambda: "sleep 1.2; echo done" in runs.text("#run-title"))
+        await runs.wait_until_finished()
+        await runs.until(lambda: "exit status 0" in runs.run_text())
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, run.RepeatScreen))
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        assert not runs.nictop.traffic.running and len(runs.nictop.traffic.ended) == 1
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, run.RepeatScreen))
+        await runs.press("left", "enter")
+        await runs.until(lambda: len(runs.nictop.traffic.ended) == 2)
