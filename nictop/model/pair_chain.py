@@ -7,7 +7,6 @@ Reads nothing; takes the result of `pairs`. Names in the texts are not sanitized
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.lldp import switch_port
 from nictop.model.devices.netdevs import End
@@ -16,6 +15,7 @@ from nictop.model.devices.subnets import SharedSubnet
 from nictop.model.facts.pairs import PairFact
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import LINK_UP, Tone, state_mark, state_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 MAX_CHAINS = 6
