@@ -12,11 +12,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from nictop.changes.manual import manual_reason
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote

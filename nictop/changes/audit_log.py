@@ -16,7 +16,6 @@ import os
 import pwd
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +24,7 @@ from nictop import __version__
 from nictop.errors import NictopError
 from nictop.files import NotRegularFileError, open_regular_file, state_directory
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import msgspec

@@ -3,9 +3,9 @@ escaped where they are shown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import PlannedAction
 
 Outcome = Literal[

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from nictop.changes.actions import Action
 from nictop.changes.events import GoalCheck
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules import Finding, Fix
 
 DEFAULT_KEEP_WITHIN = 30.0

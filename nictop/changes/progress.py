@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.changes.events import (
@@ -21,6 +20,7 @@ from nictop.changes.events import (
 )
 from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeSpec
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
@@ -56,6 +56,14 @@ class ChangeProgress:
 
     def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
         return replace(self, decision=decision)
+
+    @property
+    def shown_stage(self) -> Stage:
+        """Once it is decided to apply it, it is being applied for the user, whatever the host has
+        said so far."""
+        if self.stage == "prepared" and self.decision == "apply":
+            return "applying"
+        return self.stage
 
     @property
     def ends_by_itself(self) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 from nictop.changes.events import ChangeEnded, ChangeTimeouts
 from nictop.changes.inbox import ChangeInbox
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
-from dataclasses import replace
 from typing import Literal
 from uuid import uuid4
 
@@ -45,6 +44,7 @@ from nictop.changes.progress import ChangeProgress
 from nictop.changes.recovery import LostChange, is_disconnected, wait_for_outcome
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     MAX_KEEP_WITHIN,
     MIN_KEEP_WITHIN,

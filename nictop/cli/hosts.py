@@ -370,12 +370,11 @@ def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
 
 
 def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
-    from dataclasses import replace
-
     from nictop.hosts.observe import Unreachable
     from nictop.hosts.session import HostSession
     from nictop.hosts.specification import RECORDED, Host
     from nictop.model.window import RATES_WINDOW_SECONDS
+    from nictop.probe.light_dataclasses import replace
 
     session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
     reader = recording.reader(name, recording.start_time(name, time, RATES_WINDOW_SECONDS))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Counters, Inventory, Request
 from nictop.wire.budget import host_scheduler
 

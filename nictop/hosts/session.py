@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
@@ -24,9 +23,8 @@ from nictop.model.history import History
 from nictop.model.snapshot import (
     Snapshot,
     advance,
-    event_age,
     has_platform,
-    outdated_text,
+    reading_notice,
     watchable_links,
     with_state,
 )
@@ -34,6 +32,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import fit, width
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE
@@ -56,9 +55,6 @@ MIN_REASON_CELLS = 6
 """Of the reason in it."""
 
 READING_A_RECORDING = "reading the recording"
-
-TO_BE_READ = "to be read again: "
-"""What happens is first, as a narrow screen cuts the end."""
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
 """`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded:
@@ -380,16 +376,8 @@ class HostSession:
         return f"no data for {units.whole_seconds(age)}"
 
     def _outdated(self, *, named: bool) -> str:
-        text = outdated_text(self.snapshot)
-        if not text:
-            return ""
-        notice = f"{TO_BE_READ}{text}"
-        age = event_age(self.snapshot)
-        if age is not None:
-            notice += f", {units.whole_seconds(age)} ago"
-        if named:
-            notice = f"{self.name}: {notice}"
-        return notice
+        text = reading_notice(self.snapshot)
+        return f"{self.name}: {text}" if text and named else text
 
     def notice(self, now: float, interval: float, *, named: bool = False) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old

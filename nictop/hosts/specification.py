@@ -32,10 +32,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.wire.guests.levels import Level, has_kind, parse_levels
 from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
 

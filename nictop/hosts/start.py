@@ -8,10 +8,10 @@ for, and what is still to come.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.wire.source import ConnectionStage, SourceState
 
 StepState = Literal["done", "active", "failed", "waiting"]

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import replace
 
 from nictop.errors import NictopError
 from nictop.files import write_atomically
 from nictop.hosts.specification import parse_configuration, read_configuration
+from nictop.probe.light_dataclasses import replace
 
 TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 SETTING = re.compile(r"""^(theme[ \t]{0,9}=[ \t]{0,9})("[^"\n]*"|'[^'\n]*')""", re.MULTILINE)

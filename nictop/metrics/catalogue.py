@@ -7,8 +7,9 @@ name in the text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 Kind = Literal["gauge", "counter", "info"]
 

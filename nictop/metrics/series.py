@@ -8,7 +8,6 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from nictop.metrics.catalogue import METRIC_INDEXES, METRICS
@@ -19,6 +18,7 @@ from nictop.model.queues.plan import QueuePlan, make_queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP, driver_name, mtu_of, on_off
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction, VirtualFunction
 
 Labels = tuple[str, ...]

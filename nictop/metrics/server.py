@@ -16,13 +16,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nictop.errors import NictopError
 from nictop.metrics import DEFAULT_ADDRESS
 from nictop.metrics.host_names import HostNames
 from nictop.metrics.web_config import WebConfig
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.timeout import with_timeout
 
 MAX_PORT, MAX_PORT_DIGITS = 65535, 5

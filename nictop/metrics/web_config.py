@@ -20,13 +20,13 @@ import os
 import re
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
 
 from nictop.errors import NictopError
 from nictop.metrics.yaml_subset import Value, YamlError, parse_yaml
+from nictop.probe.light_dataclasses import dataclass
 
 Setting = TypeVar("Setting")
 MAX_FILE_BYTES = 256 * 1024

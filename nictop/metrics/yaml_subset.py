@@ -8,7 +8,8 @@ as something else. All values are texts: what a word means is known by who asks 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from nictop.probe.light_dataclasses import dataclass, field
 
 Value = str | list[str] | dict[str, "Value"]
 KEY = re.compile(

@@ -7,7 +7,6 @@ What the checks find at a step is added by `nictop.rules.chain`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.bridges import bridge_of
@@ -27,12 +26,27 @@ from nictop.model.text.words import (
     state_mark,
     state_text,
 )
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Neighbour, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 
 Step = Literal[
-    "slot", "driver", "name", "link", "port", "profile", "address", "gateway", "peers", "load"
+    "slot",
+    "driver",
+    "name",
+    "link",
+    "port",
+    "profile",
+    "address",
+    "gateway",
+    "peers",
+    "load",
+    "ports",
+    "vlan",
+    "parent",
+    "guest",
 ]
+"""`STEPS` of a NIC; of virtual links also the last ones (`nictop.model.virtual_chain`)."""
 STEPS: tuple[Step, ...] = (
     "slot",
     "driver",
@@ -86,7 +100,7 @@ def nic_steps(
         return _unread_steps(link, snapshot)
     steps = [_slot(link, pci, snapshot), _driver(link, pci)]
     if link is not None:
-        steps += [step(link, snapshot) for step in _STEPS_OF_LINK]
+        steps += [step(link, snapshot) for step in STEP_FACTS_OF_LINK.values()]
     return tuple(steps)
 
 
@@ -223,16 +237,17 @@ def _load(link: Link, snapshot: Snapshot) -> StepFacts:
     return StepFacts("load", "passed", "")
 
 
-_STEPS_OF_LINK: tuple[Callable[[Link, Snapshot], StepFacts], ...] = (
-    _name,
-    _link,
-    _port,
-    _profile,
-    _address,
-    _gateway,
-    _peers,
-    _load,
-)
+STEP_FACTS_OF_LINK: dict[Step, Callable[[Link, Snapshot], StepFacts]] = {
+    "name": _name,
+    "link": _link,
+    "port": _port,
+    "profile": _profile,
+    "address": _address,
+    "gateway": _gateway,
+    "peers": _peers,
+    "load": _load,
+}
+"""The steps of a netdev, in their order."""
 
 
 def _unread(snapshot: Snapshot, *sources: str) -> str:

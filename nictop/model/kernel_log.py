@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.links import ethtool_driver
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
 from nictop.probe.inventory.machine.message_table import Known, find_known
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ the probe; snapshots are immutable and share everything that did not change.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
@@ -24,6 +24,8 @@ from nictop.model.managers.networkmanager_states import (
     NO_ADDRESS_REASONS,
 )
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
+from nictop.model.text.units import whole_seconds
+from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
     Clock,
@@ -48,10 +50,14 @@ T = TypeVar("T")
 CHANGING = ("applying", "applied", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
+BEFORE_LOSS = "read before the connection was lost"
 """What is said of values of such an inventory, and of one that is older than an event of the host:
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
 """See `since_text`."""
+_INVENTORY_PARTS = tuple(
+    part.name for part in fields(Inventory) if part.name not in ("time", "wall", "took", "reason")
+)
 _ETHTOOL_PARTS = tuple(part.name for part in fields(Ethtool) if part.name != "unreadable")
 UNREAD_ETHTOOL = Ethtool(
     unreadable=dict.fromkeys(_ETHTOOL_PARTS, Unreadable("failed", NOT_READ_YET))
@@ -178,18 +184,36 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
         return ""
     if event.source == "nictop":
         return BEFORE_CHANGE
+    if event.source == "connection":
+        return BEFORE_LOSS
     if brief or not event.source:
         return BEFORE_EVENT
     return f"{BEFORE_EVENT} ({event.source})"
 
 
-def event_age(snapshot: Snapshot) -> float | None:
-    """Seconds, at the newest reading of the host, since the event that is newer than the inventory;
-    None: there was none, or the host has not been read since."""
+def reading_notice(snapshot: Snapshot) -> str:
+    """``to be read again in 8 s: read before an event (NetworkManager), 12 s ago``; "" as
+    `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
+    the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
-    if event is None or counters is None or counters.time < event.time:
-        return None
-    return counters.time - event.time
+    if event is None:
+        return ""
+    what = outdated_text(snapshot)
+    if counters is None or counters.time < event.time:
+        return f"to be read again: {what}"
+    notice = f"{_next_reading_text(event, counters.time)}: {what}"
+    if event.source == "connection":  # the event is the new connection
+        return notice
+    return f"{notice}, {whole_seconds(counters.time - event.time)} ago"
+
+
+def _next_reading_text(event: Outdated, now: float) -> str:
+    """``to be read again in 8 s``, ``being read again for 3 s``"""
+    if event.due is None:
+        return "to be read again"
+    if event.due > now:
+        return f"to be read again in {whole_seconds(event.due - now)}"
+    return f"being read again for {whole_seconds(now - event.due)}"
 
 
 def since_text(snapshot: Snapshot) -> str:
@@ -374,6 +398,8 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
 
 
 def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+    if snapshot.inventory is not None:
+        inventory = with_shared_parts(inventory, snapshot.inventory)
     links = {link.ifindex: link for link in inventory.links}
     if "ethtool" in inventory.pending:
         links = {ifindex: replace(link, ethtool=UNREAD_ETHTOOL) for ifindex, link in links.items()}
@@ -396,6 +422,25 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         without_lease=_without_lease(snapshot, inventory),
         histories=with_inventory(snapshot.histories, inventory),
     )
+
+
+def with_shared_parts(inventory: Inventory, before: Inventory) -> Inventory:
+    """`inventory`, consisting of the objects of the one before where both are equal. The older one
+    stays in memory for a while, as it is still drawn or judged; and what was derived of an object
+    is found again."""
+    shared: dict[str, Any] = {}
+    for name in _INVENTORY_PARTS:
+        known = getattr(before, name)
+        if getattr(inventory, name) == known:
+            shared[name] = known
+    if "links" not in shared:
+        links = {link.ifindex: link for link in before.links}
+        shared["links"] = tuple(_same_or(links.get(link.ifindex), link) for link in inventory.links)
+    return replace(inventory, **shared)
+
+
+def _same_or(known: Link | None, link: Link) -> Link:
+    return known if known is not None and known == link else link
 
 
 def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
@@ -446,8 +491,8 @@ def _listened(
 
 def _is_small(neighbour: LldpNeighbour) -> bool:
     """Unlike an inventory, such a line was not checked for the length of its texts."""
-    values = vars(neighbour).values()
-    return all(len(value) <= MAX_TEXT_CHARS for value in values if isinstance(value, (str, tuple)))
+    texts = [value for value in field_values(neighbour) if isinstance(value, (str, tuple))]
+    return all(len(text) <= MAX_TEXT_CHARS for text in texts)
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
@@ -496,6 +541,10 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     the host."""
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
-    if not same_boot:
+    if not same_boot or known is None:
         return replace(Snapshot.empty(snapshot.host), state="live", hello=hello)
-    return replace(snapshot, state="live", message="", hello=hello, inventory_pending=True)
+    if hello.monotonic <= known.monotonic:  # the same one, as in a recording
+        return replace(snapshot, state="live", message="", inventory_pending=True)
+    lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)
+    kept = replace(snapshot, state="live", message="", hello=hello, inventory_pending=True)
+    return _with_event(kept, lost)

@@ -8,11 +8,10 @@ estimate grows with its age.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.parts import boot_id
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Clock
 
 MAX_CLOCK_DRIFT = 1e-4

@@ -18,7 +18,6 @@ import signal
 import sys
 import time
 
-from nictop.probe import light_dataclasses
 from nictop.probe.actions import Actions
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
@@ -81,7 +80,12 @@ class Probe:
         )
         self._connections: ConnectionReader | None = None
         self._actions: Actions | Helper = helper or Actions(
-            self._send, self._poll, allow_changes=options.allow_changes, sys=sys, proc=proc
+            self._send,
+            self._poll,
+            allow_changes=options.allow_changes,
+            allow_workload=options.allow_workload,
+            sys=sys,
+            proc=proc,
         )
         if helper is not None:
             helper.attach(self._write, self._poll)
@@ -130,7 +134,6 @@ class Probe:
         signal.set_wakeup_fd(self._wakeup[1])
 
     def _start(self) -> None:
-        light_dataclasses.install()
         self._poll.register(self._wakeup[0], select.POLLIN)
         if not self._options.once:
             self._poll.register(0, select.POLLIN)
@@ -300,7 +303,9 @@ def main(arguments: list[str], counters: CounterReader | None = None) -> int:
             os.fstat(descriptor)
         if counters is None:
             counters = send_hello(1, options.interval)
-        helper = give_up_rights(allow_changes=options.allow_changes)
+        helper = give_up_rights(
+            allow_changes=options.allow_changes, allow_workload=options.allow_workload
+        )
         probe = Probe(options, counters=counters, helper=helper)
     except BrokenPipeError:
         return 0

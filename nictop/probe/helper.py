@@ -20,7 +20,6 @@ import signal
 import socket
 import time
 
-from nictop.probe import light_dataclasses
 from nictop.probe.actions import Actions
 from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import freeze
@@ -124,7 +123,7 @@ class Helper:
         os.waitpid(self._pid, 0)
 
 
-def start_helper(*, allow_changes: bool) -> Helper:
+def start_helper(*, allow_changes: bool, allow_workload: bool = False) -> Helper:
     """Fork the helper. Raises OSError."""
     requests, reports, probe = os.pipe(), os.pipe(), os.getpid()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -133,7 +132,13 @@ def start_helper(*, allow_changes: bool) -> Helper:
     pid = os.fork()
     if pid == 0:
         set_probe(probe)
-        _run_helper(requests[0], reports[1], theirs, allow_changes=allow_changes)
+        _run_helper(
+            requests[0],
+            reports[1],
+            theirs,
+            allow_changes=allow_changes,
+            allow_workload=allow_workload,
+        )
     os.close(requests[0])
     os.close(reports[1])
     theirs.close()
@@ -142,19 +147,29 @@ def start_helper(*, allow_changes: bool) -> Helper:
 
 
 def _run_helper(
-    requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+    requests: int,
+    reports: int,
+    channel: socket.socket,
+    *,
+    allow_changes: bool,
+    allow_workload: bool = False,
 ) -> NoReturn:
     """Main function of the helper."""
     status = 1
     try:
-        light_dataclasses.install()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)  # it ends with the probe
         close_others(requests, reports, channel.fileno())
         set_process_name(NAME)
         if not allow_changes:
             _give_up_rights()
-        HelperLoop(requests, reports, channel, allow_changes=allow_changes).run()
+        HelperLoop(
+            requests,
+            reports,
+            channel,
+            allow_changes=allow_changes,
+            allow_workload=allow_workload,
+        ).run()
         status = 0
     except BaseException as error:
         text = f"the helper failed: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
@@ -176,12 +191,20 @@ class HelperLoop:
     """One poll() over the requests, the questions and the pipes of the children."""
 
     def __init__(
-        self, requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+        self,
+        requests: int,
+        reports: int,
+        channel: socket.socket,
+        *,
+        allow_changes: bool,
+        allow_workload: bool = False,
     ) -> None:
         self._poll = select.poll()
         self._requests, self._rest, self._channel = requests, bytearray(), channel
         self._output = LineWriter(reports)
-        self._actions = Actions(self._send, self._poll, allow_changes=allow_changes)
+        self._actions = Actions(
+            self._send, self._poll, allow_changes=allow_changes, allow_workload=allow_workload
+        )
         self._poll.register(requests, select.POLLIN)
         self._poll.register(channel, select.POLLIN)
 

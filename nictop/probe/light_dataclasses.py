@@ -1,19 +1,40 @@
-"""A small `dataclasses` for a process that is only a probe.
+"""A small `dataclasses`, of which a class costs a hundredth of the processor time.
 
-The standard module loads `inspect` and compiles methods for each of 80 classes: more than half of
-the processor time of an inventory. This one does for the probe's records what the probe needs of
-it: fields in order, defaults, ``frozen``, ``==``, `hash`, `repr`, `replace`; fields are in `vars`.
-Readers of records, which decode them, use the standard one.
+The standard module compiles six methods for each class: half of a start of nictop, and of an
+inventory; on a watched host it loads `inspect`, too. Here a class gets methods that are compiled
+already, and its own `__init__` only when it is used often. What `dataclasses.fields`,
+`dataclasses.is_dataclass` and msgspec look at is made when it is asked for.
+
+It does what nictop needs of a dataclass: fields in order, defaults, `frozen`, `eq`, `kw_only`,
+`slots`, `__post_init__`, ``==``, `hash`, `repr`, `replace`; neither `ClassVar` nor `InitVar`.
 """
 
 from __future__ import annotations
 
-import sys
+from operator import attrgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from dataclasses import dataclass, field, replace
     from typing import Any
+
+__all__ = [
+    "FrozenInstanceError",
+    "dataclass",
+    "field",
+    "field_mapping",
+    "field_values",
+    "replace",
+    "set_field",
+]
+
+COMPILE_AFTER = 50
+"""Calls of the common `__init__` of a class: compiling its own takes as long."""
+FIELDS_ATTRIBUTE = "__dataclass_fields__"
+"""Where the standard module, and msgspec, find the fields of a class."""
+CONTINUATION = "__post_init__"
+MISSING: Any = object()
 
 
 class FrozenInstanceError(AttributeError):
@@ -21,90 +42,290 @@ class FrozenInstanceError(AttributeError):
 
 
 class Default:
-    """What `field` returns: the default value of one field, made anew for each record."""
+    """What `field` returns. `make`: makes the default value anew for each record."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self.make = make
+    def __init__(self, value: Any, make: Callable[[], Any] | None, *, compare: bool = True) -> None:
+        self.value, self.make, self.compare = value, make, compare
 
-
-def install() -> None:
-    """Serve ``import dataclasses`` in this process from now on, unless the standard one is loaded
-    already."""
-    sys.modules.setdefault("dataclasses", sys.modules[__name__])
+    @property
+    def new(self) -> Any:
+        return self.value if self.make is None else self.make()
 
 
-def field(*, default_factory: Callable[[], Any]) -> Any:
-    return Default(default_factory)
+def make_field(
+    *,
+    default: Any = MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    compare: bool = True,
+) -> Any:
+    return Default(default, default_factory, compare=compare)
 
 
-def dataclass(cls: type | None = None, *, frozen: bool = False) -> Any:
+def make_dataclass(
+    cls: type | None = None,
+    *,
+    frozen: bool = False,
+    eq: bool = True,
+    kw_only: bool = False,
+    slots: bool = False,
+) -> Any:
     """Class decorator, with or without arguments. Bases that are dataclasses give their fields
-    first."""
+    first. `slots`: the class is another one, whose objects have neither a `__dict__`, which takes
+    several times the memory of the fields, nor weak references."""
     if cls is None:
-        return lambda decorated: dataclass(decorated, frozen=frozen)
+        return lambda decorated: make_dataclass(
+            decorated, frozen=frozen, eq=eq, kw_only=kw_only, slots=slots
+        )
+    attributes = vars(cls)
     names: list[str] = []
-    defaults: dict[str, Any] = {}
+    by_name: set[str] = set()
+    defaults: dict[str, Default] = {}
     for base in reversed(cls.__bases__):
         names += [name for name in getattr(base, "_names", ()) if name not in names]
+        by_name.update(getattr(base, "_by_name", ()))
         defaults.update(getattr(base, "_defaults", {}))
-    for name in getattr(cls, "__annotations__", {}):
+    own = attributes.get("__annotations__", ())
+    for name in own:
         if name not in names:
             names.append(name)
-        if name in cls.__dict__:
-            defaults[name] = cls.__dict__[name]
-            if isinstance(defaults[name], Default):
-                delattr(cls, name)
+        if kw_only:
+            by_name.add(name)
+        if name in attributes:
+            defaults[name] = _default(name, attributes[name])
+    if slots:
+        cls = _with_slots(cls, own)
+    else:
+        _set_class_attributes(cls, own, defaults)
     made = {
         "_names": tuple(names),
+        "_by_name": by_name,
         "_defaults": defaults,
-        "__init__": _initialiser(cls.__name__, tuple(names), defaults),
-        "__eq__": lambda self, other: (
-            vars(self) == vars(other) if other.__class__ is cls else NotImplemented
-        ),
-        "__hash__": (lambda self: hash(tuple(vars(self).values()))) if frozen else None,
+        "_values": _getter(names),
+        FIELDS_ATTRIBUTE: FIELDS,
+        "__init__": _initialiser(cls, names, defaults, by_name, frozen=frozen),
     }
-    if "__repr__" not in cls.__dict__:
+    if "__repr__" not in attributes:
         made["__repr__"] = _repr
+    if eq:
+        made.update(_comparison(cls, names, defaults, frozen=frozen))
     if frozen:
         made["__setattr__"] = made["__delattr__"] = _refuse
+    if slots:
+        made["__reduce__"] = _reduce
     for name, value in made.items():
         setattr(cls, name, value)
     return cls
 
 
-def replace(record: Any, **changes: Any) -> Any:
+def copy_with(record: Any, **changes: Any) -> Any:
     """A copy with other values; raises TypeError for a field that there is not."""
-    return type(record)(**{**vars(record), **changes})
+    return type(record)(**{**field_mapping(record), **changes})
+
+
+def field_mapping(record: Any) -> dict[str, Any]:
+    """Name → value of each field, in order, as `vars` has them of an object without slots. For
+    JSON, too: ``json.dumps(record, default=field_mapping)``."""
+    kind = type(record)
+    return dict(zip(kind._names, kind._values(record)))
+
+
+def field_values(record: Any) -> tuple[Any, ...]:
+    """The values of all fields, in order."""
+    values: tuple[Any, ...] = type(record)._values(record)
+    return values
+
+
+set_field = object.__setattr__
+"""Takes a frozen record that nobody else has yet, the name of a field, and its value."""
+
+
+def _default(name: str, given: Any) -> Default:
+    if isinstance(given, Default):
+        return given
+    if type(given).__hash__ is None:
+        raise ValueError(f"mutable default {type(given)} for field {name}: use default_factory")
+    return Default(given, None)
+
+
+def _with_slots(cls: type, names: Any) -> type:
+    attributes = {name: value for name, value in vars(cls).items() if name not in names}
+    attributes.pop("__dict__", None)
+    attributes.pop("__weakref__", None)
+    attributes.update(__slots__=tuple(names), __qualname__=cls.__qualname__)
+    return type(cls)(cls.__name__, cls.__bases__, attributes)
+
+
+def _set_class_attributes(cls: type, names: Any, defaults: dict[str, Default]) -> None:
+    """A default is an attribute of the class, if it is the same for each record."""
+    for name in names:
+        given = vars(cls).get(name)
+        if not isinstance(given, Default):
+            continue
+        if given.value is MISSING:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, given.value)
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Function of a record: the values of these fields."""
+    if not names:
+        return _no_values
+    if len(names) > 1:
+        return attrgetter(*names)
+    first = attrgetter(names[0])
+    return lambda record: (first(record),)
+
+
+def _no_values(record: Any) -> tuple[Any, ...]:
+    return ()
 
 
 def _initialiser(
-    title: str, names: tuple[str, ...], defaults: dict[str, Any]
+    cls: Any, names: list[str], defaults: dict[str, Default], by_name: set[str], *, frozen: bool
 ) -> Callable[..., None]:
+    """The `__init__` that needs no compiling; it replaces itself. `by_name`: fields that cannot be
+    given by position."""
+    positional = [name for name in names if name not in by_name]
+    ordered = (*positional, *(name for name in names if name in by_name))
     known = frozenset(names)
+    is_continued = hasattr(cls, CONTINUATION)
+    calls = 0
 
     def __init__(self: Any, *values: Any, **named: Any) -> None:
-        if len(values) > len(names) or not known.issuperset(named):
-            raise TypeError(f"{title}: {len(values)} values and {sorted(named)} for {names}")
-        own = vars(self)
-        own.update(zip(names, values))
-        if not own.keys().isdisjoint(named):
-            raise TypeError(f"{title}: {sorted(own.keys() & named)} are given twice")
-        for name in names[len(values) :]:
+        nonlocal calls
+        calls += 1
+        if calls == COMPILE_AFTER:
+            cls.__init__ = _compiled_initialiser(
+                ordered, defaults, len(positional), frozen=frozen, is_continued=is_continued
+            )
+        if len(values) > len(positional) or not known.issuperset(named):
+            raise TypeError(
+                f"{cls.__name__}: {len(values)} values and {sorted(named)} for {ordered}"
+            )
+        for name, value in zip(ordered, values):
             if name in named:
-                own[name] = named[name]
+                raise TypeError(f"{cls.__name__}: {name} is given twice")
+            set_field(self, name, value)
+        for name in ordered[len(values) :]:
+            if name in named:
+                set_field(self, name, named[name])
             elif name in defaults:
-                value = defaults[name]
-                own[name] = value.make() if isinstance(value, Default) else value
+                set_field(self, name, defaults[name].new)
             else:
-                raise TypeError(f"{title}: {name} is missing")
+                raise TypeError(f"{cls.__name__}: {name} is missing")
+        if is_continued:
+            getattr(self, CONTINUATION)()
 
     return __init__
 
 
+def _compiled_initialiser(
+    names: tuple[str, ...],
+    defaults: dict[str, Default],
+    positional: int,
+    *,
+    frozen: bool,
+    is_continued: bool,
+) -> Any:
+    """The `__init__` of one class; the names are those of its source, never of a host.
+    `positional`: how many of them can be given by position."""
+    arguments = ["_self"]
+    statements = []
+    space: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    for number, name in enumerate(names):
+        if number == positional:
+            arguments.append("*")
+        value = name
+        default = defaults.get(name)
+        if default is None:
+            arguments.append(name)
+        elif default.make is None:
+            arguments.append(f"{name}=_default_{name}")
+            space[f"_default_{name}"] = default.value
+        else:
+            arguments.append(f"{name}=_missing")
+            space[f"_make_{name}"] = default.make
+            value = f"_make_{name}() if {name} is _missing else {name}"
+        statements.append(
+            f" _set(_self, {name!r}, {value})" if frozen else f" _self.{name} = {value}"
+        )
+    if is_continued:
+        statements.append(f" _self.{CONTINUATION}()")
+    source = [f"def __init__({', '.join(arguments)}):", *statements, " return None"]
+    exec("\n".join(source), space)
+    return space["__init__"]
+
+
+def _comparison(
+    cls: type, names: list[str], defaults: dict[str, Default], *, frozen: bool
+) -> dict[str, Any]:
+    """``==``, and the hash of what cannot change."""
+    compared = [name for name in names if name not in defaults or defaults[name].compare]
+    values = _getter(compared)
+
+    def __eq__(self: Any, other: Any) -> bool:
+        if other.__class__ is not cls:
+            return NotImplemented
+        return values(self) == values(other)
+
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return {"__eq__": __eq__, "__hash__": __hash__ if frozen else None}
+
+
 def _repr(self: Any) -> str:
-    fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+    fields = ", ".join(f"{name}={value!r}" for name, value in field_mapping(self).items())
     return f"{type(self).__qualname__}({fields})"
+
+
+def _reduce(self: Any) -> Any:
+    """For `copy` and `pickle`, which cannot set the fields of a frozen record."""
+    return _made_again, (type(self), field_mapping(self))
+
+
+def _made_again(kind: Any, values: dict[str, Any]) -> Any:
+    return kind(**values)
 
 
 def _refuse(self: Any, name: str, *value: Any) -> None:
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+class LazyFields:
+    """The attribute `FIELDS_ATTRIBUTE`: made by the standard module when it is first asked for."""
+
+    def __get__(self, record: Any, cls: Any) -> Any:
+        owner = next(base for base in cls.__mro__ if vars(base).get(FIELDS_ATTRIBUTE) is self)
+        setattr(owner, FIELDS_ATTRIBUTE, _standard_fields(owner))
+        return getattr(cls, FIELDS_ATTRIBUTE)
+
+
+FIELDS = LazyFields()
+
+
+def _standard_fields(cls: Any) -> Any:
+    """The fields of another class that is made for them, without methods."""
+    import dataclasses
+
+    annotations: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        annotations.update(vars(base).get("__annotations__", {}))
+    attributes: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__doc__": "Not read; without it the standard module looks for a signature.",
+        "__annotations__": {name: annotations[name] for name in cls._names},
+    }
+    for name, default in vars(cls)["_defaults"].items():
+        given = {"default": default.value}
+        if default.make is not None:
+            given = {"default_factory": default.make}
+        attributes[name] = dataclasses.field(compare=default.compare, **given)
+    described: Any = type(cls.__name__, (), attributes)
+    dataclasses.dataclass(init=False, repr=False, eq=False)(described)
+    return getattr(described, FIELDS_ATTRIBUTE)
+
+
+if not TYPE_CHECKING:
+    dataclass, field, replace = make_dataclass, make_field, copy_with

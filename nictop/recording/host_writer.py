@@ -8,11 +8,11 @@ begins there has the same state as one that read everything before.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import msgspec
 
 from nictop.model.snapshot import CHANGING
+from nictop.probe.light_dataclasses import dataclass, field_mapping
 from nictop.probe.records import Line, Outdated, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, pack_frame
@@ -42,7 +42,7 @@ its tests."""
 def encode_item(item: RecordableItem) -> tuple[Kind, bytes] | None:
     """(kind, JSON) of an item; None: it is not stored (answers to pings are part of the clock)."""
     if isinstance(item, Line):
-        for name, record in vars(item).items():
+        for name, record in field_mapping(item).items():
             if record is not None and name != "pong":
                 return _TEMPLATED_KIND.get(name, "line"), _encoder.encode({name: record})
         return None
@@ -51,7 +51,7 @@ def encode_item(item: RecordableItem) -> tuple[Kind, bytes] | None:
     if isinstance(item, RunNote):
         return "request", encode_run_note(item)
     return "request", _encoder.encode(
-        {name: value for name, value in vars(item).items() if value is not None}
+        {name: value for name, value in field_mapping(item).items() if value is not None}
     )
 
 
@@ -114,7 +114,7 @@ class HostState:
         self._trouble = None
 
     def _note_event(self, event: Outdated) -> None:
-        if self._event is None or event.time > self._event.time:
+        if self._event is None or event.time >= self._event.time:
             self._event = event
 
     def entries(self, time: float) -> list[RecordEntry]:

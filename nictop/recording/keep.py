@@ -14,9 +14,10 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.file.frames import RecordingError
+from nictop.recording.file.open import create_file, is_deleted
 from nictop.wire.errors import sanitize
 
 DIRECTORY_MODE = 0o700
@@ -94,7 +95,10 @@ def has_segments(path: str) -> bool:
 
 
 class KeptDirectory:
-    """The directory of one recorder; locked against a second one until `close`."""
+    """The directory of one recorder (`nictop.recording.writer.Segments`); locked against a second
+    one until `close`."""
+
+    host_bytes: int | None = None
 
     def __init__(self, path: str, keep: Keep) -> None:
         """Makes the directory if there is none. Raises RecordingError."""
@@ -123,14 +127,17 @@ class KeptDirectory:
         self._newest = segment_name(stamp, max(numbers, default=-1) + 1)
         return os.path.join(self.path, self._newest)
 
+    def create(self, path: str) -> int:
+        return create_file(path)
+
+    def is_removed(self, descriptor: int) -> bool:
+        return is_deleted(descriptor)
+
     def is_full(self, seconds: float, size: int) -> bool:
-        """A segment that was begun `seconds` ago and has `size` bytes is to be ended."""
         limit = self.keep.segment_bytes
         return seconds >= self.keep.segment_seconds or (limit is not None and size >= limit)
 
     def delete_old(self, newest: str) -> None:
-        """Delete what is not kept any more; never the file `newest`, which is being written. Raises
-        OSError."""
         found = [one for one in segments_in(self.path) if one.name != os.path.basename(newest)]
         found.sort(key=lambda segment: segment.name)
         for segment in (*self._too_old(found), *self._too_many(found)):

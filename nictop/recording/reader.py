@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from time import monotonic, thread_time
 from typing import Literal, TypeVar
@@ -20,6 +19,7 @@ import msgspec
 
 from nictop.errors import NictopError
 from nictop.limits import MAX_INVENTORY_VALUES, MAX_LINE_OBJECTS, MAX_LINE_VALUES
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, FormatCache, RecordEntry, parse_table
 from nictop.recording.file.frame_file import FrameFile, ReadingTime, Step
@@ -470,4 +470,4 @@ def _count(text: bytes) -> int:
 
 def _missing_text(count: int) -> str:
     lines = "1 line is" if count == 1 else f"{count} lines are"
-    return f"{lines} missing in the recording here: the disk was too slow or full"
+    return f"{lines} missing in the recording here: there was no time or no room for more"

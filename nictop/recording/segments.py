@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from time import monotonic, thread_time
 
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.recording.file.frame_file import FrameFile, ReadingTime
 from nictop.recording.file.frames import (
     HEADER_SIZE,
@@ -132,7 +132,17 @@ class SegmentRecording(Recording):
         self._others = others
         for segment in segments:
             self._add(segment)
-        self._index.closed = not is_being_written(path)
+        self._index.closed = not self.is_being_written
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """In the order of their times."""
+        return self._segments_file.parts
+
+    @property
+    def is_being_written(self) -> bool:
+        """There may be more in a moment."""
+        return is_being_written(self.path)
 
     @property
     def left_out(self) -> str:
@@ -162,7 +172,7 @@ class SegmentRecording(Recording):
             file = newest.segment.file
             scan(newest.index, file, file.size, REFRESH_SECONDS)
             self._join(newest)
-        if newest.index.closed or not is_being_written(self.path):
+        if newest.index.closed or not self.is_being_written:
             names = {part.segment.name for part in self._segments_file.parts}
             opening = ReadingTime(MAX_OPEN_SECONDS)
             for segment in open_segments(self.path, opening, after=max(names)):
@@ -170,7 +180,7 @@ class SegmentRecording(Recording):
                     self._add(segment)
                 else:
                     segment.file.close()
-            self._index.closed = not is_being_written(self.path)
+            self._index.closed = not self.is_being_written
 
     def _add(self, segment: OpenSegment) -> None:
         """Add the frames of a segment after those that are known."""
@@ -277,7 +287,7 @@ def open_directory(path: str, time_text: str | None = None) -> SegmentRecording:
         for segment in segments:
             segment.file.close()
         raise
-    used = {part.segment.name for part in chosen._segments_file.parts}
+    used = {part.segment.name for part in chosen.parts}
     for segment in segments:
         if segment.name not in used:
             segment.file.close()

@@ -4,7 +4,8 @@ block the program.
 `Recorder.record` only encodes an item and puts it into a bounded queue. The thread compresses and
 writes; items dropped because of a full queue or a full disk are counted, and their number is
 written at that place of the file. `recorded_source` wraps a source so that it is recorded while it
-is followed. Into a `KeptDirectory` one file is written after the other.
+is followed. Into `Segments` (`nictop.recording.keep`, `nictop.recording.recent`) one file is
+written after the other.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, nullcontext
-from dataclasses import replace
 from typing import Protocol
 
 import msgspec
 
 from nictop import __version__
 from nictop.model.snapshot import watchable_links
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind
@@ -37,7 +38,7 @@ from nictop.recording.file.frames import (
 )
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, encode_index
-from nictop.recording.file.open import create_file
+from nictop.recording.file.open import create_file, is_deleted
 from nictop.recording.host_writer import (
     MAX_FRAME_SECONDS,
     HostFrames,
@@ -45,7 +46,6 @@ from nictop.recording.host_writer import (
     WritableFrame,
     encode_item,
 )
-from nictop.recording.keep import KeptDirectory
 from nictop.wire.errors import internal_error_text, sanitize
 from nictop.wire.source import Source, SourceState
 
@@ -67,22 +67,48 @@ class _QueuedItem(msgspec.Struct):
     time: float
 
 
+class Segments(Protocol):
+    """The files of a recording that never ends: the newest one is written, the oldest ones are
+    deleted."""
+
+    path: str
+    """Of all of them, for a sentence."""
+
+    @property
+    def host_bytes(self) -> int | None:
+        """Of each host in each of the files; None: they have no limit of their own."""
+
+    def new_path(self) -> str:
+        """Of the next file. Raises RecordingError."""
+
+    def create(self, path: str) -> int:
+        """Descriptor of that file, new and empty. Raises RecordingError."""
+
+    def is_full(self, seconds: float, size: int) -> bool:
+        """A file that was begun `seconds` ago and has `size` bytes is to be ended."""
+
+    def is_removed(self, descriptor: int) -> bool:
+        """Somebody else has deleted the file that is being written."""
+
+    def delete_old(self, newest: str) -> None:
+        """Delete what is not kept any more, but not the file `newest`. Raises OSError."""
+
+
 class Recorder:
-    """A recording that is being written, to a file, or to the newest of a directory of which the
-    oldest are deleted. Raises RecordingError when the file cannot be created (see
-    `create_file`)."""
+    """A recording that is being written, to a file, or to the newest one of several. Raises
+    RecordingError when the file cannot be created (see `create_file`)."""
 
     def __init__(
         self,
-        target: str | KeptDirectory,
+        target: str | Segments,
         *,
         force: bool = False,
         boot_id: str = "",
         max_queue_bytes: int = MAX_QUEUE_BYTES,
         retry: float = DISK_RETRY_SECONDS,
     ) -> None:
-        self._directory = target if isinstance(target, KeptDirectory) else None
-        self.path = target.new_path() if isinstance(target, KeptDirectory) else target
+        self._segments = None if isinstance(target, str) else target
+        self.path = target if isinstance(target, str) else target.new_path()
         """Of the file that is being written."""
         self.trouble = ""
         """Why nothing is written at present, as a sentence; "" when there is no error."""
@@ -102,13 +128,17 @@ class Recorder:
         self._boot_id = boot_id
         self._earlier_size = 0
         """Bytes in the files before."""
+        self._host_sizes: dict[str, int] = {}
+        """Bytes of each host in the present file."""
+        self._flushes: list[threading.Event] = []
+        """Calls of `flush` that wait."""
         self.begin = self._file_begin = time.monotonic()
         """Seconds, CLOCK_MONOTONIC."""
         self._rotate_at = 0.0
         """Before that no other file is begun: creating one has failed."""
         self._descriptor, self._index = self._create(self.path, force=force)
-        if self._directory is not None:
-            self._delete_old(self._directory)
+        if self._segments is not None:
+            self._delete_old(self._segments)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
@@ -149,6 +179,14 @@ class Recorder:
         if urgent:
             self._wake.set()
 
+    async def flush(self) -> None:
+        """Write everything that was recorded so far."""
+        written = threading.Event()
+        with self._lock:
+            self._flushes.append(written)
+        self._wake.set()
+        await asyncio.to_thread(written.wait, CLOSE_TIMEOUT)
+
     async def close(self) -> None:
         """Write the queue, the index and the trailer; may be called more than once."""
         self._closing = True
@@ -163,11 +201,15 @@ class Recorder:
         try:
             while True:
                 closing = self._closing
-                self._write_queued(closing)
+                with self._lock:
+                    flushes, self._flushes = self._flushes, []
+                self._write_queued(whole=closing or bool(flushes))
+                for written in flushes:
+                    written.set()
                 if closing:
                     break
-                if self._directory is not None:
-                    self._limit_directory(self._directory)
+                if self._segments is not None:
+                    self._limit_segments(self._segments)
                 self._wake.wait(QUEUE_POLL_SECONDS)
                 self._wake.clear()
             self._end()
@@ -176,8 +218,8 @@ class Recorder:
         finally:
             os.close(self._descriptor)
 
-    def _write_queued(self, closing: bool) -> None:
-        """Write what is due; with `closing` everything."""
+    def _write_queued(self, *, whole: bool) -> None:
+        """Write what is due; with `whole` everything."""
         with self._lock:
             queue, self._queue = self._queue, deque()
             self._queued_bytes = 0
@@ -186,24 +228,40 @@ class Recorder:
             self._frames_of(name).unreported += count
         if self.has_failed:
             return
-        if os.fstat(self._descriptor).st_nlink == 0:
+        if self._is_removed():
             self._give_up(f"recording stopped: {sanitize(self.path)} was removed")
         now = time.monotonic()
         for queued in queue:
             frames = self._frames_of(queued.host)
+            if self._has_used_its_share(queued.host):
+                frames.unreported += 1
+                continue
             made = frames.add(queued.item, queued.kind, queued.text, queued.time)
             self._write(queued.host, frames, made)
         for name, frames in self._hosts.items():
             pending_since = frames.pending_since
             is_due = pending_since is not None and now - pending_since >= MAX_FRAME_SECONDS
-            if closing or is_due:
+            if whole or is_due:
                 self._write(name, frames, frames.end_frame())
+
+    def _is_removed(self) -> bool:
+        if self._segments is not None:
+            return self._segments.is_removed(self._descriptor)
+        return is_deleted(self._descriptor)
+
+    def _has_used_its_share(self, host: str) -> bool:
+        """Of the present file."""
+        share = None if self._segments is None else self._segments.host_bytes
+        return share is not None and self._host_sizes.get(host, 0) >= share
 
     # ----------------------------------------------------------------------------------- its files
 
     def _create(self, path: str, *, force: bool = False) -> tuple[int, Index]:
         """Descriptor and index of a new file with its header. Raises RecordingError."""
-        descriptor = create_file(path, force=force)
+        if self._segments is not None:
+            descriptor = self._segments.create(path)
+        else:
+            descriptor = create_file(path, force=force)
         header = RecordingHeader(
             __version__, PROTOCOL, time.monotonic(), time.time(), self._boot_id
         )
@@ -220,15 +278,15 @@ class Recorder:
             ) from None
         return descriptor, index
 
-    def _limit_directory(self, directory: KeptDirectory) -> None:
+    def _limit_segments(self, segments: Segments) -> None:
         """Begin the next file when this one is full, and delete what is not kept any more."""
         now = time.monotonic()
-        is_full = directory.is_full(now - self._file_begin, self._index.offset)
+        is_full = segments.is_full(now - self._file_begin, self._index.offset)
         is_empty = not self._index.hosts
         if not is_full or is_empty or now < self._rotate_at or self.has_failed:
             return
         try:
-            path = directory.new_path()
+            path = segments.new_path()
             descriptor, index = self._create(path)
         except RecordingError as error:
             self.trouble, self._rotate_at = str(error), now + self._retry
@@ -239,15 +297,16 @@ class Recorder:
         os.close(self._descriptor)
         self._earlier_size += self._index.offset
         self.path, self._descriptor, self._index, self._file_begin = path, descriptor, index, now
+        self._host_sizes = {}
         for name, frames in self._hosts.items():
             self._write(name, frames, frames.begin_file())
-        self._delete_old(directory)
+        self._delete_old(segments)
 
-    def _delete_old(self, directory: KeptDirectory) -> None:
+    def _delete_old(self, segments: Segments) -> None:
         try:
-            directory.delete_old(self.path)
+            segments.delete_old(self.path)
         except OSError as error:
-            self.trouble = f"cannot delete in {sanitize(directory.path)}: {error.strerror}"
+            self.trouble = f"cannot delete in {sanitize(segments.path)}: {error.strerror}"
 
     def _frames_of(self, name: str) -> HostFrames:
         """The frames of a host; hosts are numbered in the order they were first recorded."""
@@ -258,13 +317,13 @@ class Recorder:
     def _write(self, host: str, frames: HostFrames, made: list[WritableFrame]) -> None:
         """Write frames of one host, or count the items lost with them."""
         for place, frame in enumerate(made):
-            if self.has_failed or not self._write_frame(frame):
+            if self.has_failed or not self._write_frame(host, frame):
                 lost = sum(left.items for left in made[place:])
                 with self._lock:
                     self._count_dropped(host, lost + frames.restart())
                 return
 
-    def _write_frame(self, frame: WritableFrame) -> bool:
+    def _write_frame(self, host: str, frame: WritableFrame) -> bool:
         if time.monotonic() < self._retry_at and not self._closing:
             return False
         offset = self._index.offset
@@ -276,12 +335,13 @@ class Recorder:
             self._retry_at = time.monotonic() + self._retry
             return False
         self.trouble, self._retry_at = "", 0.0
-        self._update_index(frame, offset)
+        self._update_index(host, frame, offset)
         return True
 
-    def _update_index(self, frame: WritableFrame, offset: int) -> None:
+    def _update_index(self, host: str, frame: WritableFrame, offset: int) -> None:
         index = self._index
         index.hosts[frame.host] = frame.name
+        self._host_sizes[host] = self._host_sizes.get(host, 0) + len(frame.data)
         if frame.kind == KEY_FRAME:
             index.add_key(frame.host, frame.time, offset)
         index.marks += frame.marks[: max(0, MAX_MARKS - len(index.marks))]

@@ -8,11 +8,12 @@ arguments give no plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any, get_args
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Counters, Link, Request, TrafficRequest
 from nictop.recording.reader import NOT_YET, Recording
 from nictop.replay.items import items_of_hosts

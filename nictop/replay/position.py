@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from nictop.model.text.units import UNKNOWN
+from nictop.probe.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,13 @@ class PlaybackPosition:
     """The file is still being written, or was truncated: it has no end mark."""
     runs: tuple[tuple[float, float], ...] = ()
     """Begin and end of each traffic run."""
+    ago: float | None = None
+    """Seconds before the present; None: a recording that has nothing to do with it."""
+
+    @property
+    def is_present(self) -> bool:
+        """Of live hosts, now."""
+        return self.ago == 0
 
     @property
     def at_end(self) -> bool:

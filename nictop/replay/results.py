@@ -7,9 +7,8 @@ runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.reader import Recording
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun

@@ -4,9 +4,9 @@ generators. Reads only the index of the recording."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.recording.file.index import Mark
 from nictop.recording.file.run_note import MARKED_NOTES
 from nictop.recording.reader import Recording

@@ -10,7 +10,6 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
 from time import thread_time
 
 from nictop.hosts.observe import diagnose_in_slices
@@ -18,6 +17,7 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
 from nictop.model.window import RATES_WINDOW_SECONDS
+from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding

@@ -6,11 +6,11 @@ Pure. Texts of a host are sanitized here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.chain import ChainState, Step
 from nictop.model.facts import Tone, clean, fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.document import PartLine, Toned
 from nictop.rules.chain import ChainStep
 from nictop.rules.finding import Severity
@@ -28,6 +28,7 @@ SEVERITY_TONES: dict[Severity, Tone] = {"critical": "bad", "warning": "warn", "i
 UNKNOWN_MARK = "?"
 DROPPED: tuple[Step, ...] = (
     *("name", "slot", "peers", "port", "gateway", "profile", "driver", "address", "link"),
+    *("vlan", "parent"),
 )
 """Whose texts are left out first where there is no room, if they have passed."""
 CUT = "…"
@@ -53,15 +54,26 @@ def chain_lines(
     chain: Sequence[ChainStep], cells: int, *, glyphs: Glyphs = UNICODE, most: int = 2
 ) -> list[list[ChainPart]]:
     """The parts of each line: at most `most` lines of `cells` cells as far as they can be that few;
-    for it texts of steps that have passed are left out, then all are cut."""
+    for it texts of steps that have passed are left out, then all are cut, then those that say why
+    there is nothing are left out."""
     lines: list[list[ChainPart]] = []
+    parts: list[ChainPart] = []
+    separator = separator_of(glyphs)
     for text_cells in TEXT_CELLS:
         for number in range(len(DROPPED) + 1):
             dropped = DROPPED[:number]
             parts = [_part(step, text_cells, dropped, glyphs) for step in chain]
-            lines = _packed(parts, cells, separator_of(glyphs))
+            lines = _packed(parts, cells, separator)
             if len(lines) <= most:
                 return lines
+    for states in (("none",), ("none", "unknown")):
+        shorter = [
+            replace(part, text="") if step.state in states else part
+            for step, part in zip(chain, parts, strict=True)
+        ]
+        fewer = _packed(shorter, cells, separator)
+        if len(fewer) <= most:
+            return fewer
     return lines
 
 

@@ -6,7 +6,6 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from nictop.model.facts import clean
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import DropFlow, DropReport
 from nictop.report.document import Block, Fact, Facts, Line, Section, Table
 from nictop.report.facts.hosts import UnreachableHost

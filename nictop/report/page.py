@@ -7,12 +7,12 @@ Reads nothing. `report_of` takes the answers of hosts (live or from a recording)
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import wall_time_text
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.comparison import Comparison, compare_stored_runs

@@ -6,7 +6,6 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from nictop import __version__
 from nictop.model.facts import clean, wrap
@@ -14,6 +13,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
     IcmpError,
     PathListener,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.page import Report
 from nictop.report.path import ends_text, verdict_of_path
 from nictop.report.runs.points import SetUpPoint, point_cells, set_up_points

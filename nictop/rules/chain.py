@@ -1,4 +1,5 @@
-"""The chain of one NIC: what was read of each of its layers, and what the checks found there.
+"""The chain of one NIC or virtual link: what was read of each of its layers, and what the checks
+found there.
 
 ``slot ✓ 8 GT/s ×8 │ driver ✓ ixgbevf │ … │ profile ▲ Wired connection 1 │ address – │ gateway –``
 
@@ -7,13 +8,17 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from operator import is_
 
 from nictop.model.chain import ChainState, Step, StepFacts, nic_steps
 from nictop.model.devices.tree import Row
 from nictop.model.facts import is_virtual
+from nictop.model.parts import rates_of_links
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.virtual_chain import chain_kind, step_instead, virtual_steps
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import RULES
@@ -35,11 +40,21 @@ class ChainStep:
     """The worst first."""
 
 
+_chains: dict[int, dict[tuple[int, int], tuple[tuple[object, ...], tuple[ChainStep, ...]]]] = {}
+"""Id of an inventory that exists → ids of a link and a function → all that a chain was made of, and
+the chain."""
+MAX_CACHED_CHAINS = 512
+"""Of each inventory."""
+
+
 def has_chain(row: Row) -> bool:
-    """It is a netdev with a device, or a PCI function without one."""
+    """It is a netdev with a device, a PCI function without one, or a virtual link that stands for
+    others."""
     if row.link is None:
         return row.kind == "pci" and row.pci is not None
-    return row.link.type != ARPHRD_VOID and not is_virtual(row.link)
+    if is_virtual(row.link):
+        return chain_kind(row.link) is not None
+    return row.link.type != ARPHRD_VOID
 
 
 def nic_chain(
@@ -51,18 +66,58 @@ def nic_chain(
     is_checked: bool = True,
 ) -> tuple[ChainStep, ...]:
     """`findings`: those about the NIC and its function. `is_checked`: the checks have run on this
-    inventory; before, nothing has passed."""
+    inventory; before, nothing has passed. Made anew only when something of that is new: counters
+    come every second."""
+    findings = tuple(findings)
+    inventory = snapshot.inventory
+    if inventory is None:
+        return _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
+    known_chains = _chains.get(id(inventory))
+    if known_chains is None:
+        known_chains = _chains[id(inventory)] = {}
+        weakref.finalize(inventory, _chains.pop, id(inventory)).atexit = False
+    has_rates = link is not None and link.ifindex in rates_of_links(snapshot)
+    made_of = (link, pci, snapshot.links, snapshot.listened, has_rates, is_checked, *findings)
+    key = (id(link), id(pci))
+    known = known_chains.get(key)
+    if known is not None and len(known[0]) == len(made_of) and all(map(is_, known[0], made_of)):
+        return known[1]
+    chain = _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
+    if len(known_chains) >= MAX_CACHED_CHAINS:
+        del known_chains[next(iter(known_chains))]
+    known_chains[key] = (made_of, chain)
+    return chain
+
+
+def _made_chain(
+    link: Link | None,
+    pci: PciFunction | None,
+    snapshot: Snapshot,
+    findings: Sequence[Finding],
+    *,
+    is_checked: bool,
+) -> tuple[ChainStep, ...]:
+    read = _steps(link, pci, snapshot)
+    names = tuple(facts.step for facts in read)
     by_step: dict[Step, list[Finding]] = {}
     for finding in findings:
         if finding.rule in RULES:
-            by_step.setdefault(RULES[finding.rule].step, []).append(finding)
+            step = step_instead(RULES[finding.rule].step, names)
+            by_step.setdefault(step, []).append(finding)
     chain: list[ChainStep] = []
     is_broken = False
-    for facts in nic_steps(link, pci, snapshot):
+    for facts in read:
         own = tuple(sorted(by_step.get(facts.step, ()), key=_rank))
         chain.append(_chain_step(facts, own, waits=is_broken, is_checked=is_checked))
         is_broken = is_broken or facts.state == "failed"
     return tuple(chain)
+
+
+def _steps(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+    kind = chain_kind(link) if link is not None and is_virtual(link) else None
+    if link is None or kind is None:
+        return nic_steps(link, pci, snapshot)
+    return virtual_steps(link, kind, snapshot)
 
 
 def first_problem(chain: Sequence[ChainStep]) -> int | None:
@@ -75,6 +130,18 @@ def first_problem(chain: Sequence[ChainStep]) -> int | None:
         if step.state == "failed":
             return index
     return None
+
+
+def first_of_interest(chain: Sequence[ChainStep]) -> int:
+    """Index of the first problem, else of the first step that is not known, else of the first
+    one."""
+    problem = first_problem(chain)
+    if problem is not None:
+        return problem
+    for index, step in enumerate(chain):
+        if step.state == "unknown":
+            return index
+    return 0
 
 
 def _rank(finding: Finding) -> int:

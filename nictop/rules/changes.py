@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.finding import Finding, Skipped
 from nictop.rules.registry import Diagnosis
 

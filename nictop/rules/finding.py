@@ -7,9 +7,9 @@ Texts are raw: names from a host are unchanged in them, and are cleaned where th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.rules.fixes.commands import Step
 
 Severity = Literal["critical", "warning", "info"]

@@ -8,7 +8,6 @@ diagnosis.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import _lru_cache_wrapper, cached_property, lru_cache, wraps
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.cpus import CpuShares
 from nictop.model.rates.links import LinkRates, Rates
 from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     Interrupt,
     Inventory,

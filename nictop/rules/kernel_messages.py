@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.kernel_log import Logged
 from nictop.model.text.units import whole_seconds
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES_PER_GROUP
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Severity
 from nictop.rules.host import HostFacts

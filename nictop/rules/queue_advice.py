@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, short_cpu_list
 from nictop.model.queues.map import QueueMap, balance
 from nictop.model.snapshot import is_unread_link
 from nictop.model.text.words import driver_name
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import echo

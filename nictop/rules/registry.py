@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from nictop.model.chain import Step
 from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
 from nictop.model.snapshot import SINCE_ITS_CHANGE, SINCE_ITS_EVENT, Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import FilterChain, Firewalls
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import RunPlan

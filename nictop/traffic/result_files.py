@@ -12,7 +12,6 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -22,6 +21,7 @@ from nictop.errors import NictopError
 from nictop.files import NotRegularFileError, open_regular_file, state_directory, write_atomically
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import bytes_
+from nictop.probe.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     import msgspec

@@ -8,13 +8,13 @@ Texts in a recording are not trusted: what is not valid is None.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.recording.file.run_note import RunNote, RunNoteKind
 from nictop.traffic.experiment.events import ChangeRequired, StepEnded, StepStarted
 from nictop.traffic.plan.plan import RunPlan
@@ -80,7 +80,8 @@ class RunNotes:
         plan = msgspec.json.encode(begun.step.plan).decode()
         began = self._prepared_since if begun.number == 1 else None
         yield begun.step.plan.client.host, RunNote(begun.identity, "plan", plan, began)
-        yield begun.step.plan.server.host, RunNote(begun.identity, "server")
+        server = begun.step.plan.watched_ends[-1].host
+        yield server, RunNote(begun.identity, "server")
         if self._stage:
             yield from self._noted("stage", self._stage)
 

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.app import App, ComposeResult
-from textual.events import Event, InputEvent, MouseMove
+from textual.events import Event, InputEvent, Key, MouseMove, Paste
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
 
+from nictop.errors import NictopError
 from nictop.hosts.specification import LOCAL, Host, configuration_path
 from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
@@ -34,6 +35,7 @@ from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
 from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
+from nictop.tui.type_ahead import TypeAhead
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.probe.records import Link
+    from nictop.recording.recent import RecentRecording
     from nictop.rules import Finding, Fix
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.clipboard import Clipboard, CopyRequest, Placed
+    from nictop.tui.controllers.look_back import Past
+    from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.live.screen import LiveScreen
@@ -55,8 +60,28 @@ if TYPE_CHECKING:
 
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
+MAX_NOTICES = 3
+"""Shown at a time."""
 MAX_GREETED_HOSTS = 10
 """Names of hosts in the first frame."""
+MODES_OF_VIEWS = ("live", "hosts", "traffic", "results")
+"""Modes of Textual, of which each has a stack of screens; those of the past have other names."""
+
+
+class WantedPast(NamedTuple):
+    """Which moment is wanted: seconds, CLOCK_MONOTONIC, and so many readings from there."""
+
+    moment: float
+    steps: int
+    asks: bool
+    """For the time."""
+
+    def after(self, before: WantedPast | None, now: float) -> WantedPast:
+        """Both together: a key was pressed again before its first effect."""
+        if before is None:
+            return self
+        moment = before.moment - (now - self.moment)
+        return WantedPast(moment, before.steps + self.steps, before.asks or self.asks)
 
 
 def _commands() -> type[Provider]:
@@ -70,7 +95,8 @@ class NictopApp(PrivateApp):
     is given the function that asks the user. `environment`: of the terminal, which decides where
     copied text goes. `request`: a run that is started at once, between two of the hosts, or
     (`self_test`) on this machine alone. `theme`: that of the configuration, if it has one;
-    `colours`: of the terminal."""
+    `colours`: of the terminal. `keeps_past`: one can look back at the last minutes of the
+    hosts."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
@@ -92,6 +118,7 @@ class NictopApp(PrivateApp):
         self_test: bool = False,
         theme: str = "",
         colours: int = TRUE_COLOURS,
+        keeps_past: bool = False,
     ) -> None:
         super().__init__()
         self.change_filters(
@@ -110,10 +137,18 @@ class NictopApp(PrivateApp):
             self._copy,
             interval=interval,
             allow_changes=allow_changes,
+            keeps_past=keeps_past,
         )
+        self._past: Past | None = None
+        """What the screens show while the user looks back."""
+        self._wanted_past: WantedPast | None = None
+        """While it is being opened."""
+        self._past_lock = asyncio.Lock()
+        """The past is opened or closed."""
         self._environment = environment
-        self.own_cost = OwnCost()
+        self.own_cost = OwnCost(self._past_bytes)
         self.garbage = GarbageCollector()
+        self._type_ahead = TypeAhead(self, super().on_event)
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self.nictop.traffic.changed.subscribe(self._show_end_of_test)
         self._tests_ended = 0
@@ -121,6 +156,14 @@ class NictopApp(PrivateApp):
         self._question_lock = asyncio.Lock()
         self._shown = asyncio.Event()
         """The live screen is."""
+
+    @property
+    def shown(self) -> Nictop:
+        """What the screens show."""
+        return self.nictop if self._past is None else self._past.nictop
+
+    def _past_bytes(self) -> int:
+        return 0 if self.nictop.recent is None else self.nictop.recent.size
 
     # --------------------------------------------------------------------- the terminal, and faults
 
@@ -131,6 +174,9 @@ class NictopApp(PrivateApp):
         if is_input and not event.is_forwarded:
             input_received()
             self.garbage.input_received()
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            await self._type_ahead.take(event)
+            return
         await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:
@@ -174,18 +220,107 @@ class NictopApp(PrivateApp):
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
-        for name, screen in (
-            ("live", Screen[None]),
-            ("hosts", _hosts_screen),
-            ("traffic", self._traffic_screen),
-            ("results", _results_screen),
-        ):  # not before: the styles would be applied once more before the first frame
-            self.add_mode(name, screen)
+        # not before: the styles would be applied once more before the first frame
+        self._add_modes(Screen[None])
         await self.push_screen(LiveScreen())
         if self._request is not None:
             self.nictop.traffic.start(self._request, self_test=self._self_test)
             await self.action_view("traffic")
         self._shown.set()
+
+    def _add_modes(self, live: Callable[[], Screen[Any]]) -> None:
+        """One for each view that has screens of its own, of what is shown now."""
+        views: dict[str, Callable[[], Screen[Any]]] = {
+            "live": live,
+            "hosts": _hosts_screen,
+            "traffic": self._traffic_screen,
+            "results": _results_screen,
+        }
+        for name in MODES_OF_VIEWS:
+            self.add_mode(self._mode(name), views[name])
+
+    def _mode(self, name: str) -> str:
+        """The past has screens of its own, which are closed with it."""
+        return name if self._past is None else f"past {name}"
+
+    # ------------------------------------------------------------------------------------- the past
+
+    def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> None:
+        is_opening = self._wanted_past is not None
+        self._wanted_past = WantedPast(moment, steps, asks).after(self._wanted_past, monotonic())
+        if not is_opening:
+            work: WorkType[None] = self._look_back
+            self.run_worker(work, name="look back", group="past")
+
+    async def _look_back(self) -> None:
+        """The same view of the same host and interface, when the past before is closed."""
+        from nictop.tui.screens.dialogs.go_to_time import ask_time
+        from nictop.tui.screens.frame import FramedScreen
+        from nictop.tui.widgets.status.replay_line import ReplayLine
+
+        async with self._past_lock:
+            try:
+                recording = await self._recent_recording()
+            finally:
+                wanted, self._wanted_past = self._wanted_past, None
+            if recording is None or wanted is None:
+                return
+            tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
+            self._past = past = self._past_of(recording, wanted)
+            self._add_modes(_live_screen)
+            replay = past.nictop.replay
+            if tab == "traffic" and (replay is None or not replay.runs):
+                tab = "devices"
+            await self.action_view(tab)
+        if isinstance(self.screen, FramedScreen):
+            self.screen.query_one(ReplayLine).focus()  # later than what its screen focuses first
+            if wanted.asks:
+                ask_time(self.screen)
+
+    async def _recent_recording(self) -> RecentRecording | None:
+        """None: there is none, or it is shown already."""
+        if self._past is not None or self.nictop.recent is None:
+            return None
+        try:
+            return await self.nictop.recent.open()
+        except NictopError as error:
+            self.show_notice(error.with_hint, "The past")
+            return None
+
+    def _past_of(self, recording: RecentRecording, wanted: WantedPast) -> Past:
+        from nictop.tui.controllers.look_back import Past
+
+        return Past(
+            recording,
+            self,
+            self.show_notice,
+            self._copy,
+            moment=wanted.moment,
+            steps=wanted.steps,
+            chosen=self.nictop.hosts.chosen,
+            nic=self._live_screens("live")[-1].chosen_nic,
+            leave=self.leave_past,
+        )
+
+    def leave_past(self) -> None:
+        work: WorkType[None] = self._leave_past
+        self.run_worker(work, name="leave past", group="past")
+
+    async def _leave_past(self) -> None:
+        """To the same view of the present."""
+        from nictop.tui.screens.frame import FramedScreen
+
+        async with self._past_lock:
+            past = self._past
+            if past is None:
+                return
+            modes = [self._mode(name) for name in MODES_OF_VIEWS]
+            tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
+            self._past = None
+            await self.action_view(tab)
+            for mode in modes:
+                await self.remove_mode(mode)
+            await past.close()
 
     # --------------------------------------------------------------------------------------- themes
 
@@ -223,26 +358,31 @@ class NictopApp(PrivateApp):
         elif tab == "traffic":
             await self._show_traffic()
         else:
-            if tab == self.current_mode:
+            mode = self._mode(tab)
+            if mode == self.current_mode:
                 await self._show_first_screen()
-            await self._show_mode(tab)
+            await self._show_mode(mode)
 
     async def _show_live_tab(self, tab: str) -> None:
-        if tab in ("queues", "cpus") and self.current_mode == "traffic":
+        if tab in ("queues", "cpus") and self.current_mode == self._mode("traffic"):
             self._choose_nic_of_test()
+        mode = self._mode("live")
+        if not self._live_screens(mode):  # the past, of which nothing was shown yet
+            await self._show_mode(mode)
         self._live_screen.show_tab(tab)  # no frame has the part that was shown there before
-        await self._show_mode("live")
+        await self._show_mode(mode)
 
     async def _show_traffic(self) -> None:
         """The test that runs; else the form."""
-        replay = self.nictop.replay
+        replay = self.shown.replay
         if replay is not None and not replay.runs:
-            text = "No traffic test was recorded. Not available in a recording."
+            text = f"No traffic test was recorded. {replay.refusal}."
             self.show_notice(text, "Traffic")
             return
-        if self.current_mode == "traffic" and not self.nictop.traffic.running:
+        mode = self._mode("traffic")
+        if self.current_mode == mode and not self.nictop.traffic.running:
             await self._show_first_screen()
-        await self._show_mode("traffic")
+        await self._show_mode(mode)
         await self._show_run()
 
     async def _show_mode(self, mode: str) -> None:
@@ -270,6 +410,35 @@ class NictopApp(PrivateApp):
             self.screen.open_again()
             self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
 
+    async def action_measure(self) -> None:
+        """Begin a measurement of what the selected interface carries, or end the one that runs."""
+        traffic = self.nictop.traffic
+        if traffic.measures_by_hand:
+            work: WorkType[None] = traffic.stop
+            self.run_worker(work, name="stop", group="stop", exclusive=True)
+            return
+        if traffic.running:
+            self.nictop.notify("A test is running.", "Measure")
+            return
+        traffic.start(self._measurement())
+        await self.action_view("traffic")
+
+    def _measurement(self) -> RunRequest:
+        """Of the interface that is selected on the shown host, with the CPUs of all others."""
+        from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
+        from nictop.traffic.plan.request import RunRequest
+
+        hosts = self.nictop.hosts
+        link = self._live_screen.chosen_link
+        return RunRequest(
+            hosts.chosen,
+            hosts.chosen,
+            client_nic="" if link is None else link.name,
+            test="manual",
+            time=DEFAULT_WORKLOAD_SECONDS,
+            observers=tuple(name for name in hosts.by_name if name != hosts.chosen),
+        )
+
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""
         from nictop.tui.screens.traffic.run_page import RunPage
@@ -279,7 +448,7 @@ class NictopApp(PrivateApp):
         run_view = self.screen.run_view()
         if run_view is None:
             return
-        hosts = self.nictop.hosts
+        hosts = self.shown.hosts
         nics = [run_view.nic_of(load) for load in run_view.hosts if load.host == hosts.chosen]
         for link in hosts.session.snapshot.links.values():
             if clean(link.name) in nics:
@@ -293,7 +462,9 @@ class NictopApp(PrivateApp):
                 is_typed = self.focused is not None and self.focused.check_consume_key("1", "1")
                 return not is_typed
             case "show_form":
-                return self.nictop.replay is None
+                return self.shown.replay is None
+            case "measure":
+                return self.shown.replay is None and not isinstance(self.screen, ModalScreen)
             case "show_change":
                 return self.nictop.changes.progress is not None
             case "command_palette":
@@ -302,11 +473,14 @@ class NictopApp(PrivateApp):
 
     @property
     def _live_screen(self) -> LiveScreen:
+        return self._live_screens(self._mode("live"))[0]
+
+    def _live_screens(self, mode: str) -> list[LiveScreen]:
+        """None before it is shown for the first time."""
         from nictop.tui.screens.live.screen import LiveScreen
 
-        return next(
-            screen for screen in self.screens_of_mode("live") if isinstance(screen, LiveScreen)
-        )
+        screens = self.screens_of_mode(mode)
+        return [screen for screen in screens if isinstance(screen, LiveScreen)]
 
     def _traffic_screen(self) -> Screen[None]:
         """The form; of a recording, its runs."""
@@ -314,9 +488,10 @@ class NictopApp(PrivateApp):
         from nictop.tui.screens.replay.run import RecordedRunScreen
         from nictop.tui.screens.traffic.form import TrafficScreen
 
-        if self.nictop.replay is None:
+        replay = self.shown.replay
+        if replay is None:
             return TrafficScreen()
-        return RecordedRunScreen(run_at(self.nictop.replay.runs, self.nictop.now()) or 0)
+        return RecordedRunScreen(run_at(replay.runs, self.shown.now()) or 0)
 
     async def _show_run(self) -> None:
         """The test that runs, above the form; in a recording the run of this time."""
@@ -351,15 +526,25 @@ class NictopApp(PrivateApp):
 
         nictop = self.nictop
         change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
+        marked = nictop.marks.first
         parts = (
             (nictop.recording.status, "app.record"),
             (run_status(nictop.traffic), "app.view('traffic')"),
             (change, "app.show_change"),
+            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
         )
         return tuple(part for part in parts if part[0])
 
     def action_show_change(self) -> None:
         self.open_change()
+
+    def open_diff(self, left: Marked, right: Marked) -> None:
+        from nictop.tui.screens.live.diff import DiffScreen
+
+        self.push_screen(DiffScreen(left, right))
+
+    def action_forget_mark(self) -> None:
+        self.nictop.marks.forget()
 
     def open_change(self) -> bool:
         from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -458,6 +643,8 @@ class NictopApp(PrivateApp):
             self.exit()
 
     async def on_unmount(self) -> None:
+        if self._past is not None:
+            await self._past.close()
         await self.nictop.close()
 
     @property
@@ -471,9 +658,11 @@ class NictopApp(PrivateApp):
     # ------------------------------------------------------------------------ notices and questions
 
     def show_notice(self, text: str, title: str) -> None:
-        """For some seconds; names in it are no markup."""
+        """For some seconds, or until there is another one with this title; names in it are no
+        markup."""
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
+        self.call_later(self.keep_newest_notices, MAX_NOTICES)
 
     def _copy(self, request: CopyRequest) -> None:
         """Copy lines, and say where they are."""
@@ -554,6 +743,12 @@ class NictopApp(PrivateApp):
         """If it is open: the connection has ended."""
         if screen.is_current:
             screen.dismiss(None)
+
+
+def _live_screen() -> Screen[None]:
+    from nictop.tui.screens.live.screen import LiveScreen
+
+    return LiveScreen()
 
 
 def _hosts_screen() -> Screen[None]:

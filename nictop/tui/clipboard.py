@@ -12,11 +12,11 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.errors import NictopError
 from nictop.files import state_directory, write_new_file
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.terminal import PLAIN_TERMINALS
 
 if TYPE_CHECKING:

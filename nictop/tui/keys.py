@@ -62,7 +62,7 @@ KEYS: dict[str, Key] = {
     },
     "host-previous": Key("left_square_bracket,less_than_sign", "previous host"),
     "host-next": Key("right_square_bracket,greater_than_sign", "next host"),
-    "pane": Key("tab", "next pane ({pane-previous}: previous)"),
+    "pane": Key("tab", "next pane ({pane-previous}: previous, {timeline}: timeline, back in time)"),
     "up": Key("up,k", "up"),
     "down": Key("down,j", "down"),
     "left": Key("left,h", "left; previous interface, fix or choice; timeline: previous reading"),
@@ -96,9 +96,12 @@ KEYS: dict[str, Key] = {
         "plus,equals_sign", "read more often; a recording: faster; chart of a test: zoom in"
     ),
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
-    "record": Key("r", "menu: start or stop a recording, write a report"),
-    "options": Key("o", "view options"),
-    "mark": Key("m", "Results: mark A or B, and compare them"),
+    "record": Key("r", "menu: start or stop a recording, save the last minutes, write a report"),
+    "options": Key("o", "view options; Devices: also the place of the interface in the machine"),
+    "measure": Key(
+        "b", "begin to measure what the selected interface carries; end that measurement"
+    ),
+    "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }
 """Id → key."""
@@ -109,6 +112,7 @@ KEY_GROUPS = {
         "edit",
         "copy",
         "fix",
+        "measure",
         "mark",
         "filter",
         "sort",
@@ -116,7 +120,7 @@ KEY_GROUPS = {
         "options",
         "record",
     ),
-    "Time": ("pause", "next", "next-previous", "faster", "slower"),
+    "Time": ("timeline", "pause", "next", "next-previous", "faster", "slower"),
     "Move": (
         *(
             "up",
@@ -140,6 +144,7 @@ KEY_GROUPS = {
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
+    "timeline": Key("g", "timeline: back in time; in the past: back to now"),
     "next-previous": Key("N", "previous finding or test"),
     "interrupt": Key("ctrl+c", "quit"),
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
@@ -322,12 +327,23 @@ FRAME_KEYS: list[BindingType] = [
     *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),
     _hide("host-previous", "host(-1)", "Previous host"),
     _hide("host-next", "host(1)", "Next host"),
+    _hide(
+        "measure",
+        "app.measure",
+        "Measure",
+        "begin to measure what the selected interface carries; end that measurement",
+    ),
     _hide("next", "next(1)", "Next finding or test"),
     _hide("next-previous", "next(-1)", "Previous finding or test"),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
     _hide("pane-previous", "app.focus_previous", "Previous pane", priority=True),
+    _bind("timeline", "now", "Now", "back to the present"),
+    _hide("timeline", "go_back", "Timeline", "go to the timeline: back in time"),
     _bind(
-        "record", "app.record", "Record/report", "menu: start or stop a recording, write a report"
+        "record",
+        "app.record",
+        "Record/report",
+        "menu: start or stop a recording, save the last minutes, write a report",
     ),
     HELP,
     QUIT,
@@ -366,6 +382,17 @@ LINK_PANEL_KEYS: list[BindingType] = [
     _hide("down", "scroll(1)", "Scroll down"),
 ]
 
+CHAIN_KEYS: list[BindingType] = [
+    _bind("open", "open_layer", "Open layer", "the facts of the layer, and its findings"),
+    _bind("left", "layer(-1)", "Layer", "previous layer"),
+    _hide("right", "layer(1)", "Next layer"),
+    _hide("up", "scroll_facts(-1)", "Scroll up"),
+    _hide("down", "scroll_facts(1)", "Scroll down"),
+    _hide("page-up", "page_facts(-1)", "Page up"),
+    _hide("page-down", "page_facts(1)", "Page down"),
+]
+"""The layers of the chosen interface."""
+
 OVERVIEW_KEYS: list[BindingType] = [
     _bind("left", "scroll_columns(-1)", "Columns", "scroll columns to the left"),
     _hide("right", "scroll_columns(1)", "Scroll columns to the right"),
@@ -382,11 +409,12 @@ TIMELINE_KEYS: list[Binding] = [
     _bind("left", "reading(-1)", "Reading", "previous reading"),
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back"),
+    _bind("timeline", "screen.now", "Now", "back to the present"),
     _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
-    _hide("end", "edge(1)", "End; follow new data"),
+    _hide("end", "edge(1)", "End; follow new data; of live hosts: now"),
 ]
-"""The timeline of a recording."""
+"""The timeline of a recording, and of live hosts."""
 
 # -------------------------------------------------------------------------- hosts and their devices
 
@@ -448,6 +476,7 @@ LIVE_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "go back; from a view to Devices"),
     _bind("options", "options", "View", "view options"),
     *PAUSE_KEYS,
+    _bind("mark", "mark", "Mark A/B", "mark an interface as A, another one as B: what differs"),
     _hide(
         "sort", "sort(1)", "Sort", "sort the interfaces by the next column, then as a tree again"
     ),
@@ -485,6 +514,7 @@ HOSTS_KEYS: list[BindingType] = [
         "show virtual interfaces too; then the guests of the chosen host, if it has any",
     ),
     *PAUSE_KEYS,
+    _bind("mark", "mark", "Mark A/B", "mark a host or interface as A, another as B: what differs"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]
@@ -519,6 +549,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
 """Every page of a run: one that is running, was saved or was recorded."""
 
 RUN_KEYS: list[BindingType] = [
+    _bind("measure", "end_measurement", "End", "end the measurement that was begun by hand"),
     _bind("open", "stop", "Stop", "stop the test"),
     _bind("open", "again", "Run again", "start the same test again"),
     _bind(

@@ -21,7 +21,7 @@ from nictop.tui.filter_help import (
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.bodies import knows_machine
-from nictop.tui.screens.live.files import ask_report, toggle_recording
+from nictop.tui.screens.live.files import ask_recent_file, ask_report, toggle_recording
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
@@ -95,6 +95,34 @@ ALWAYS = (
         LiveScreen.action_connections,
         "devices",
         "on the open interface",
+    ),
+    GeneralCommand(
+        "Devices: Show layers",
+        "",
+        "slot, driver, link, profile, address, gateway … of the interface, each with its facts",
+        LiveScreen.show_layers,
+        "devices",
+    ),
+    GeneralCommand(
+        "Devices: Mark A/B",
+        "mark",
+        "mark two interfaces: what differs between them",
+        LiveScreen.action_mark,
+        "devices",
+    ),
+    GeneralCommand(
+        "Hosts: Mark A/B",
+        "mark",
+        "mark two hosts: what differs between them",
+        HostsScreen.action_mark,
+        "hosts",
+    ),
+    GeneralCommand(
+        "Devices: Show place in the machine",
+        "options",
+        "NUMA node, port, slot, CPUs of its interrupts, guest with its threads",
+        LiveScreen.show_place,
+        "devices",
     ),
     GeneralCommand(
         "Queues: Show or hide idle queues",
@@ -190,6 +218,25 @@ IN_RECORDING = (
         "previous in time",
         partial(FramedScreen.action_next, step=-1),
     ),
+)
+
+IN_PAST = (
+    GeneralCommand("Past: Back to now", "timeline", "the live hosts", FramedScreen.action_now),
+)
+
+WITH_PAST = (
+    GeneralCommand(
+        "Past: Go back in time",
+        "timeline",
+        "the timeline of the last minutes",
+        FramedScreen.action_go_back,
+    ),
+)
+SAVE_PAST = GeneralCommand(
+    "Recording: Save the last minutes",
+    "record",
+    "what has just happened, as a recording",
+    ask_recent_file,
 )
 
 LIVE = (
@@ -336,7 +383,13 @@ def general_commands(nictop: Nictop) -> Iterator[GeneralCommand]:
     yield from (command for command in ALWAYS if command.is_offered(nictop))
     if nictop.replay is not None:
         yield from IN_RECORDING
+        if nictop.replay.is_past:
+            yield from IN_PAST
+            yield SAVE_PAST
     else:
+        if nictop.recent is not None:
+            yield from WITH_PAST
+            yield SAVE_PAST
         yield from LIVE
         yield STOP_RECORDING if nictop.recording.running else START_RECORDING
         yield from _change_commands(nictop)

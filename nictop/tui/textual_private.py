@@ -79,9 +79,17 @@ class PrivateApp(App[None]):
         """That of terminals with their own colours, after the theme was set without `App.theme`."""
         self._refresh_truecolor_filter(self.ansi_theme)
 
+    def keep_newest_notices(self, most: int) -> None:
+        """Hide notices but the newest of each title, and of those but the `most` newest."""
+        titles: set[str] = set()
+        for notice in reversed(list(self._notifications)):
+            if notice.title in titles or len(titles) >= most:
+                self._unnotify(notice)
+            titles.add(notice.title)
+
     def screens_of_mode(self, mode: str) -> list[Screen[Any]]:
         """From the lowest one."""
-        return self._screen_stacks[mode]
+        return self._screen_stacks.get(mode, [])
 
     def handle_exception(self, error: Exception) -> None:
         """End the application by a fault. Textual would print all local variables, host data among

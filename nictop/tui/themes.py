@@ -13,7 +13,7 @@ also differ by mark and word.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import replace  # of a Textual class
 from itertools import chain
 
 from rich.color import Color as RichColor

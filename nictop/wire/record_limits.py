@@ -16,6 +16,7 @@ import msgspec
 
 from nictop import limits
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import set_field
 from nictop.probe.records import (
     ChangeLine,
     Clock,
@@ -48,6 +49,12 @@ Record = (
 """What a `Line` holds."""
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
+
+
+MAX_SHARED_TEXTS, MAX_SHARED_CHARS = 4096, 64
+"""How many texts are remembered so that records share them, and how long they are at most: a
+quarter of the memory of a large inventory are equal drivers, states and CPU lists."""
+_shared_texts: dict[str, str] = {}
 
 
 class LimitError(NictopError):
@@ -214,20 +221,19 @@ _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
 def _limit_counters(counters: Counters) -> str:
     """Of the collections only their size and their texts are checked: their content is limited by
     the number of values in a line."""
-    found = vars(counters)
     wrong = {}
     for name, limit in _COUNTERS:
-        collection = found.get(name)
+        collection = getattr(counters, name)
         if collection and len(collection) > limit:
             wrong[name] = _more_than(limit, "entries")
     for name, texts in _COUNTER_TEXTS.items():
-        collection = found.get(name)
+        collection = getattr(counters, name)
         if not collection:
             continue
         if max(map(len, texts(collection)), default=0) > limits.MAX_TEXT_CHARS:
             wrong.setdefault(name, _more_than(limits.MAX_TEXT_CHARS, "characters"))
     for name, reason in wrong.items():
-        found[name] = None if name == "machine" else {}
+        set_field(counters, name, None if name == "machine" else {})
         counters.unreadable[name] = Unreadable("malformed", reason)
     return _counters_unreadable(counters.unreadable)
 
@@ -247,25 +253,46 @@ def _record_check(record: Any) -> Check:
         hint = hints[field.name]
         check = _check(hint, f"{record.__name__}.{field.name}")
         if check is not None:
-            judged.append((field.name, check, type(None) in get_args(hint)))
+            is_text = hint in (str, str | None)
+            judged.append((field.name, check, is_text, type(None) in get_args(hint)))
         if _has_needed_fields(hint):
             kept.add(field.name)
     has_reasons = get_origin(hints.get("unreadable")) is dict
+    if not judged:
+        return _nothing_to_check
 
     def check_record(value: Any) -> str:
-        found = vars(value)
-        for name, check, is_optional in judged:
-            present_value = found.get(name)  # vars() has no class defaults
-            wrong = check(present_value) if present_value else ""
+        for name, check, is_text, is_optional in judged:
+            present_value = getattr(value, name)
+            if not present_value:
+                continue
+            wrong = check(present_value)
             if not wrong:
+                if is_text and len(present_value) <= MAX_SHARED_CHARS:
+                    known = _shared_texts.get(present_value)
+                    if known is None:
+                        _remember(present_value)
+                    else:
+                        set_field(value, name, known)
                 continue
             if not has_reasons or name in kept:
                 return f"{wrong} in {name}"
-            found[name] = _emptied(present_value, is_optional=is_optional)
-            found["unreadable"][name] = Unreadable("malformed", wrong)
+            set_field(value, name, _emptied(present_value, is_optional=is_optional))
+            value.unreadable[name] = Unreadable("malformed", wrong)
         return ""
 
     return check_record
+
+
+def _remember(text: str) -> None:
+    if len(_shared_texts) >= MAX_SHARED_TEXTS:
+        _shared_texts.clear()
+    _shared_texts[text] = text
+
+
+def _nothing_to_check(value: Any) -> str:
+    """The check of a record class without texts and collections."""
+    return ""
 
 
 def _has_needed_fields(hint: Any) -> bool:
@@ -288,7 +315,8 @@ def _check(hint: Any, path: str) -> Check | None:
     if hint is str:
         return _text_check(path)
     if is_dataclass(hint) and isinstance(hint, type):
-        return _record_check(hint)
+        check = _record_check(hint)
+        return None if check is _nothing_to_check else check
     if origin in (Union, types.UnionType):
         return _optional_check(_first_check(arguments, path))
     if origin is dict:

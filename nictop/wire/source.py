@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Line, Request
 
 ConnectionStage = Literal["resolve", "connect", "host_key", "login", "probe"]

@@ -33,6 +33,7 @@ from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_no_namespaces
 
 BENCHMARKS: dict[str, Benchmark] = {
+    "chains": rules.chains,
     "connections": connections.connections,
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,
@@ -55,6 +56,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "probe-pace": probe.tick_accuracy,
     "recording-size": recordings.recording_size,
     "recording-cost": recordings.recording_cost,
+    "recent-cost": recordings.recent_cost,
     "recording-day": recordings.recording_day,
     "rules": rules.all_rules,
     "heat-picture": heatmaps.heatmap,

@@ -24,6 +24,7 @@ from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
 from nictop.recording.host_writer import HostFrames, encode_item
 from nictop.recording.playback import HISTORY_SECONDS, Playback
 from nictop.recording.reader import Recording
+from nictop.recording.recent import RecentSegments, open_recent, write_recent
 from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
 from tests.benchmarks.replays import replay_screens
@@ -38,6 +39,7 @@ LOADS = ([12_500.0] * QUEUES, *[[1000.0, 1000.0, 3.0, *[0.0] * 5]] * 2, *[[0.5, 
 GENERATED_SECONDS = 600
 """Seconds that are generated; a longer recording repeats them."""
 HOUR = 3600
+RECENT_HOSTS = 16
 
 
 class Host:
@@ -195,6 +197,52 @@ async def written(
     assert not recorder.dropped, recorder.trouble
 
 
+def recent_cost(quick: bool) -> Iterator[Result]:
+    """The last minutes of 16 hosts in memory, of which the queues of one NIC each are read: CPU per
+    second, all threads together; memory; the time to open them and to save them."""
+    seconds = 60 if quick else 600
+    segments = RecentSegments()
+    begin = time.process_time()
+    recorder = asyncio.run(recent_written(segments, seconds))
+    share = 100 * (time.process_time() - begin) / seconds
+    yield Result(f"look back: {RECENT_HOSTS} hosts at 1 Hz: CPU", share, 1.0, "% of a core")
+    yield Result(
+        f"look back: memory of a host for {seconds} s",
+        segments.size / RECENT_HOSTS / 1e6,
+        1.0,
+        "MB",
+    )
+    begin = time.process_time()
+    with open_recent(segments) as recording:
+        read_window(recording, recording.end)
+    yield Result("look back: opened and shown", time.process_time() - begin, 0.3, "s")
+    with tempfile.TemporaryDirectory() as folder:
+        begin = time.process_time()
+        write_recent(segments, os.path.join(folder, "r"))
+        yield Result("look back: saved", time.process_time() - begin, 0.3, "s")
+    asyncio.run(recorder.close())
+    segments.close()
+
+
+async def recent_written(segments: RecentSegments, seconds: int) -> Recorder:
+    recorder = Recorder(segments)
+    inventory_line, records = make_inventory(), generated_counters(1)
+    names = [f"vm{number}" for number in range(RECENT_HOSTS)]
+    for name in names:
+        recorder.record(name, hello(), 1000.0)
+    for second in range(seconds):
+        moved = replace(records[second % GENERATED_SECONDS], time=1000.0 + second)
+        for name in names:
+            if second % 300 == 0:
+                recorder.record(name, inventory_line, 1000.0 + second)
+            recorder.record(name, Line(counters=moved), moved.time)
+        if second % 50 == 0:
+            await recorder.flush()
+    await recorder.flush()
+    assert not recorder.dropped, recorder.trouble
+    return recorder
+
+
 def recording_day(quick: bool) -> Iterator[Result]:
     """Opening, seeking and memory for a file of one day (quick: three hours), without and with the
     screens."""
@@ -246,8 +294,9 @@ def read_window(recording: Recording, place: float) -> Snapshot:
     async def last_snapshot() -> Snapshot:
         playback = Playback(recording)
         playback.seek(place)
-        snapshot, (source,) = Snapshot.empty("a"), playback.sources()
-        last = max(recording.counter_times("a", place - HISTORY_SECONDS, playback.now()))
+        host = recording.hosts[0]
+        snapshot, source = Snapshot.empty(host), playback.source(host)
+        last = max(recording.counter_times(host, place - HISTORY_SECONDS, playback.now()))
         async for item in source.items():
             if isinstance(item, Line):
                 snapshot = advance(snapshot, item)

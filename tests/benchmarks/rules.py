@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from nictop.model.devices.links import function_of, functions_by_address
 from nictop.model.kernel_log import KernelLog
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES
@@ -41,7 +42,9 @@ from nictop.probe.records import (
     Rss,
     TableRoute,
 )
+from nictop.report.diff.compare import Side, compare_sides
 from nictop.rules import RULES, HostFacts, diagnose
+from nictop.rules.chain import nic_chain
 from tests.benchmarks.results import Result
 
 LINKS, QUEUES, CPUS, SECONDS = 200, 64, 64, 60
@@ -87,6 +90,36 @@ def all_rules(quick: bool) -> Iterator[Result]:
         costs[rule.name] = statistics.median(cpu_seconds(host, rule.name) for _ in range(3))
     for name in sorted(costs, key=lambda name: -costs[name])[:3]:
         yield Result(f"… of these {name}", costs[name] * 1e3, None, "ms CPU")
+
+
+def chains(quick: bool) -> Iterator[Result]:
+    """The chains of all NICs of a large host, and what differs between two such hosts."""
+    rounds = 5 if quick else 30
+    host = large_host(nic_host())
+    snapshot = host.snapshot
+    functions = functions_by_address(snapshot.pci)
+    links = list(snapshot.links.values())
+
+    def all_chains() -> None:
+        for link in links:
+            nic_chain(link, function_of(link, functions), snapshot, ())
+
+    first = measured(all_chains)
+    yield Result(f"chains of {len(links)} NICs, new inventory", first * 1e3, None, "ms CPU")
+    seconds = [measured(all_chains) for _ in range(rounds)]
+    what = f"chains of {len(links)} NICs, new counters"
+    yield Result(what, statistics.median(seconds) * 1e3, 2.0, "ms CPU")
+    diagnosis = diagnose([host])
+    left, right = (Side(name, snapshot, diagnosis) for name in ("a", "b"))
+    seconds = [measured(lambda: compare_sides(left, right)) for _ in range(max(3, rounds // 10))]
+    what = f"what differs between two hosts with {len(links)} NICs"
+    yield Result(what, statistics.median(seconds), 0.3, "s CPU")
+
+
+def measured(work: Callable[[], object]) -> float:
+    begin = time.thread_time()
+    work()
+    return time.thread_time() - begin
 
 
 def cpu_seconds(host: HostFacts, rule: str | None = None) -> float:

@@ -14,6 +14,7 @@ from typing import Any, Union
 import msgspec
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Line
 from nictop.wire.line_reader import LineReader
 from nictop.wire.source import SourceState
@@ -82,7 +83,7 @@ def unreadable_in(value: Any) -> Iterator[str]:
         for name, one in (getattr(value, "unreadable", None) or {}).items():
             if one.reason == "malformed" and one.detail.startswith("more than"):
                 yield f"{name}: {one.detail}"
-        for one in vars(value).values():
+        for one in field_mapping(value).values():
             yield from unreadable_in(one)
     elif isinstance(value, dict):
         for one in value.values():

@@ -1,6 +1,7 @@
-"""Malicious recordings: memory, latency of keys and time to end of every command that reads one.
+"""Malicious recordings and directories of them: memory, latency of keys and time to end of every
+command that reads one.
 
-Each of the `hostile_recordings.KINDS` is opened by `show`, `check`, `report` and `replay`; what has
+Each of the `hostile_recordings.KINDS` and `hostile_directories.KINDS` is opened by `show`, `check`, `report` and `replay`; what has
 not ended by itself after a while is told to end. The memory is compared with that of the same
 command on a good recording.
 """
@@ -8,6 +9,7 @@ command on a good recording.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.campaign import hostile_host, hostile_recordings
+from tests.campaign import hostile_directories, hostile_host, hostile_recordings
 from tests.campaign.hostile import (
     HELP,
     LIVE,
@@ -78,6 +80,13 @@ def recordings(options: Options, progress: Progress) -> Iterator[Row]:
             hostile_recordings.write(kind, path)
             found = {which: read(which, path) for which in usual}
             yield row(kind, found, usual, time.monotonic() - begin)
+        for number, kind in enumerate(hostile_directories.KINDS):
+            progress.show(f"directories: {kind}, {number} of {len(hostile_directories.KINDS)}")
+            begin, path = time.monotonic(), Path(folder) / f"hostile-{number}"
+            hostile_directories.write(kind, path)
+            found = {which: read(which, path) for which in usual}
+            shutil.rmtree(path)
+            yield row(f"directory: {kind}", found, usual, time.monotonic() - begin)
 
 
 def row(kind: str, found: dict[str, Read], usual: dict[str, Read], seconds: float) -> Row:

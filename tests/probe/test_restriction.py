@@ -249,7 +249,8 @@ UNRESTRICTED = """
 import json, sys
 sys.path.insert(0, {root!r})
 from nictop.probe.inventory.collect import take_inventory
-print(json.dumps(take_inventory("request"), default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(take_inventory("request"), default=field_mapping))
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from nictop.recording.reader import RecordedItem, Recording
 from nictop.recording.segments import open_recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
+from tests.campaign import hostile_directories
 from tests.support.lines import hello, inventory, link
 from tests.support.probe import wait_until
 from tests.support.recordings import TimedItem, host_items, lines_of, read_all, write_recording
@@ -377,6 +379,30 @@ def test_a_segment_twice_and_one_with_many_hosts(path: Path) -> None:
         kept.limit_reading_time()
         assert len(kept.hosts) in (300, 512)
         assert len(read_all(kept, kept.hosts[0])) >= 5
+
+
+@pytest.mark.parametrize("kind", [name for name in hostile_directories.KINDS if name != "holes"])
+def test_a_hostile_directory_is_read_or_refused(
+    path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all sizes: `tests.campaign`."""
+    monkeypatch.setattr(hostile_directories, "SEGMENTS", 24)
+    hostile_directories.write(kind, path)
+    tracemalloc.start()
+    try:
+        with open_recording(str(path)) as kept:
+            kept.limit_reading_time()
+            assert 1 <= len(kept.hosts) <= 512
+            for name in kept.hosts[:4]:
+                reader = kept.reader(name, kept.begin)
+                for _ in range(60):
+                    if reader.step() is None:
+                        break
+        assert tracemalloc.get_traced_memory()[1] < 96 * 1024 * 1024
+    except RecordingError as error:
+        assert error.message
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_directory_without_data(path: Path) -> None:

@@ -143,7 +143,7 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
         assert recording.closed and recording.damage_count == 0
     messages = [line.trouble.message for line in received if line.trouble is not None]
     assert messages and messages[0].endswith(
-        "lines are missing in the recording here: the disk was too slow or full"
+        "lines are missing in the recording here: there was no time or no room for more"
     )
     assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
     assert hello() in received
@@ -198,7 +198,7 @@ async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     await recorder.close()
     assert recorder.dropped == 1
     assert troubles(tmp_path / "r") == [
-        "1 line is missing in the recording here: the disk was too slow or full"
+        "1 line is missing in the recording here: there was no time or no room for more"
     ]
 
 

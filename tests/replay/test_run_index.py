@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Line, TrafficLine, TrafficRequest, TrafficTools
 from nictop.recording.reader import Recording
 from nictop.replay.old_recordings import recorded_plan
@@ -178,5 +179,5 @@ def test_words_that_mean_nothing_give_a_plan_that_holds_or_none(
 def test_numbers_that_are_none(option: str, value: str) -> None:
     plan = RunPlan(Endpoint("a", None, "192.0.2.1"), Endpoint("b", None, "192.0.2.2"))
     client, server = asked(plan)
-    wrong = TrafficRequest(**{**vars(client), "arguments": (*client.arguments, option, value)})
+    wrong = replace(client, arguments=(*client.arguments, option, value))
     assert recorded_plan(wrong, server, EMPTY) is None

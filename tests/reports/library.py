@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nictop.probe.inventory.machine.kernel_log import select
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.rules import Finding, Fix, diagnose
 from tests.support.rule_cases import complete, host_facts
 
@@ -118,7 +119,7 @@ def with_messages(host: dict[str, Any]) -> dict[str, Any]:
         for number, line in enumerate(log_lines(lines, whole.get("time", 0.0)))
     ]
     selected = select(records, addresses)
-    whole["messages"] = [vars(message) for message in selected]
+    whole["messages"] = [field_mapping(message) for message in selected]
     return whole
 
 

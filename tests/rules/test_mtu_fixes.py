@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Address, Link, PathSize, VethPeer
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.persistence import MIN_IPV4_MTU, MIN_IPV6_MTU, mtu_fixes
@@ -86,7 +87,7 @@ def test_both_ends_of_a_black_hole_are_printed() -> None:
         "kind": "veth",
         "bus": None,
         "lower_namespace": 0,
-        "veth_peer": vars(VethPeer("veth1a", 1500)),
+        "veth_peer": field_mapping(VethPeer("veth1a", 1500)),
     }
     facts = {**FACTS, "a": host_facts({"name": "a", "links": {"enp1s0": fields}})}
     result = PathResult(

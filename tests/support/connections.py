@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Connection, Connections, Line, Unreadable
 
 CGROUPS = {"nginx": "/system.slice/nginx.service", "sshd": "/system.slice/ssh.service"}
@@ -63,13 +64,11 @@ def busy_reading(time: float = 2.0, links: tuple[int, ...] = (2,)) -> Connection
 def of_plain_user(found: Connections) -> Connections:
     """The same as an ordinary user reads it: processes of others are unknown, their units not."""
     rows = tuple(
-        one if one.process is None else Connection(**{**vars(one), "process": None, "pid": None})
+        one if one.process is None else replace(one, process=None, pid=None)
         for one in found.connections
     )
     reasons = {"process": Unreadable("needs_root", "/proc/PID/fd of other users")}
-    return Connections(
-        **{**vars(found), "connections": rows, "owners": "partial", "unreadable": reasons}
-    )
+    return replace(found, connections=rows, owners="partial", unreadable=reasons)
 
 
 def line(found: Connections) -> Line:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import PROTOCOL, Hello, Line
 from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
@@ -392,6 +393,6 @@ def esxi_lines(
     inventory = inventory_of(facts, reading, numbers, InventoryTime(1.0, 2.0, "start"))
     lines = [Line(hello=hello), Line(inventory=inventory), *(Line(counters=one) for one in counted)]
     return [
-        decode(msgspec.json.encode({name: one for name, one in vars(line).items() if one}))
+        decode(msgspec.json.encode({name: one for name, one in field_mapping(line).items() if one}))
         for line in lines
     ]

@@ -22,7 +22,7 @@ from nictop.probe.changes.networkmanager import checkpoint
 from nictop.probe.plan.grammar.actions import parse_action
 
 def through_json(saved):
-    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(saved, default=vars)))
+    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(saved, default=field_mapping)))
 
 apply.NMCLI_WAIT_SECONDS = "2"  # nmcli does not notice that NetworkManager was killed
 saved = None

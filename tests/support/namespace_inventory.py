@@ -21,6 +21,7 @@ import msgspec
 
 from nictop.probe.inventory import collect as inventory
 from nictop.probe.inventory.managers import networkmanager as profiles
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Inventory, Line
 from tests.support.namespaces import ROOT, enter
 from tests.support.networkmanager import PrivateNetworkManager
@@ -83,7 +84,7 @@ def _take(request: dict[str, Any]) -> str:
         profiles.REPLY_TIMEOUT = request["reply_timeout"]
     if request["user"] is not None:
         os.setresuid(*3 * [request["user"]])
-    return json.dumps({"inventory": inventory.take_inventory("test")}, default=vars)
+    return json.dumps({"inventory": inventory.take_inventory("test")}, default=field_mapping)
 
 
 def _serve() -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Address, Ethtool, Link
 
 EthtoolOutput = Callable[[str], str]
@@ -139,7 +140,7 @@ def assert_bridge_port(link: Link, output: Mapping[str, Any]) -> None:
     fewer."""
     assert (link.bridge_port is not None) == (output.get("info_slave_kind") == "bridge")
     if link.bridge_port is not None:
-        ours = dict(vars(link.bridge_port), designated_bridge=None)
+        ours = dict(field_mapping(link.bridge_port), designated_bridge=None)
         theirs = {
             key: value
             for key, value in output["info_slave_data"].items()

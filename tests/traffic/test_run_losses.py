@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 import uuid
 from collections.abc import Iterator
@@ -144,3 +145,19 @@ async def test_nic_that_vanishes_is_the_first_sentence(command: list[str], event
     # the kernel's log is of all namespaces: other tests have links of this name, and rename them
     assert any(sentence.text.startswith(event) for sentence in events), sentences
     assert code_of(result) == EXIT_FAILED
+
+
+async def test_an_mtu_that_changes_during_a_run_is_in_its_notes_and_facts() -> None:
+    async with pair(None) as both:
+        run = Run(both.plan(time=3), both.hosts)
+        result, is_changed = None, False
+        async for one in run.events():
+            if isinstance(one, IntervalMeasured) and not is_changed:
+                both.client.run(["ip", "link", "set", WIRE, "mtu", "1400"])
+                is_changed = True
+            if isinstance(one, RunFinished):
+                result = one.result
+    assert result is not None and result.failure is None
+    assert re.fullmatch(r"1500, 1400 from second [0-3]", result.facts["client mtu"])
+    assert result.facts["server mtu"] == "1500"
+    assert f"a {WIRE}: MTU {result.facts['mtu']}: the result is of both" in result.notes

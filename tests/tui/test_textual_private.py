@@ -51,9 +51,11 @@ USED: dict[type, set[str]] = {
         "_filters",
         "_handle_exception",
         "_keymap",
+        "_notifications",
         "_refresh_truecolor_filter",
         "_return_code",
         "_screen_stacks",
+        "_unnotify",
     },
     LinuxDriver: {
         "_app",

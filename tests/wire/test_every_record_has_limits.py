@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from nictop import limits
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Line
 from nictop.wire import record_limits
 from nictop.wire.codec import LineError, decode
@@ -123,7 +124,7 @@ def longest(value: Any) -> tuple[int, int]:
         inner = [*value, *(value.values() if isinstance(value, dict) else ())]
         size = len(value)
     elif dataclasses.is_dataclass(value):
-        inner, size = list(vars(value).values()), 0
+        inner, size = list(field_mapping(value).values()), 0
     else:
         return 0, 0
     found = list(map(longest, inner))

@@ -20,6 +20,7 @@ from nictop.probe.inventory.guests.qemu_command import MAX_NICS
 from nictop.probe.inventory.links import forwarding, qdiscs
 from nictop.probe.inventory.machine import threads
 from nictop.probe.inventory.managers import networkmanager as profiles
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Inventory, Line, Settings, Unreadable
 from nictop.probe.traffic.builtin.latency_buckets import BUCKETS, packed_counts
 from nictop.wire.codec import LineError, decode
@@ -419,10 +420,13 @@ def test_the_largest_valid_host_is_accepted() -> None:
 
 def test_a_line_with_as_many_guests_as_a_probe_sends_is_accepted() -> None:
     """All that its limits let it send, with every field."""
-    nic = vars(records.GuestNic(addresses=("2001:db8::1/64",)))
+    nic = field_mapping(records.GuestNic(addresses=("2001:db8::1/64",)))
     each = guests.MAX_NICS_OF_ALL // guests.MAX_GUESTS
-    machine = {**vars(records.HostedGuest("g", "vm", "qemu", "running")), "nics": [nic] * each}
-    lease = vars(records.DhcpLease("a", "m", "s"))
+    machine = {
+        **field_mapping(records.HostedGuest("g", "vm", "qemu", "running")),
+        "nics": [nic] * each,
+    }
+    lease = field_mapping(records.DhcpLease("a", "m", "s"))
     line = inventory_line(guests=[machine] * guests.MAX_GUESTS, leases=[lease] * leases.MAX_LEASES)
     found = inventory(line)
     assert found.unreadable == {}

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 
 from nictop.errors import NictopError
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_generated_default
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean, is_clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command

@@ -13,11 +13,11 @@ net/bridge/br_if.c (br_mtu_auto_adjust).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.grammar.actions import MAX_MTU
 from nictop.probe.records import Link
 from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose

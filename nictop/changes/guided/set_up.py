@@ -8,7 +8,6 @@ Pure. Each function returns a `ChangeJob`, which is applied like that of a findi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from nictop.changes.events import GoalCheck
@@ -21,6 +20,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction, Sriov
 from nictop.probe.records.unreadable import NOT_READ_YET

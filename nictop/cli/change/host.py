@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from nictop.changes.finding_watch import diagnose_tracked
 from nictop.cli.progress_line import waiting_line
@@ -16,6 +15,7 @@ from nictop.hosts.observe import HOSTS_TIMEOUT, INTERVAL_TOLERANCE
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import Host
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
 

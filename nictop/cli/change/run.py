@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
@@ -35,6 +34,7 @@ from nictop.model.devices.rights import is_root
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.wording import headline

@@ -29,11 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dataclasses import replace
-
     from nictop.changes.audit_log import log_path, read_log
     from nictop.changes.wording import log_lines
     from nictop.model.text.terminal import clean
+    from nictop.probe.light_dataclasses import replace
 
     log = read_log(log_path(os.environ))
     found = tuple(change for change in log.changes if options.host in (None, change.host))

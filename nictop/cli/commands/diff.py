@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="also expected differences: names, addresses, counters"
     )
-    add_format_option(parser, "text", "json", "markdown")
+    add_format_option(parser, "text", "json", "markdown", "html")
     add_schema_option(parser)
 
 
@@ -82,6 +82,8 @@ def run(options: argparse.Namespace) -> int:
         output.write(document.diff_json(diff))
     elif options.format == "markdown":
         output.write(document.diff_markdown(diff, everything=options.all))
+    elif options.format == "html":
+        output.write(document.diff_html(diff, everything=options.all))
     else:
         text = document.diff_text(
             diff,

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from nictop.cli.hosts import (
     is_recording_argument,
 )
 from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer

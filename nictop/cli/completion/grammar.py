@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, cast
 
 from nictop.cli import SUMMARIES
 from nictop.cli.arguments import make_hosts_parser, make_parser
+from nictop.probe.light_dataclasses import dataclass
 
 Source = Literal["hosts", "results", "nics", "rules", "files"]
 """Where the words for a value come from: hosts of ssh and config.toml, saved results, network

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Generic, Literal, TypeVar
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean, fit, fit_middle, width
 from nictop.model.text.words import Tone
+from nictop.probe.light_dataclasses import dataclass, replace
 
 Cell = tuple[str, Tone]
 Value = float | int | str | Cell | None

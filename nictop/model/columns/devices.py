@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.model.columns.column import Column, SortKey, Value, fit_columns
@@ -39,6 +38,7 @@ from nictop.model.text.words import (
     state_text,
     warn_if,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
 

@@ -7,7 +7,6 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
 from nictop.model.columns.devices import address_rank, link_rank, master_text
@@ -15,6 +14,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.text import units
 from nictop.model.text.words import Tone, mtu_of, state_mark, state_text, warn_if
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 
 

@@ -9,12 +9,12 @@ connections that ended between two readings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.connections.owners import owner_name
 from nictop.model.devices.links import link_at, ports_of
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Connection, Connections, Link
 

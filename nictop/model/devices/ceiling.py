@@ -9,7 +9,6 @@ know it, there is no ceiling, but the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.links import (
@@ -27,6 +26,7 @@ from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 
 TCP_HEADER, UDP_HEADER, TIMESTAMPS = 20, 8, 12

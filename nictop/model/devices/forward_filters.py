@@ -11,7 +11,6 @@ Chains of the family bridge get every frame, with its ports as interfaces.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from nictop.model.devices.bridges import filters_vlans, pvid
 from nictop.model.devices.filter_evaluation import (
@@ -30,6 +29,7 @@ from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import IFF_UP, address_text
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import FilterCondition, FilterRule, Link, PacketChain
 
 CALLS: Mapping[FrameFamily, str] = {"ipv4": "iptables", "ipv6": "ip6tables"}

@@ -6,10 +6,10 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.pairs import Pairs, paired_functions, pairs
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

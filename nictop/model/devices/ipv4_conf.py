@@ -6,8 +6,7 @@ Reads nothing. Kernel: Documentation/networking/ip-sysctl.rst.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Settings
 
 STRICT, LOOSE = 1, 2

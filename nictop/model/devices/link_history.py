@@ -8,10 +8,10 @@ nothing; compares inventories, which are taken after each event.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Inventory, Link
 
 HISTORY_SECONDS = 3600.0

@@ -6,7 +6,7 @@ Reads nothing; takes links and the newest snapshot of their host.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal
 
 from nictop.model.devices.links import ethtool_driver, functions_by_address, is_into_namespace
@@ -14,6 +14,7 @@ from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.model.parts import managed_devices, network_manager, unreadable_sources
 from nictop.model.snapshot import ARPHRD_ETHER, Snapshot
 from nictop.model.text.words import IFF_UP, absence_reason
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, LldpNeighbour, ManagedDevice, Profile, Unreadable
 from nictop.probe.traffic.requests import MAX_LLDP_LINKS
 

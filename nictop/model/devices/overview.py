@@ -8,7 +8,6 @@ loopback) has one row of its own, so that every watched host is visible.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from nictop.model.devices.bonds import is_aggregate
@@ -21,6 +20,7 @@ from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, Tone, address_text, driver_name, is_virtual
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import LINK_COUNTERS, Link, PciFunction, VirtualFunction
 
 NO_NIC_IFINDEX = 0

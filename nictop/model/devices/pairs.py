@@ -9,7 +9,6 @@ would give several pairs gives none; it is reported as ambiguous.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, vlans_text
@@ -20,6 +19,7 @@ from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.parts import boot_id, forwarding_entries, threads_of
 from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import mtu_of
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 
 TAP_KINDS = ("tun", "macvtap", "vnic")

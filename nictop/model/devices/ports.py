@@ -10,12 +10,12 @@ those of the netdev, and that is said. Rules about queues and CPUs use the netde
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nictop.model.devices.links import functions_by_address
 from nictop.model.rates.links import LinkRates, PortRates
 from nictop.model.snapshot import MAX_VF_RATES_AGE_SECONDS, Snapshot
 from nictop.model.text.words import driver_name
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, PortCounts
 from nictop.probe.records.unreadable import NOT_READ_YET
 

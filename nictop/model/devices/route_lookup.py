@@ -8,10 +8,10 @@ net/ipv6/fib6_rules.c. What depends on more (user, port, protocol, VRF) is not k
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import PolicyRule, Routing, TableRoute
 
 LOCAL_TABLE, MAIN_TABLE = 255, 254

@@ -20,7 +20,6 @@ import ipaddress
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nictop.model.devices.overview import NicRow
@@ -28,6 +27,7 @@ from nictop.model.facts.hardware import pci_name
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import mtu_of, state_text
+from nictop.probe.light_dataclasses import dataclass
 
 TOKEN_PATTERN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
 KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)

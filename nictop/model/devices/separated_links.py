@@ -14,10 +14,10 @@ Reads nothing; takes the snapshots of both ends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.snapshot import Snapshot, is_same_machine
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 MACVLAN_KINDS = ("macvlan", "macvtap")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Literal, NamedTuple
@@ -19,6 +18,7 @@ from nictop.model.devices.links import reported_speed
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link, Platform
 
 KINDS_WITH_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")

@@ -25,7 +25,6 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from nictop.model.devices.bridges import bridge_of
@@ -34,6 +33,7 @@ from nictop.model.facts.hardware import pci_name
 from nictop.model.guests.owners import NicOwner
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import IFF_LOOPBACK, is_virtual
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Link, PciFunction, VirtualFunction
 
 Kind = Literal["host", "pci", "link", "vf", "group"]

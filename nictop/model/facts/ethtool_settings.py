@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from nictop.model.text import units
 from nictop.model.text.words import Tone, count_noun, on_off, warn_if
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Eee, Feature, Fec, Pause, Rss
 
 

@@ -7,7 +7,6 @@ function, a virtual function, a netdev or a group.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.rights import restriction_text
@@ -54,6 +53,7 @@ from nictop.model.text.words import (
     state_text,
     warn_if,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     NOT_OFFERED_BY_ESXI,
     VF_COUNTERS,

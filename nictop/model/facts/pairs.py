@@ -6,13 +6,13 @@ Reads nothing; takes the result of `pairs`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
 from nictop.model.devices.subnets import Separation, SharedSubnet
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import Tone
+from nictop.probe.light_dataclasses import dataclass
 
 PROPERTY_NAMES = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
 SEPARATION_TEXTS: dict[Separation, str] = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.text.words import Tone, absence_reason
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Unreadable
 
 

@@ -5,8 +5,6 @@ Reads nothing; returns unsanitized text. The sections after the summary have all
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nictop.model.devices.bonds import bond_text
 from nictop.model.facts.ethtool import present_and_maximum
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
@@ -25,6 +23,7 @@ from nictop.model.text.words import (
     state_text,
     warn_if,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
 
 LOSS_COUNTERS = (

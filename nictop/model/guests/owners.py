@@ -10,10 +10,10 @@ say it; on ESXi the list of VFs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.vf_address import pci_address_of_vf
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     GuestNic,
     HostedGuest,

@@ -8,7 +8,6 @@ this host sends on it, of a macvtap and of a VF what they count as received them
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
     GuestNic,
     HostedGuest,

@@ -8,7 +8,6 @@ the others and is named with them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
@@ -24,6 +23,7 @@ from nictop.model.parts import managed_devices
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, dim_if, warn_if
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     ConfigurationEntry,
     Inventory,

@@ -11,7 +11,6 @@ interface's own name; altnames do not count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from nictop.model.managers.configuration import kernel_driver
@@ -19,6 +18,7 @@ from nictop.model.managers.networkmanager_states import DISCONNECTED, USER_REQUE
 from nictop.model.parts import managed_devices, network_manager
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.wildcards import matches
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 
 ETHERNET, INFINIBAND, VETH = "802-3-ethernet", "infiniband", "veth"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.parts import threads_of
 from nictop.model.rates.links import sum_known
 from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Thread
 
 _OWNER = re.compile(r"vhost-(\d{1,9})")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 Side = Literal["rx", "tx"]

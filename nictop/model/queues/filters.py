@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from nictop.model.columns.cpus import CpuRow
@@ -30,6 +29,7 @@ from nictop.model.devices.row_filter import (
 from nictop.model.queues.map import QueueRow
 from nictop.model.rates.links import sum_known
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 
 RowT = TypeVar("RowT")
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.probe.light_dataclasses import dataclass
 
 KEEP_COLUMN_FACTOR = 2.0
 """Factor for CPUs that had their own column before, when the hot ones are chosen."""

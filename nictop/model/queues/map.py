@@ -8,7 +8,6 @@ once) with the rates of the last two counter records. Per-queue rates are those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.queues.driver_counters import QueuePositions, Side
@@ -16,6 +15,7 @@ from nictop.model.queues.plan import PlannedQueue, QueueInterrupt, queue_plan
 from nictop.model.rates.links import QueueRates, Rates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 MIN_BALANCE_LOAD = 100.0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from nictop.model.devices.links import function_of, functions_by_address
@@ -19,6 +18,7 @@ from nictop.model.queues.cpu_lists import parse_cpu_list, parse_cpu_mask
 from nictop.model.queues.driver_counters import QueuePositions, Side, link_queue_positions
 from nictop.model.queues.vectors import OTHER, Direction, Role, Vector, vectors
 from nictop.model.text.words import driver_name
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Channel, Interrupt, Inventory, Link, Queue
 
 

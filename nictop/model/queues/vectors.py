@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 Direction = Literal["rx", "tx", "both"]
 Role = Literal["queue", "other", "config"]

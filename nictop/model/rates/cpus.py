@@ -5,8 +5,7 @@ Reads nothing; takes tuples in the order of `CPU_TIMES`, in USER_HZ ticks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import CPU_TIMES
 
 REPORTED_WITHOUT_SPLIT = ("user", "system", "idle")

@@ -8,7 +8,6 @@ packet and byte counters of the same direction are consistent with that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
@@ -25,6 +24,7 @@ from nictop.model.rates.load import (
     softnet_rates,
     thread_shares,
 )
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import (
     LINK_COUNTERS,
     PORT_COUNTERS,

@@ -9,9 +9,9 @@ and has no rate this time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import VCPU_WAITS, Counters, MachineInterrupt
 
 COUNTER_RANGE = 1 << 32

@@ -8,9 +8,8 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.text.terminal import clean, escape
+from nictop.probe.light_dataclasses import dataclass
 
 _TYPOGRAPHY = str.maketrans(
     {

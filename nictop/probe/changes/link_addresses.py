@@ -14,7 +14,6 @@ import socket
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe.inventory.links.messages import Attributes
@@ -63,6 +62,7 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_NEWROUTE,
 )
 from nictop.probe.kernel.sysfs import read_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.current_state import read_link
 from nictop.probe.plan.undo import FIRST_DAEMON_PROTOCOL
 

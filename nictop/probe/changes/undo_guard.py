@@ -18,13 +18,13 @@ import select
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
 from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
 from nictop.probe.kernel.process_identity import ProcessIdentity
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.current_state import Roots, State, read_state, target_state
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.plan.ifindexes import Ifindexes, refuse_other_link

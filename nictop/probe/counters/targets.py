@@ -28,6 +28,7 @@ from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.backports import CLOCK_BOOTTIME
 from nictop.probe.kernel.open_files import OpenFileCache
 from nictop.probe.kernel.rtnetlink import IFF_UP
+from nictop.probe.light_dataclasses import field_mapping
 
 VOLATILE_FIELDS = frozenset(
     (
@@ -157,10 +158,11 @@ def stack_counters(inventory: Inventory) -> list[str]:
 def stable_fields(record: object) -> dict[str, object]:
     """Fields of a record that change only when the configuration or state of the host changes. Of
     the state of a neighbour: whether it has failed to answer; reachable and stale alternate."""
-    fields = {name: value for name, value in vars(record).items() if name not in VOLATILE_FIELDS}
-    if "nud_state" in vars(record):
-        fields["answers"] = vars(record)["nud_state"] not in UNANSWERED_STATES
-    return fields
+    values = field_mapping(record)
+    stable = {name: value for name, value in values.items() if name not in VOLATILE_FIELDS}
+    if "nud_state" in values:
+        stable["answers"] = values["nud_state"] not in UNANSWERED_STATES
+    return stable
 
 
 def is_incomplete(inventory: Inventory) -> bool:

@@ -17,6 +17,7 @@ import time
 
 from nictop.probe.kernel.backports import exit_code
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.protocol.byte_code import store_byte_code
 
 TYPE_CHECKING = False
@@ -54,6 +55,9 @@ class InventoryChild:
         self.descriptor = -1
         self.targets = b""
         self.started = 0.0
+        self.cpu_seconds = 0.0
+        """Of the last one that has ended, and of what it started; all of its time if it is blocked
+        in the kernel."""
         self._cpu_time = 0.0
         """Seconds of CPU that the child had used at `_last_active`, the last time at which it had
         used more."""
@@ -119,6 +123,7 @@ class InventoryChild:
         says what failed."""
         output, self._output = self._output, bytearray()
         self._close()
+        self.cpu_seconds = time.monotonic() - self.started
         status = self._reap(time.monotonic() + KILL_WAIT_SECONDS)
         end = output.find(b"\n") + 1
         is_complete = (
@@ -181,9 +186,10 @@ class InventoryChild:
     def _reap(self, until: float) -> int | None:
         """Wait status of the child, None when it has not ended at `until`."""
         while True:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            pid, status, usage = os.wait4(self._pid, os.WNOHANG)
             if pid:
                 self._pid = 0
+                self.cpu_seconds = usage.ru_utime + usage.ru_stime
                 return status
             if time.monotonic() >= until:
                 return None
@@ -242,7 +248,10 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
 
     def lines(inventory: Inventory) -> str:
         inventory_line = json.dumps(
-            {"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False
+            {"inventory": inventory},
+            default=field_mapping,
+            separators=(",", ":"),
+            ensure_ascii=False,
         )
         return f"{targets_line(inventory)}\n{inventory_line}"
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TypeVar
 
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
     ConfigurationEntry,
     DevlinkDevice,

@@ -37,7 +37,7 @@ a slow host the pause after an inventory is longer: the first repeats do not wai
 RECHECK_SECONDS = 3.0
 """Between inventories while a finding may be resolved without any event."""
 RECHECK_PAUSE_FACTOR = 25.0
-"""Minimum of that interval, in durations of an inventory: at most four per cent of a CPU."""
+"""Minimum of that interval, in seconds of CPU of an inventory: at most four per cent of a CPU."""
 OUTDATED_AFTER_SECONDS = 2.0
 """From an event until it is reported that no inventory is from after it."""
 SLOW_INVENTORY_SECONDS = 1.0
@@ -182,7 +182,7 @@ class InventoryScheduler:
         try:
             self._child.start(reason, now, parts=self._parts)
         except OSError as error:
-            self._debouncer.finished(now, 1.0)
+            self._debouncer.finished(now, 1.0, 1.0)
             self._unread.end_reading(failed=True)
             self._send_trouble(f"no inventory: {error.strerror}")
             self._debouncer.request(reason, now)
@@ -199,9 +199,10 @@ class InventoryScheduler:
         self._parts = self._parts and bool(problem)
         now = time.monotonic()
         duration = now - self._child.started
-        self._debouncer.finished(now, duration)
+        cpu_seconds = self._child.cpu_seconds
+        self._debouncer.finished(now, duration, cpu_seconds)
         self._unread.end_reading(failed=bool(problem))
-        if duration >= SLOW_INVENTORY_SECONDS:
+        if duration >= SLOW_INVENTORY_SECONDS or self._unread.is_told:
             self._report_unread_event(now, 0.0)
         if problem:
             self._send_trouble(problem)
@@ -209,12 +210,21 @@ class InventoryScheduler:
         else:
             self._pass_on(line, now)
         if self._rechecking and not problem:
-            self._rescan_by(now + max(RECHECK_SECONDS, RECHECK_PAUSE_FACTOR * duration))
+            pause = max(RECHECK_SECONDS, duration, RECHECK_PAUSE_FACTOR * cpu_seconds)
+            self._rescan_by(now + pause)
         self.complete = True
 
     def _report_unread_event(self, now: float, delay: float) -> None:
-        if self._unread.is_to_be_told(now, delay):
-            self._send("outdated", {"time": self._unread.told, "source": self._unread.source})
+        if self._unread.is_to_be_told(now, delay, self._reading_time()):
+            told = self._unread
+            self._send("outdated", {"time": told.told, "source": told.source, "due": told.told_due})
+
+    def _reading_time(self) -> float | None:
+        """When the inventory that reads the event begins, or has begun; None: not before the end of
+        the running one, which is not known."""
+        if self._unread.is_being_read:
+            return self._child.started
+        return None if self._child.running else self._debouncer.due()
 
     def _pass_on(self, line: bytes | bytearray, now: float) -> None:
         """Pass a new inventory on, unless it is a re-scan with the digest of the last one."""
@@ -300,6 +310,8 @@ class UnreadEvent:
         """Time of the event that was told last."""
         self.source: EventSource = ""
         """Of that event."""
+        self.told_due: float | None = None
+        """When it was said to be read; None: was not known."""
         self._waiting: Event | None = None
         """Since the last inventory was started."""
         self._reading: Event | None = None
@@ -325,12 +337,25 @@ class UnreadEvent:
             return None
         return first[0] + OUTDATED_AFTER_SECONDS
 
-    def is_to_be_told(self, now: float, delay: float = OUTDATED_AFTER_SECONDS) -> bool:
-        """Once for each event, `delay` seconds after it; `told` and `source` are its own then."""
+    @property
+    def is_being_read(self) -> bool:
+        return self._reading is not None
+
+    @property
+    def is_told(self) -> bool:
+        """The first event was told."""
+        return self._first is not None and self._first[0] == self.told
+
+    def is_to_be_told(self, now: float, delay: float, due: float | None) -> bool:
+        """Once for each event, `delay` seconds after it, and again when it becomes known when it is
+        `due` to be read. `told`, `source` and `told_due` are its own then."""
         first = self._first
-        if first is None or first[0] == self.told or now < first[0] + delay:
+        if first is None or now < first[0] + delay:
+            return False
+        if self.is_told and (due is None or self.told_due is not None):
             return False
         self.told, self.source = first
+        self.told_due = due
         return True
 
     @property
@@ -343,18 +368,18 @@ class Debouncer:
     caller.
 
     A burst of events ends after `QUIET_SECONDS` without another event, but is not waited for longer
-    than `MAX_DELAY_SECONDS` after its first one. Between two inventories there is a pause of
-    `PAUSE_FACTOR` times the duration of the last one, so that continuous events cost at most a
-    fraction of a CPU. A forced request does not wait for that pause. After an inventory that
-    followed an idle time of `IDLE_FACTOR` times its duration the pause is short: a fault and its
-    repair are two events, and on a slow host the pause is long.
+    than `MAX_DELAY_SECONDS` after its first one. With continuous events there is a pause after each
+    inventory: `PAUSE_FACTOR` times its CPU time, so that they cost a fraction of a CPU, and at
+    least as long as it took, which on a busy host is mostly waiting. `FREE_PAUSES` of them may be
+    left out: a fault and its repair are two events, and on a slow host a pause is long. A forced
+    request does not wait for a pause.
     """
 
     QUIET_SECONDS = 0.15
     MAX_DELAY_SECONDS = 1.0
     PAUSE_FACTOR = 4.0
     MIN_PAUSE_SECONDS = 0.25
-    IDLE_FACTOR = 20.0
+    FREE_PAUSES = 2
 
     def __init__(self) -> None:
         self.reason = ""
@@ -364,8 +389,8 @@ class Debouncer:
         self._first = self._last = 0.0
         """Times of the first and the last request of a burst."""
         self._pause_end = 0.0
-        self._finished: float | None = None
-        """When the last inventory was finished."""
+        self._paid = 0.0
+        """When the pauses of all inventories that were taken are over."""
         self._forced = False
 
     def request(
@@ -401,16 +426,10 @@ class Debouncer:
         self._forced = False
         return reason
 
-    def finished(self, now: float, duration: float) -> None:
+    def finished(self, now: float, duration: float, cpu_seconds: float) -> None:
         """Record the end of an inventory, also of a failed one, after `duration` seconds."""
-        was_idle = (
-            self._finished is not None
-            and now - duration - self._finished >= self.IDLE_FACTOR * duration
-        )
-        pause = (
-            self.MIN_PAUSE_SECONDS
-            if was_idle
-            else max(self.MIN_PAUSE_SECONDS, self.PAUSE_FACTOR * duration)
-        )
-        self._pause_end = now + pause
-        self._finished = now
+        pause = max(self.MIN_PAUSE_SECONDS, duration, self.PAUSE_FACTOR * cpu_seconds)
+        free = self.FREE_PAUSES * pause
+        paid = max(self._paid, now - duration) + duration + pause
+        self._paid = min(paid, now + free + pause)
+        self._pause_end = max(now + self.MIN_PAUSE_SECONDS, self._paid - free)

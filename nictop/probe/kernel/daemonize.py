@@ -13,9 +13,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from dataclasses import dataclass
 
 from nictop.probe.kernel.own_process import close_others, set_process_name
+from nictop.probe.light_dataclasses import dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe.inventory.child import cpu_time
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.waiting import Wait
+from nictop.probe.light_dataclasses import dataclass
 
 MAX_REPLY_BYTES = 32 * 1024 * 1024
 """Bytes in one message: enough for about ten thousand devices."""

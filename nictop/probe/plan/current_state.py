@@ -14,7 +14,6 @@ import fnmatch
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from nictop.probe.inventory.ethtool import reader as ethtool
 from nictop.probe.inventory.links.bond_messages import with_bond
@@ -32,6 +31,7 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_GETLINK,
 )
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.bridges_bonds import BOND_PORTS, PORT_STATES
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.records import Address, Channels, Feature, Link, Rings, Unreadable
@@ -182,7 +182,7 @@ def read_counts(operation: Operation, part: str, kind: type) -> State:
     assert isinstance(record, kind)
     state = {}
     for key, wanted in operation.settings:
-        now, maximum = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
+        now, maximum = (getattr(record, field + key.replace("-", "_")) for field in ("", "max_"))
         if now is None or maximum is None:
             raise ValueError(f"{operation.interface} has no {key} {part}")
         if int(wanted) > maximum:
@@ -301,7 +301,7 @@ def read_bridge_port(operation: Operation, _: Roots) -> State:
         raise ValueError(f"{operation.interface} is not a port of a bridge")
     if key == "state":
         return {key: str(PORT_STATES.index(port.state))}
-    value = vars(port)[key]
+    value = getattr(port, key)
     if value is None:
         raise ValueError(f"the kernel does not report {key} of {operation.interface}")
     return {key: str(value) if key == "cost" else "on" if value else "off"}
@@ -322,7 +322,7 @@ def read_bond(operation: Operation, _: Roots) -> State:
     if key in BOND_PORTS:
         index = bond.primary if key == "primary" else bond.active_port
         return {key: "" if index is None else socket.if_indextoname(index)}
-    value = bond.hash_policy if key == "xmit_hash_policy" else vars(bond)[key]
+    value = bond.hash_policy if key == "xmit_hash_policy" else getattr(bond, key)
     if value is None:
         raise ValueError(f"the kernel does not report {key} of {name}")
     return {key: str(value)}

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.ssh_connections import SshAddresses, read_connections, read_return_ifindex
 from nictop.probe.records import Link
 

@@ -12,6 +12,8 @@ import os
 import select
 import time
 
+from nictop.probe.light_dataclasses import field_mapping
+
 MAX_REPORT_BYTES = 4 * 1024 * 1024
 """Bytes of one line."""
 MAX_FINAL_TEXT_CHARS = 500
@@ -42,7 +44,9 @@ class ReportPipe:
 
     def send(self, message: dict[str, object], timeout: float = 0.5) -> bool:
         """Whether the whole line was written to each pipe within `timeout` seconds."""
-        line = json.dumps(message, default=vars, separators=(",", ":")).encode("utf-8", "replace")
+        line = json.dumps(message, default=field_mapping, separators=(",", ":")).encode(
+            "utf-8", "replace"
+        )
         written = [output.write(line, timeout) for output in self._outputs]
         return all(written)
 

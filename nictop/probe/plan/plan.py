@@ -13,9 +13,9 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from nictop.probe.inventory.links.reader import read_links
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.plan import lifelines
 from nictop.probe.plan.current_state import (
     Roots,

@@ -8,14 +8,14 @@ Under each field: its unit and its source in the kernel. ``None`` means "there i
 that exists but could not be read has a reason in the mapping `unreadable` of the same record, by
 field name.
 
-Annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)``
-works.
+Annotations are never evaluated here. Records have slots, because a large host has 50,000: an empty
+`__dict__` would take as much memory as the fields. `light_dataclasses.field_mapping` has the fields
+as a mapping.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.changes import (
@@ -130,6 +130,8 @@ from nictop.probe.records.traffic import (
     TrafficRequest,
     TrafficSocket,
     TrafficTools,
+    WorkloadConnection,
+    WorkloadReport,
 )
 from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, NOT_READ_YET, Unreadable
@@ -262,6 +264,8 @@ __all__ = [
     "Unreadable",
     "VethPeer",
     "VirtualFunction",
+    "WorkloadConnection",
+    "WorkloadReport",
 ]
 
 PROTOCOL = 1
@@ -275,7 +279,8 @@ MiB."""
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that changes rarely, taken at events, on request and at intervals."""
+    """Everything that changes rarely, taken at events, on request and at intervals. Without slots,
+    as it is referenced weakly."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC at the start."""
@@ -331,7 +336,7 @@ class Inventory:
     """Of DHCP servers of this host."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of the probe: exactly one of these is set."""
 
@@ -349,7 +354,7 @@ class Line:
     outdated: Outdated | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Request:
     """One line to the probe. Several fields may be set; a field that is None changes nothing."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Bond:
     """Settings of a bond, and its active aggregator. RTM_GETLINK: IFLA_INFO_DATA, IFLA_BOND_*."""
 
@@ -50,7 +49,7 @@ class Bond:
     IFLA_BOND_AD_INFO_PARTNER_MAC"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LacpEnd:
     """One end of an LACP port. /proc/net/bonding/BOND: "details actor lacp pdu", "details partner
     lacp pdu"."""
@@ -65,7 +64,7 @@ class LacpEnd:
     """Number."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BondPort:
     """State of a port of a bond. RTM_GETLINK: IFLA_INFO_SLAVE_DATA, IFLA_BOND_SLAVE_*;
     /proc/net/bonding/BOND."""
@@ -98,7 +97,7 @@ class BondPort:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TeamPort:
     """A port of a team. Generic netlink, family team: TEAM_CMD_PORT_LIST_GET and options of the
     port."""
@@ -111,7 +110,7 @@ class TeamPort:
     priority: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Team:
     """A team. Generic netlink, family team: TEAM_CMD_OPTIONS_GET. Its LACP state is known to teamd
     only."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BridgePort:
     """Settings of a port of a bridge. RTM_GETLINK: IFLA_INFO_SLAVE_DATA (IFLA_BRPORT_*)."""
 
@@ -31,7 +31,7 @@ class BridgePort:
     """Only frames from known source addresses are accepted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BridgeVlan:
     """VLANs of a port or of the bridge itself. RTM_GETLINK with AF_BRIDGE: struct
     bridge_vlan_info"""

@@ -7,14 +7,15 @@ an argument vector, never a shell command: a program of an allow-list with argum
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 MIN_KEEP_WITHIN, MAX_KEEP_WITHIN = 5.0, 600.0
 """Seconds that a change may wait for its confirmation."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChangeRequest:
     """One step of one change. A probe replies with `ChangeLine`s of the same id, and makes one
     change at a time."""
@@ -35,7 +36,7 @@ class ChangeRequest:
     """apply: confirmed twice, see `ChangeLine.needs_second_yes`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlannedAction:
     """One action: the state before and after it, and how it is undone."""
 
@@ -60,7 +61,7 @@ class PlannedAction:
     probe)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChangeLine:
     """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or
     "applying", "applied" and then "kept", or "undoing" and "undone". "failed" has the error in

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Connection:
     """One TCP or UDP socket, by netlink sock_diag (struct inet_diag_msg, struct tcp_info).
 
@@ -85,7 +85,7 @@ class Connection:
     (INET_DIAG_CGROUP_ID, Linux 5.8, control groups v2)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Connections:
     """The sockets of this network namespace that use the requested links."""
 

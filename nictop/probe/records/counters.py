@@ -3,13 +3,13 @@ between."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Hello:
     """First line of every probe: host, versions and clocks."""
 
@@ -114,7 +114,7 @@ PORT_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
 FCS."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PortCounts:
     """What a NIC counts at its port, for all functions that share it: what the wire carries."""
 
@@ -125,7 +125,7 @@ class PortCounts:
     """`PORT_COUNTERS`; None: not counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MachineInterrupt:
     """One line of /proc/interrupts."""
 
@@ -164,7 +164,7 @@ CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
 not have the file."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Counters:
     """All counters, read in one pass. Raw: since boot or driver load, never reset by nictop."""
 
@@ -217,7 +217,7 @@ class Counters:
     """Thread id of a virtual CPU → `VCPU_WAITS`. Only ESXi."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LinkChange:
     """An rtnetlink message about one link, sent at once; a new inventory follows."""
 
@@ -239,7 +239,7 @@ class LinkChange:
     """Bytes, IFLA_MTU."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """Something the probe could not do, as a sentence. The probe continues."""
 
@@ -267,12 +267,14 @@ EventSource = Literal[
     "interrupt affinity",
     "events were lost",
     "nictop",
+    "connection",
 ]
 """What an event was about, after which an inventory is taken; nictop: its own change of the host,
-"": not recorded."""
+connection: it was lost, and what happened meanwhile is not known (made by nictop), "": not
+recorded."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outdated:
     """An event was received after the latest inventory was started, and what it is about could not
     be read for some seconds: the next inventory waits for its turn, or is being taken."""
@@ -281,9 +283,12 @@ class Outdated:
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
     source: EventSource = ""
     """Of the first such event."""
+    due: float | None = None
+    """When the inventory that reads it begins or has begun, on the same clock; None: after the one
+    that runs, or not recorded."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pong:
     """Reply to `Request.ping`, sent at once."""
 
@@ -293,7 +298,7 @@ class Pong:
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the ping was read."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Clock:
     """Offset between the clocks of two machines, estimated by nictop from a `Pong`."""
 

@@ -3,12 +3,11 @@ reporters of a device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HealthReporter:
     """A health reporter of a driver. DEVLINK_CMD_HEALTH_REPORTER_GET"""
 
@@ -24,7 +23,7 @@ class HealthReporter:
     """Index of the port; None: of the device."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DevlinkPort:
     """A port of a devlink instance. DEVLINK_CMD_PORT_GET"""
 
@@ -58,7 +57,7 @@ class DevlinkPort:
     """DEVLINK_ATTR_RATE_PARENT_NODE_NAME: group whose rate it shares."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DevlinkParameter:
     """A parameter of a driver. DEVLINK_CMD_PARAM_GET; values as devlink(8) prints them: ``true``,
     ``16``, ``smfs``."""
@@ -73,7 +72,7 @@ class DevlinkParameter:
     mode."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DevlinkDevice:
     """A devlink instance. DEVLINK_CMD_GET, DEVLINK_CMD_ESWITCH_GET"""
 

@@ -3,11 +3,12 @@ family NET_DM)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class DropFlow:
     """Dropped packets with the same addresses, from their first bytes (NET_DM_ATTR_PAYLOAD)."""
 
@@ -22,7 +23,7 @@ class DropFlow:
     packets: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DropGroup:
     """Packets that were dropped for one reason, in one function of the kernel, and received by one
     NIC."""
@@ -50,7 +51,7 @@ class DropGroup:
     """Those with most packets, in descending order."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DropReport:
     """What was dropped while the drop monitor ran."""
 

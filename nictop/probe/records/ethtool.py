@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DriverInfo:
     """ioctl ETHTOOL_GDRVINFO. Strings that the driver does not set are empty."""
 
@@ -18,7 +18,7 @@ class DriverInfo:
     bus_info: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LinkSettings:
     """Link modes and port. ethtool netlink: LINKINFO, LINKMODES."""
 
@@ -39,7 +39,7 @@ class LinkSettings:
     """Link modes advertised by the link partner."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LinkState:
     """ethtool netlink: LINKSTATE."""
 
@@ -51,7 +51,7 @@ class LinkState:
     """Number of times the physical link went down (ext-down-cnt)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Channels:
     """Numbers of queues and their maxima. ethtool netlink: CHANNELS. None: the driver has no queues
     of this type."""
@@ -66,7 +66,7 @@ class Channels:
     max_combined: int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rings:
     """Descriptors per queue and their maxima. ethtool netlink: RINGS."""
 
@@ -84,7 +84,7 @@ class Rings:
     """unknown, disabled or enabled."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Feature:
     """One offload. ethtool netlink: FEATURES, names from the string set ``features``."""
 
@@ -97,7 +97,7 @@ class Feature:
     [fixed])."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Rss:
     """Receive side scaling. ethtool netlink: RSS (Linux 6.3), indirection table by ioctl before
     it."""
@@ -110,7 +110,7 @@ class Rss:
     """Bytes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Ethernet flow control. ethtool netlink: PAUSE."""
 
@@ -121,7 +121,7 @@ class Pause:
     tx_frames: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Fec:
     """Forward error correction. ethtool netlink: FEC."""
 
@@ -131,7 +131,7 @@ class Fec:
     active: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Eee:
     """Energy efficient Ethernet. ethtool netlink: EEE."""
 
@@ -142,7 +142,7 @@ class Eee:
     """Microseconds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Optics:
     """One lane of an optical module's diagnostics."""
 
@@ -154,7 +154,7 @@ class Optics:
     """Milliampere, laser bias current."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Module:
     """The plugged-in transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink:
     MODULE_EEPROM; needs root."""
@@ -180,7 +180,7 @@ class Module:
     """Empty: no diagnostics (a passive cable)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ethtool:
     """What ethtool(8) shows of one link. For a part that is None the reason is in `unreadable`, by
     field name."""

@@ -3,13 +3,13 @@ compare."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FilterCondition:
     """One comparison of a rule. A rule applies to packets for which all of its conditions are
     true."""
@@ -28,7 +28,7 @@ class FilterCondition:
     """It is none of these."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FilterRule:
     """A rule of a chain; an anonymous verdict map is one rule for each of its entries."""
 
@@ -43,7 +43,7 @@ class FilterRule:
     """Packets to which it applied; None: not counted."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PacketChain:
     """A chain that packets pass at a hook, or one that such a chain calls."""
 
@@ -66,7 +66,7 @@ class PacketChain:
     rules: tuple[FilterRule, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PacketFilters:
     """What filters the packets of this network namespace. nf_tables netlink (NFT_MSG_GETCHAIN,
     GETRULE, GETSETELEM), IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES. Needs root."""

@@ -3,13 +3,13 @@ have, and the addresses that its DHCP servers have given out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GuestNic:
     """A NIC of a guest, as this host has it."""
 
@@ -49,7 +49,7 @@ class GuestNic:
     """``192.0.2.7/24``: of the link in a container, or of the configuration of a stopped one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HostedGuest:
     """A virtual machine, a container or a network namespace of this host."""
 
@@ -80,7 +80,7 @@ class HostedGuest:
     """"nics": why there are none, or some may be missing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DhcpLease:
     """An address that a DHCP server of this host has given out, by a file of dnsmasq."""
 

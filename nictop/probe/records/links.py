@@ -3,9 +3,9 @@ functions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.bonds import Bond, BondPort, Team
 from nictop.probe.records.bridges import BridgePort, BridgeVlan
 from nictop.probe.records.ethtool import Ethtool
@@ -13,7 +13,7 @@ from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Address:
     """An IP address of a link. RTM_GETADDR."""
 
@@ -30,7 +30,7 @@ class Address:
     kernel does not tell. IFA_PROTO: IFAPROT_KERNEL_RA (Linux 5.18); IFA_CACHEINFO: tstamp"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DefaultRoute:
     """A default route with this outgoing link. RTM_GETROUTE, tables main and default."""
 
@@ -43,7 +43,7 @@ class DefaultRoute:
     """254 is main."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SubnetRoute:
     """The outgoing link of packets to a peer in the subnet of a link, if another link has the same
     subnet or a more specific route to a part of it. RTM_GETROUTE, ``ip route get PEER from
@@ -63,7 +63,7 @@ class SubnetRoute:
     the whole subnet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VirtualFunction:
     """Settings of the physical function for one VF. RTM_GETLINK with RTEXT_FILTER_VF:
     IFLA_VFINFO_LIST."""
@@ -93,7 +93,7 @@ class VirtualFunction:
     """Name of the virtual machine that has it; None: none, or not known. Only ESXi."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Queue:
     """One receive or transmit queue of a netdev. /sys/class/net/NAME/queues/ and the netdev
     family's queue-get."""
@@ -113,7 +113,7 @@ class Queue:
     """rx: rps_flow_cnt."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Napi:
     """One NAPI instance of a netdev. netdev family, napi-get (Linux 6.8)."""
 
@@ -124,7 +124,7 @@ class Napi:
     """Id of its kernel thread (threaded NAPI)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Channel:
     """One vmbus channel of a hv_netvsc link: a queue of Hyper-V.
     /sys/bus/vmbus/devices/GUID/channels/N/."""
@@ -137,7 +137,7 @@ class Channel:
     this kernel."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Qdisc:
     """A queueing discipline that delays, drops, changes or limits transmitted packets.
     RTM_GETQDISC, RTM_GETTCLASS"""
@@ -181,7 +181,7 @@ class Qdisc:
     gnet_stats_queue"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TcAction:
     """What a filter of tc does with the packets that it matches. Attributes of the action in
     RTM_NEWTFILTER"""
@@ -202,7 +202,7 @@ class TcAction:
     """Packets that it has dropped. TCA_STATS_QUEUE"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TcFilter:
     """A filter of tc at the qdisc ingress or clsact of a link. RTM_GETTFILTER"""
 
@@ -219,7 +219,7 @@ class TcFilter:
     actions: tuple[TcAction, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Link:
     """A netdev. RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE and /sys/class/net/NAME/."""
 

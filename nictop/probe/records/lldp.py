@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LldpNeighbour:
     """What a neighbour announces about itself (IEEE 802.1AB; CDP). Texts are "" if it does not
     announce them."""
@@ -46,7 +46,7 @@ class LldpNeighbour:
     None: not known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LldpListening:
     """What was received while listening for LLDP and CDP on request: new frames only, or the
     end."""

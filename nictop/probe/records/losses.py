@@ -3,11 +3,12 @@ for CPUs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class LossCount:
     """One counter of lost packets: its total, or what was added between two readings."""
 

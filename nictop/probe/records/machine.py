@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interrupt:
     """One interrupt of a network device. /sys/kernel/irq/N/ and /proc/irq/N/."""
 
@@ -35,7 +35,7 @@ class Interrupt:
     register_irq_proc, irq_can_set_affinity_usr (92f9d825b12f)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Thread:
     """A thread that processes packets: of the kernel, or of a virtual machine.
     /proc/PID/task/TID/."""
@@ -59,7 +59,7 @@ class Thread:
     program (libvirt)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Platform:
     """Hypervisor, firmware strings, distribution, CPUs, and hosting of the machine."""
 
@@ -101,7 +101,7 @@ class Platform:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Restriction:
     """What the kernel forbids a probe that root runs (`probe.restriction`)."""
 
@@ -121,7 +121,7 @@ class Restriction:
     not told, by an older probe."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Services:
     """Daemons that affect NICs: pid; None: not running. /proc/*/comm"""
 
@@ -148,7 +148,7 @@ class Services:
     """google_guest_agent or google_guest_agent_manager, which run google_set_multiqueue at boot"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KernelMessage:
     """A kernel log message about a problem of a NIC. /dev/kmsg; at most the newest 200."""
 
@@ -164,7 +164,7 @@ class KernelMessage:
     """Time of the first of them; None: none is left out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IommuGroup:
     """An IOMMU group that contains a network function. /sys/kernel/iommu_groups/N/."""
 
@@ -175,7 +175,7 @@ class IommuGroup:
     """DMA, DMA-FQ, identity, …"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ForwardingEntry:
     """A static entry of the embedded switch of a NIC, or an entry of a bridge port. RTM_GETNEIGH,
     AF_BRIDGE."""
@@ -193,7 +193,7 @@ class ForwardingEntry:
     entry, which the bridge has for each VLAN of the port."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Kernel settings that affect networking, raw. None or absent: this kernel does not have it."""
 

@@ -6,14 +6,14 @@ Secrets are not requested: `Profile` is the reply to GetSettings, which does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.lldp import LldpNeighbour
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IpSettings:
     """The ipv4 or ipv6 setting of a profile."""
 
@@ -32,7 +32,7 @@ class IpSettings:
     """``ipv4.routing-rules`` or ``ipv4.route-table`` is set: policy routing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A connection profile. org.freedesktop.NetworkManager.Settings.Connection: properties and
     GetSettings."""
@@ -103,7 +103,7 @@ class Profile:
     sets another)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ManagedDevice:
     """A device of NetworkManager. org.freedesktop.NetworkManager.Device."""
 
@@ -141,7 +141,7 @@ class ManagedDevice:
     GetAppliedConnection"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NetworkManagerConfiguration:
     """The effective configuration from NetworkManager.conf and conf.d in /usr/lib, /run and
     /etc."""
@@ -163,7 +163,7 @@ class NetworkManagerConfiguration:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NetworkManager:
     """State of the service, read over the system bus
     (org.freedesktop.DBus.ObjectManager.GetManagedObjects)."""
@@ -181,7 +181,7 @@ class NetworkManager:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NetworkdLink:
     """One link of systemd-networkd. /run/systemd/netif/links/IFINDEX."""
 
@@ -209,7 +209,7 @@ ConfigurationOwner = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ConfigurationEntry:
     """One stanza of a configuration file that names or matches a link. File contents never leave
     the host."""
@@ -251,7 +251,7 @@ class ConfigurationEntry:
     """Of default routes in the table main; netplan, ifupdown, networkd."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StoppedManager:
     """A network manager that is installed but not running, on a host with systemd."""
 

@@ -3,14 +3,14 @@ answered and received."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.losses import LossCount
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TrafficPath:
     """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE,
     RTM_GETNEIGH, net.ipv4.conf.*.rp_filter."""
@@ -45,7 +45,7 @@ class TrafficPath:
     """Field of this record → why it is empty."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IcmpError:
     """An ICMP or ICMPv6 error about a packet of the test, from the error queue of its socket
     (IP_RECVERR, ip(7))."""
@@ -59,7 +59,7 @@ class IcmpError:
     not in the message."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathReplies:
     """Packets of one protocol to the other end, and its answers."""
 
@@ -78,7 +78,7 @@ class PathReplies:
     "": none."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathSize:
     """The largest packet that reaches the other end unfragmented, found by probing with DF set
     (IP_PMTUDISC_PROBE)."""
@@ -95,7 +95,7 @@ class PathSize:
     low."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathTest:
     """What one end found out about the path to the other one."""
 
@@ -123,7 +123,7 @@ class PathTest:
     """icmp, macs → why it was not tested."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReceivedPackets:
     """Packets of the test that one end received by one NIC."""
 
@@ -137,7 +137,7 @@ class ReceivedPackets:
     """Lowest TTL or hop limit of a received packet."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RefusedSender:
     """Who sent to a listening socket of a test, but is not its other end: nothing was answered."""
 
@@ -149,7 +149,7 @@ class RefusedSender:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathListener:
     """The other end of a path test: a UDP and a TCP socket that are open only during the test. Sent
     when they are open, and again at the end."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PcieLink:
     """One end of a PCIe link: negotiated and maximum speed and width."""
 
@@ -21,7 +20,7 @@ class PcieLink:
     """Lanes, max_link_width."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PcieErrors:
     """Errors that one PCI Express function has reported since the kernel found it (Advanced Error
     Reporting).
@@ -42,7 +41,7 @@ class PcieErrors:
     fatal_kinds: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sriov:
     """The SR-IOV capability of a physical function."""
 
@@ -56,7 +55,7 @@ class Sriov:
     """PCI addresses by VF number, from the links virtfn0, virtfn1, …"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PciFunction:
     """A PCI network function: class 0x02xx (network) or 0x0c06/0x0207 (InfiniBand).
     /sys/bus/pci/devices/ADDRESS/."""

@@ -3,13 +3,13 @@ resolv.conf have them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.unreadable import Unreadable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Neighbour:
     """An entry of the neighbour table: ARP, or neighbour discovery (IPv6). RTM_GETNEIGH; at most
     4096."""
@@ -30,7 +30,7 @@ class Neighbour:
     for again at once, one that is not in use remains as it is. NDA_CACHEINFO: ndm_updated"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableRoute:
     """A next hop of a route in any table. RTM_GETROUTE. Left out: local, broadcast and multicast
     addresses, link-local prefixes, and the default route that old kernels have on lo (unreachable,
@@ -64,7 +64,7 @@ class TableRoute:
     rta_expires"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PolicyRule:
     """A rule that selects a routing table. RTM_GETRULE, ``ip rule``."""
 
@@ -94,7 +94,7 @@ class PolicyRule:
     """Names of further conditions: l3mdev, uidrange, ipproto, sport, dport, tos, …"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Routing:
     """What decides where packets of this host go."""
 

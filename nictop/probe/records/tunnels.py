@@ -3,10 +3,10 @@ veth."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tunnel:
     """Settings of a tunnel link (vxlan, geneve, gre, ipip, …). IFLA_INFO_DATA of RTM_GETLINK;
     WireGuard has none."""
@@ -36,7 +36,7 @@ class Tunnel:
     IFLA_IPTUN_PMTUDISC"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VethPeer:
     """The end of a veth in another network namespace. RTM_GETLINK with IFLA_TARGET_NETNSID (Linux
     4.16, root)."""

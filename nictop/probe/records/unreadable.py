@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 NOT_OFFERED_BY_ESXI = "not offered by ESXi"
 """`Unreadable.detail`, with the reason failed: ESXi has no such thing, or no command for it."""
@@ -12,7 +13,7 @@ NOT_READ_YET = "not read yet"
 (`Inventory.pending`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """A value that may exist but could not be read: data, not an exception."""
 

@@ -14,11 +14,11 @@ import zlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.recording.file.delta import (
     MAX_TEMPLATE_BYTES,
     MAX_TEMPLATE_NUMBERS,

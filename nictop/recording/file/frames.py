@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.light_dataclasses import dataclass
 
 RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
 """As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from time import thread_time
 
 import msgspec
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import Line
 from nictop.recording.file.entries import parse_table
 from nictop.recording.file.frame_file import FrameFile

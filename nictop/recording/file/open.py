@@ -37,6 +37,11 @@ def create_file(path: str, *, force: bool = False) -> int:
     return descriptor
 
 
+def is_deleted(descriptor: int) -> bool:
+    """No directory has the file any more."""
+    return os.fstat(descriptor).st_nlink == 0
+
+
 def _lock_and_truncate(path: str, descriptor: int) -> None:
     found, name = os.fstat(descriptor), sanitize(path)
     if not stat.S_ISREG(found.st_mode):

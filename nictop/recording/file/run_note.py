@@ -7,10 +7,11 @@ ignores it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+
+from nictop.probe.light_dataclasses import dataclass
 
 RunNoteKind = Literal["plan", "server", "stage", "result", "ended"]
 MARKED_NOTES: tuple[RunNoteKind, ...] = ("plan", "server", "result", "ended")

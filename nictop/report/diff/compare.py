@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.tree import row_of_host, row_of_link
 from nictop.model.facts.facts import link_facts
-from nictop.model.facts.sections import Section
+from nictop.model.facts.hardware import vf_text
+from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import sysctl_values
+from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.queues.plan import queue_plan
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Link
+from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
 from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity
 
@@ -34,6 +37,8 @@ EXPECTED_LABELS = frozenset(
     )
 )
 """Facts that two healthy hosts do not have in common."""
+BALANCED_LABELS = frozenset(("IRQ affinity",))
+"""The same where irqbalance runs."""
 NIC_PLACEHOLDER = "(this NIC)"
 """In place of the names of both NICs where their facts are compared."""
 WORD = re.compile(r"[\w.-]+")
@@ -155,10 +160,45 @@ def _sysctl_differences(
 def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDifferences:
     if pair.left is None or pair.right is None:
         return NicDifferences(_name_of(pair.left), _name_of(pair.right), (), ())
-    ours = _facts(link_facts(row_of_link(pair.left, left), left), pair.left.name)
-    theirs = _facts(link_facts(row_of_link(pair.right, right), right), pair.right.name)
-    found = tuple(_differences(ours, theirs))
+    ours = _facts(_sections_of(pair.left, left), pair.left.name)
+    theirs = _facts(_sections_of(pair.right, right), pair.right.name)
+    expected = BALANCED_LABELS if _is_balanced(left) or _is_balanced(right) else frozenset()
+    found = tuple(_differences(ours, theirs, expected))
     return NicDifferences(pair.left.name, pair.right.name, pair.same, found)
+
+
+def _sections_of(link: Link, snapshot: Snapshot) -> list[Section]:
+    """Those of its panel, and what other panels show: the CPUs of its queues, and its VFs."""
+    return [
+        *link_facts(row_of_link(link, snapshot), snapshot),
+        *section("Queue CPUs", list(_queue_facts(link, snapshot))),
+        *section("VFs", [_vf_fact(vf) for vf in link.virtual_functions]),
+    ]
+
+
+def _vf_fact(function: VirtualFunction) -> Fact:
+    """Without its MAC address, which two hosts never have in common."""
+    _, _, settings = vf_text(function).partition(" · ")
+    return Fact(f"VF {function.number}", settings)
+
+
+def _queue_facts(link: Link, snapshot: Snapshot) -> Iterator[Fact]:
+    """The CPUs that each queue may use."""
+    plan = queue_plan(link, snapshot.inventory)
+    affinity: list[str] = []
+    xps: list[str] = []
+    rps: list[str] = []
+    for queue in plan.queues:
+        allowed = [cpu for irq in queue.interrupts for cpu in irq.allowed or ()]
+        if allowed:
+            affinity.append(f"{queue.number}: {format_cpu_list(sorted(set(allowed)))}")
+        if queue.xps is not None:
+            xps.append(f"{queue.number}: {format_cpu_list(queue.xps) or 'off'}")
+        if queue.rps is not None:
+            rps.append(f"{queue.number}: {format_cpu_list(queue.rps) or 'off'}")
+    for label, texts in (("IRQ affinity", affinity), ("XPS", xps), ("RPS", rps)):
+        if texts:
+            yield Fact(label, LIST_SEPARATOR.join(texts))
 
 
 def _name_of(link: Link | None) -> str:
@@ -183,9 +223,9 @@ NO_FACT = _FactText("", "")
 def _facts(sections: Sequence[Section], name: str) -> FactTexts:
     """(Section, label) → text, several of one label joined; `name`: of the NIC, left out."""
     found: FactTexts = {}
-    for section in sections:
-        for fact in section.facts:
-            key = (section.title, fact.label)
+    for known in sections:
+        for fact in known.facts:
+            key = (known.title, fact.label)
             compared = _without_name(fact.text, name)
             added = _FactText(fact.text, compared)
             if key in found:
@@ -196,18 +236,27 @@ def _facts(sections: Sequence[Section], name: str) -> FactTexts:
 
 def _without_name(text: str, name: str) -> str:
     """With the placeholder for each word that is the name."""
-    if not name:
+    if not name or name not in text:
         return text
     return WORD.sub(lambda word: NIC_PLACEHOLDER if word.group() == name else word.group(), text)
 
 
-def _differences(ours: FactTexts, theirs: FactTexts) -> Iterable[Difference]:
+def _is_balanced(snapshot: Snapshot) -> bool:
+    """irqbalance runs: it moves interrupts all the time."""
+    inventory = snapshot.inventory
+    return inventory is not None and inventory.services.irqbalance is not None
+
+
+def _differences(
+    ours: FactTexts, theirs: FactTexts, expected: frozenset[str] = frozenset()
+) -> Iterable[Difference]:
+    """`expected`: more labels like `EXPECTED_LABELS`."""
     for key in dict.fromkeys((*ours, *theirs)):
         our, their = ours.get(key, NO_FACT), theirs.get(key, NO_FACT)
         if our.compared == their.compared:
             continue
         section, label = key
-        is_expected = section in EXPECTED_SECTIONS or label in EXPECTED_LABELS
+        is_expected = section in EXPECTED_SECTIONS or label in EXPECTED_LABELS | expected
         left, right = _without_common_items(our.text, their.text)
         yield Difference(section, label, left, right, "expected" if is_expected else "differs")
 

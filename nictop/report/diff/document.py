@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from nictop import __version__
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, fit, width, wrap
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.diff.compare import (
     Difference,
     HostDifferences,
     NicDifferences,
     OneSidedFinding,
 )
-from nictop.report.document import Block, Items, Line, Section, Table, Verdict
+from nictop.report.document import Block, Document, Items, Line, Section, Table, Verdict
+from nictop.report.html.page import html_document
 from nictop.report.json import json_schema, json_text
 from nictop.report.render.markdown import markdown_of
 from nictop.report.render.text import text_of
@@ -25,6 +26,7 @@ from nictop.rules.wording import severity_mark
 MIN_VALUE_CELLS = 20
 MISSING = "–"
 """In place of a fact that one side does not have."""
+ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
 
 
@@ -48,9 +50,23 @@ def diff_schema() -> str:
 
 
 def diff_text(
-    diff: HostDifferences, columns: int, *, everything: bool = False, glyphs: Glyphs = UNICODE
+    diff: HostDifferences,
+    columns: int,
+    *,
+    everything: bool = False,
+    glyphs: Glyphs = UNICODE,
+    hint: str = ALL_OPTION,
 ) -> str:
-    return text_of(diff_blocks(diff, everything=everything, glyphs=glyphs), columns, glyphs)
+    """`hint`: what lists the expected differences."""
+    blocks = diff_blocks(diff, everything=everything, glyphs=glyphs, hint=hint)
+    return text_of(blocks, columns, glyphs)
+
+
+def diff_html(diff: HostDifferences, *, everything: bool = False) -> str:
+    """A page of its own."""
+    title = f"What differs: {clean(diff.left)} and {clean(diff.right)}"
+    blocks = diff_blocks(diff, everything=everything)
+    return html_document(Document(title, f"nictop diff, nictop {__version__}", blocks))
 
 
 def diff_markdown(diff: HostDifferences, *, everything: bool = False) -> str:
@@ -61,9 +77,13 @@ def diff_markdown(diff: HostDifferences, *, everything: bool = False) -> str:
 
 
 def diff_blocks(
-    diff: HostDifferences, *, everything: bool = False, glyphs: Glyphs = UNICODE
+    diff: HostDifferences,
+    *,
+    everything: bool = False,
+    glyphs: Glyphs = UNICODE,
+    hint: str = ALL_OPTION,
 ) -> tuple[Block, ...]:
-    """`everything`: also the expected differences."""
+    """`everything`: also the expected differences; `hint`: what lists them."""
     names = (diff.left, diff.right)
     blocks: list[Block] = [Line(f"{diff.left} · {diff.right}"), _verdict(diff)]
     if diff.findings:
@@ -75,7 +95,7 @@ def diff_blocks(
     hidden = _number_expected(diff)
     if hidden and not everything:
         differences = count_noun(hidden, "expected difference")
-        blocks.append(Line(f"{differences} (names, addresses, counters): --all lists them", "dim"))
+        blocks.append(Line(f"{differences} (names, addresses, counters): {hint} lists them", "dim"))
     return tuple(blocks)
 
 

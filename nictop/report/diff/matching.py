@@ -6,11 +6,12 @@ Pure. A NIC is a netdev with a device.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_interface
+from typing import NamedTuple
 
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import driver_name, is_virtual
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
 WEIGHTS = {"name": 4, "subnet": 4, "slot": 3, "driver": 2}
@@ -56,24 +57,41 @@ def _candidates(
     left: Sequence[Link], right: Sequence[Link]
 ) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
     """(negative weight, ifindex of both, what they have in common) of NICs that may be the same."""
-    for ours in left:
-        for theirs in right:
+    others = [_role_of(link) for link in right]
+    for link in left:
+        ours = _role_of(link)
+        for theirs in others:
             same = _in_common(ours, theirs)
             weight = sum(WEIGHTS[reason] for reason in same)
             if weight >= MIN_WEIGHT:
                 yield -weight, ours.ifindex, theirs.ifindex, same
 
 
-def _in_common(one: Link, other: Link) -> tuple[str, ...]:
+class _Role(NamedTuple):
+    """What NICs are compared by."""
+
+    ifindex: int
+    name: str
+    subnets: frozenset[str]
+    slot: str | None
+    driver: str | None
+
+
+def _role_of(link: Link) -> _Role:
+    return _Role(
+        link.ifindex, link.name, frozenset(_subnets(link)), link.pci_address, driver_name(link)
+    )
+
+
+def _in_common(one: _Role, other: _Role) -> tuple[str, ...]:
     found = []
     if one.name == other.name:
         found.append("name")
-    if _subnets(one) & _subnets(other):
+    if not one.subnets.isdisjoint(other.subnets):
         found.append("subnet")
-    if one.pci_address is not None and one.pci_address == other.pci_address:
+    if one.slot is not None and one.slot == other.slot:
         found.append("slot")
-    driver = driver_name(one)
-    if driver is not None and driver == driver_name(other):
+    if one.driver is not None and one.driver == other.driver:
         found.append("driver")
     return tuple(found)
 

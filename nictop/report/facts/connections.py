@@ -6,13 +6,13 @@ Reads nothing; takes the answers of `nictop.hosts.observe`. The JSON is ASCII wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.connections.table import ConnectionTable
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.connection_document import connection_blocks, shown_table
 from nictop.report.facts.hosts import UnreachableHost, sections_text, unreachable_text
 from nictop.report.json import json_text, schema_of_hosts, schema_text

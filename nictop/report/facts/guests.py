@@ -6,7 +6,6 @@ Reads nothing; takes the answers of `nictop.hosts.observe`. The JSON is ASCII wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +13,7 @@ from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.guests.table import GuestAddress, GuestRow, guest_rows, why_guests_are_missing
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import GuestNic
 from nictop.report.facts.guest_document import guest_blocks
 from nictop.report.facts.hosts import UnreachableHost, sections_text, unreachable_text

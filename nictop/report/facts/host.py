@@ -6,7 +6,6 @@ as a control sequence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from nictop.model.facts import is_virtual
 from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,

@@ -7,13 +7,13 @@ reached is listed with the reason, in its place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nictop import __version__
 from nictop.errors import HostUnreachable
 from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import Line
 from nictop.report.facts.host import ShowDocument, show_text, show_values
 from nictop.report.facts.names import add_names_to_schema

@@ -20,12 +20,12 @@ are:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from nictop.model.facts.routing import TABLE_NAMES
 from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import Interrupt
 
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Counters
 from nictop.report.facts.host import show_document
 from nictop.report.facts.names import add_names

@@ -7,10 +7,10 @@ terminal as a control sequence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop import __version__
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.document import findings_blocks
 from nictop.report.findings.hosts import CheckedHost, checked_host

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.facts import clean, platform_text
 from nictop.model.snapshot import outdated_text
 from nictop.model.text import units
 from nictop.model.text.words import kernel_text, recorded_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import HostFacts
 

@@ -7,12 +7,12 @@ Reads nothing. Text from hosts is cleaned: it cannot control a terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nictop.model.columns.column import fit_columns
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, fit, width, wrap
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import (
     PART_SEPARATOR,
     BarChart,
@@ -25,6 +25,7 @@ from nictop.report.document import (
     Items,
     Line,
     PartLine,
+    PlaceDrawing,
     RunCharts,
     Section,
     Table,
@@ -221,8 +222,8 @@ class TextRenderer:
             yield HISTOGRAM_TITLE
             yield from bars
 
-    def nothing(self, block: BarChart | Data) -> Sequence[str]:
-        """A table beside it has the same figures."""
+    def nothing(self, block: BarChart | PlaceDrawing | Data) -> Sequence[str]:
+        """A table or facts beside it say the same."""
         return ()
 
 
@@ -238,6 +239,7 @@ DRAW: dict[type, Callable[[TextRenderer, Any], Iterable[str]]] = {
     FindingBlock: TextRenderer.finding,
     RunCharts: TextRenderer.run_charts,
     BarChart: TextRenderer.nothing,
+    PlaceDrawing: TextRenderer.nothing,
     Data: TextRenderer.nothing,
 }
 

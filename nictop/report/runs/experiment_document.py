@@ -6,13 +6,13 @@ Reads nothing; takes stored runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import wrap
 from nictop.model.text.units import wall_time_text
+from nictop.probe.light_dataclasses import replace
 from nictop.report.document import (
     Bar,
     BarChart,

@@ -8,9 +8,9 @@ Infinite numbers, which JSON does not have, become the largest float.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from nictop import __version__
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.json import json_schema, json_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import Comparison
@@ -139,7 +139,7 @@ def run_report(kept: StoredRun) -> RunReport:
         why_not_ranked=result.why_not_ranked,
         sentences=tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
         kept=kept,
-        verified=not caveat_of(result),
+        verified=not caveat_of(result) and not result.plan.is_of_one_host,
         caveat=caveat_of(result),
     )
     if result.transactions is None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.histogram import latency_text, latency_unit
 
 LOG_RATIO = 10.0

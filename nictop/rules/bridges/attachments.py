@@ -8,7 +8,6 @@ network namespace the ends of a veth.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from nictop.model.devices.bridges import (
@@ -21,6 +20,7 @@ from nictop.model.devices.bridges import (
 )
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.subnets import vlan_id
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.finding import WhereToType
 from nictop.rules.host import HostFacts, once_per_diagnosis

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.finding import Fix, WhereToType, on_peer

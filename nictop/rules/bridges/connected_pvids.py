@@ -7,7 +7,6 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.bridges import (
     bridge_of,
@@ -20,6 +19,7 @@ from nictop.model.devices.bridges import (
 )
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.snapshot import is_same_machine
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import BridgeVlan, ForwardingEntry, Link
 from nictop.rules.bridges.attachments import has_filtering_bridge, uplinks, vlans_of
 from nictop.rules.bridges.commands import restored, stored_fixes, vlan_command

@@ -6,7 +6,6 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.bridges import (
     bridge_of,
@@ -18,6 +17,7 @@ from nictop.model.devices.bridges import (
     vlans_text,
 )
 from nictop.model.devices.subnets import vlan_id
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.bridges.attachments import (
     Attachment,

@@ -7,10 +7,9 @@ security group connection tracking"; kernel drivers/net/ethernet/amazon/ena/ena_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.devices.driver_losses import CONNECTIONS_AVAILABLE
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import DriverCounter, HostFacts

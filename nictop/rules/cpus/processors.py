@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 
 from nictop.model.devices.guests import guests
@@ -13,6 +12,7 @@ from nictop.model.rates.cpus import CpuShares
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.model.text.words import is_esxi
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, ManualStep, command, joined

@@ -6,8 +6,7 @@ Such a fix has a note instead of commands. Reads nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, Step
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from shlex import quote
 
 from nictop.model.text.terminal import is_clean
+from nictop.probe.light_dataclasses import dataclass
 
 PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./-]*>")
 """What the user must fill in: ``<ADDRESS/PREFIX>``."""

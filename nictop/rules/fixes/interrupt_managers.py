@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Interrupt, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.affinity import (

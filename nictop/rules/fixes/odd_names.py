@@ -9,8 +9,8 @@ and others take abbreviations: ``nmcli device disconnect h`` prints its help.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, Step, shell_quote
 from nictop.rules.fixes.persistence import SAFE_NAME

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import (

@@ -8,9 +8,8 @@ lxc-android-config!128: NetworkManager of Ubuntu 24.04 stores profiles in /etc/n
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nictop.model.managers.profile_match import NETPLAN_PROFILES, is_in_memory
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts, once_per_host

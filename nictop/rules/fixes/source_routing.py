@@ -11,9 +11,9 @@ routing for this to work").
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from nictop.model.text.ip_addresses import Network, parse_ip_address, parse_network
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, Step, command, print_lines

@@ -6,11 +6,11 @@ Kernel: Documentation/core-api/irq/irq-affinity.rst, Documentation/networking/sc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Interrupt, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.affinity import is_assigned_by_kernel

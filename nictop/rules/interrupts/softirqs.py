@@ -6,7 +6,6 @@ Documentation/admin-guide/sysctl/net.rst.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nictop.model.text import units
 from nictop.probe.inventory.machine.message_table import TABLE
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
 from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix

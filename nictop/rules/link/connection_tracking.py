@@ -6,9 +6,8 @@ Kernel: Documentation/networking/nf_conntrack-sysctl.rst, net/netfilter/nf_connt
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
 from nictop.rules.fixes.persistence import sysctl_fixes

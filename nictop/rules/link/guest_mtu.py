@@ -10,7 +10,6 @@ and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from nictop.model.devices.tunnels import devices_below, overhead, underlay
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import mtu_of
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox

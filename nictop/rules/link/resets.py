@@ -7,10 +7,9 @@ time watched, decide first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, joined

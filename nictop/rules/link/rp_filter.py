@@ -6,11 +6,11 @@ Reads nothing; a rule about packets that rp_filter has dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from nictop.model.devices.ipv4_conf import LOOSE, STRICT, ipv4_conf
 from nictop.model.kernel_log import Logged
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, joined

@@ -7,9 +7,9 @@ PCI function.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nictop.model.text.wildcards import matches
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import ConfigurationEntry, Link, PciFunction, Profile
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts

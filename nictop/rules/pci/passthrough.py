@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.tree import KINDS_ON_LOWER_LINK
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, VFIO_DRIVERS
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, ManualStep, Step, command, echo, shell_quote

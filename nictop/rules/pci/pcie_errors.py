@@ -8,9 +8,9 @@ Documentation/PCI/pcieaer-howto.rst.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import PcieErrors, PciFunction
 from nictop.rules.finding import Evidence, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import command

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -14,6 +13,7 @@ from nictop.model.managers.networkmanager_states import (
     UNMANAGED,
 )
 from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import shell_quote

@@ -10,11 +10,11 @@ conflict.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from nictop.model.devices.subnets import LinkAddress, separation
 from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import IFF_UP
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
 from nictop.rules.host import HostFacts
 

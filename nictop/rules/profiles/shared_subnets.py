@@ -7,11 +7,11 @@ arp_ignore and arp_announce.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import one_fix, sysctl_fixes

@@ -8,8 +8,7 @@ the default routes at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command

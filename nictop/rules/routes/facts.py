@@ -7,13 +7,13 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.route_lookup import MAIN_TABLE, RoutingTables, Span, number_of, span_of
 from nictop.model.facts.routing import route_text
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
 from nictop.model.text.words import IFF_NOARP, IFF_UP
 from nictop.probe.kernel.route_protocols import route_owner, routing_daemon
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import DefaultRoute, Link, Neighbour, TableRoute
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_host

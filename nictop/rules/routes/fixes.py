@@ -6,8 +6,6 @@ device reapply, interfaces(5), systemd.network(5).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.facts.routing import host_address
 from nictop.probe.kernel.route_protocols import (
@@ -17,6 +15,7 @@ from nictop.probe.kernel.route_protocols import (
     RTPROT_RA,
     RTPROT_STATIC,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import IpSettings, Link, PolicyRule, Profile, TableRoute
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command

@@ -7,9 +7,9 @@ Reads nothing; compares the neighbour tables of several hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command

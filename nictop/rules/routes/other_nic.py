@@ -7,11 +7,11 @@ VPN.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.route_lookup import MAIN_TABLE, Span, number_of, span_of, wider
 from nictop.model.facts.routing import host_address, route_text
 from nictop.model.text.ip_addresses import parse_network
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Neighbour, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.route_lookup import BITS, Span, number_of, span_of, wider
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.host import HostFacts, once_per_diagnosis, once_per_host
 from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
 from nictop.rules.routes.facts import is_within

@@ -9,11 +9,11 @@ net/ipv6/addrconf.c.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.kernel.route_protocols import route_owner
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link, TableRoute
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts

@@ -9,8 +9,8 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.routes.facts import has_answered

@@ -10,7 +10,6 @@ name is taken for the guest's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.model.devices.virtual_functions import (
@@ -21,6 +20,7 @@ from nictop.model.devices.virtual_functions import (
 )
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.snapshot import is_same_machine as watched_twice
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, PciFunction, VirtualFunction
 from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command

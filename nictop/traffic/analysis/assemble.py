@@ -6,16 +6,23 @@ Reads nothing. The axis starts with the measured seconds; omitted seconds are be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.bottleneck import examined_bottleneck
 from nictop.traffic.analysis.framing import run_ceiling
 from nictop.traffic.analysis.host_loads import host_loads
 from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.loaded import delay_text, loaded_figures
+from nictop.traffic.analysis.mtu_changes import (
+    MtuChange,
+    mtu_changes,
+    mtu_note,
+    mtu_text,
+    with_mtu_texts,
+)
 from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
 from nictop.traffic.analysis.port_load import port_loads
 from nictop.traffic.analysis.proof_of_run import proof_of_run
@@ -52,8 +59,9 @@ from nictop.traffic.record.log import (
 )
 from nictop.traffic.record.strangers import refused_texts, translated_texts
 from nictop.traffic.results.result import (
-    RESULT_SCHEMA,
+    TRANSACTION_SCHEMA,
     Flow,
+    ForeignEnd,
     IntervalPoint,
     Result,
     SocketFigures,
@@ -80,6 +88,8 @@ def result_of(log: RunLog) -> Result:
     if transactions is not None and not plan.has_bulk:
         loads = with_transaction_costs(loads, transactions)
     tools = _tools(log)
+    chosen = _chosen_nics(log, axis)
+    mtus = _mtu_changes(log, chosen)
     result = Result(
         plan=plan,
         wall=log.wall,
@@ -90,19 +100,32 @@ def result_of(log: RunLog) -> Result:
         proof=proof_of_run(log, flows, transactions) if axis is not None else None,
         failure=log.failure or no_measured_interval(log.stopped, flows, measured=has_transactions),
         stopped=log.stopped,
-        schema=RESULT_SCHEMA if plan.has_requests else 1,
+        schema=TRANSACTION_SCHEMA if plan.has_requests else 1,
         transactions=transactions,
-        facts=setup_facts(plan, snapshots, tools),
-        notes=(*log.notes, *_generator_notes(plan, tools), *_stranger_notes(log)),
+        facts=_facts(plan, snapshots, tools, mtus),
+        notes=(
+            *log.notes,
+            *_generator_notes(plan, tools),
+            *_stranger_notes(log),
+            *_mtu_notes(log, mtus),
+        ),
         clock_uncertainty=_clock_uncertainty(log),
         losses=_losses(log, snapshots),
+        foreign=_foreign(log),
         ports=port_loads(log, axis) if plan.has_bulk else (),
     )
     if log.path_test is not None:
         result = replace(result, path_test=stored_path_test(log.path_test))
     result = _with_delay(result)
-    result = _with_bottleneck(result, log, snapshots, _incidents(log, snapshots, axis))
+    result = _with_bottleneck(result, log, snapshots, _incidents(log, snapshots, chosen))
     return replace(result, notes=(*result.notes, *_notes(result)))
+
+
+def _foreign(log: RunLog) -> ForeignEnd | None:
+    """What iperf3 told of a server that is not watched."""
+    if not log.plan.foreign:
+        return None
+    return ForeignEnd(log.plan.server.address, log.ends["client"].remote_cpu)
 
 
 def _tools(log: RunLog) -> dict[Side, TrafficTools]:
@@ -244,15 +267,21 @@ def _sent_points(log: RunLog, end: RunEnd, axis: float | None) -> tuple[Interval
     points = _points(log, end, True)
     if axis is None or log.last.plan.protocol == "udp":
         return points
-    shift = axis + log.hosts[end.host].offset.seconds
+    shift = axis + _offset(log, end)
     samples = ((time - shift, sockets) for time, sockets in end.sockets)
     return fill_from_sockets(points, samples, log.plan.interval)
 
 
 def _window(log: RunLog, end: RunEnd, axis: float) -> tuple[float, float]:
     """Start and end of the measured seconds, on the clock of the host of an end."""
-    since, (begin, finish) = axis + log.hosts[end.host].offset.seconds, measured_window(log)
+    since, (begin, finish) = axis + _offset(log, end), measured_window(log)
     return since + begin, since + finish + log.plan.interval
+
+
+def _offset(log: RunLog, end: RunEnd) -> float:
+    """Of the clock of its host; 0 if that is not watched, which has no lines."""
+    host = log.hosts.get(end.host)
+    return host.offset.seconds if host is not None else 0.0
 
 
 def _socket_figures(log: RunLog, axis: float | None) -> tuple[SocketFigures, ...]:
@@ -290,22 +319,57 @@ def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss
 
 
 def _incidents(
-    log: RunLog, snapshots: Mapping[str, Snapshot], axis: float | None
+    log: RunLog, snapshots: Mapping[str, Snapshot], chosen: Mapping[str, ChosenNic]
 ) -> tuple[NicIncident, ...]:
     """What happened to the chosen NICs during the run, by the kernel logs of their hosts and by
     rtnetlink."""
+    return nic_incidents(snapshots, chosen, log.plan.span + LATE_SECONDS)
+
+
+def _chosen_nics(log: RunLog, axis: float | None) -> dict[str, ChosenNic]:
+    """By host; none without an axis."""
+    chosen: dict[str, ChosenNic] = {}
     if axis is None:
-        return ()
-    ends = (log.plan.client, log.plan.server)
-    nics = {}
-    for end in ends:
+        return chosen
+    for end in (log.plan.client, log.plan.server):
         host = log.hosts.get(end.host)
-        if host is not None and end.ifindex is not None:
-            begin = axis + host.offset.seconds
-            nics[end.host] = ChosenNic(
-                end.ifindex, log.names.get(end.host, ""), begin, tuple(host.link_changes)
-            )
-    return nic_incidents(snapshots, nics, log.plan.span + LATE_SECONDS)
+        if host is None or end.ifindex is None:
+            continue
+        begin, changes = axis + host.offset.seconds, tuple(host.link_changes)
+        name = log.nics[end.host].name if end.host in log.nics else ""
+        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes)
+    return chosen
+
+
+# --------------------------------------------------------------------------------------- the set-up
+
+
+def _mtu_changes(log: RunLog, chosen: Mapping[str, ChosenNic]) -> dict[str, list[MtuChange]]:
+    """Host → those of its NIC during the run; without hosts without any."""
+    found = {}
+    for host, nic in chosen.items():
+        if host in log.nics:
+            changes = mtu_changes(nic, log.nics[host].mtu, log.seconds)
+            if changes:
+                found[host] = changes
+    return found
+
+
+def _mtu_notes(log: RunLog, mtus: Mapping[str, Sequence[MtuChange]]) -> Iterator[str]:
+    for host, changes in mtus.items():
+        yield mtu_note(host, log.nics[host].name, changes)
+
+
+def _facts(
+    plan: RunPlan,
+    snapshots: Mapping[str, Snapshot],
+    tools: Mapping[Side, TrafficTools],
+    mtus: Mapping[str, Sequence[MtuChange]],
+) -> dict[str, str]:
+    """Those of the end of the run, and what changed during it."""
+    sides = {plan.client.host: "client", plan.server.host: "server"}
+    texts = {sides[host]: mtu_text(changes) for host, changes in mtus.items()}
+    return with_mtu_texts(setup_facts(plan, snapshots, tools), texts)
 
 
 def _notes(result: Result) -> tuple[str, ...]:

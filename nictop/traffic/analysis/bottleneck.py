@@ -15,11 +15,11 @@ nothing on either host remains.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from nictop.model.devices.ceiling import ethernet_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis import cpu_limits, path_limits, qdisc_limits
 from nictop.traffic.analysis.judgement import (
     Judgement,
@@ -87,6 +87,8 @@ def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judg
         )
     )
     unseen = cpu_limits.unseen_hypervisors(result, flow)
+    if result.foreign is not None:
+        unseen = (*unseen, Phrase(f"host of {clean(result.foreign.address)}", " (not watched)"))
     if found.cause is None and not found.possible:
         return replace(found, possible=_beyond_the_hosts(result, unseen))
     return replace(found, possible=(*found.possible, *unseen))

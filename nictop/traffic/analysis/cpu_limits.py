@@ -9,11 +9,11 @@ filled by other processes while the run works elsewhere is no evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS
 from nictop.traffic.analysis.judgement import (
     Judgement,

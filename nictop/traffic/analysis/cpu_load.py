@@ -9,7 +9,6 @@ ticks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.map import QueueMap
@@ -17,6 +16,7 @@ from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import clock_ticks
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
     CPU_TIMES,
     LINK_COUNTERS,

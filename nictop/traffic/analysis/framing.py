@@ -6,7 +6,6 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from nictop.model.devices.ceiling import (
     Ceiling,
@@ -20,6 +19,7 @@ from nictop.model.devices.ceiling import (
 )
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.result import Flow, datagram_bytes
@@ -36,7 +36,7 @@ def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
     rates = transmit_rates(snapshots.values(), found)
     limits: list[Limit] = []
     unknown: list[str] = []
-    for endpoint in (plan.client, plan.server):
+    for endpoint in plan.watched_ends:
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None or endpoint.ifindex is None:
             unknown.append(f"no NIC selected on {endpoint.host}")

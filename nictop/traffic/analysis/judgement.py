@@ -6,9 +6,9 @@ Reads nothing. Figures of a `Result` that several judgements need are computed h
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nictop.model.text import units
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import (
     NOT_DETERMINED,

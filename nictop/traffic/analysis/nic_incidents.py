@@ -10,13 +10,13 @@ it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.kernel_log import Logged
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import LinkChange
 
 if TYPE_CHECKING:

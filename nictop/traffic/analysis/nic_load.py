@@ -7,13 +7,12 @@ and a result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.map import QueueMap, QueueRow, queue_map
 from nictop.model.rates.links import rates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import clock_ticks
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LINK_COUNTERS, Counters
 from nictop.traffic.results.host_load import CarryingQueue, Packets
 

@@ -6,12 +6,12 @@ Reads nothing; takes a result and the set-ups of its NICs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nictop.model.devices.traffic_control import effect_text, qdisc_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Qdisc
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (

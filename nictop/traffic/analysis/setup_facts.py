@@ -8,12 +8,12 @@ hosts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.tunnels import UDP_TUNNELS
 from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Counters, Link, Qdisc, TrafficTools
 from nictop.rules.tunnels import is_on
 from nictop.traffic.generators import Side

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
 from statistics import median
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficSocket
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.record.endpoint import RunEnd

@@ -7,9 +7,9 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.results.result import Flow, IntervalPoint

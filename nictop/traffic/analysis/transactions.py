@@ -8,11 +8,11 @@ are examined in the order in which one hides the next; otherwise the bottleneck 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from nictop.model.devices.traffic_control import qdisc_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import GeneratorFloor
 from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
 from nictop.traffic.analysis.judgement import (

@@ -11,12 +11,12 @@ Reads nothing; takes what the probe read before and after (`probe.traffic.loss_c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import LossCount
 from nictop.traffic.hosts.link_roles import roles_of
 

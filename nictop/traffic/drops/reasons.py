@@ -8,9 +8,9 @@ that are not here are shown by name.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import DropGroup
 
 Kind = Literal["loss", "unclear", "expected"]

@@ -4,9 +4,9 @@ the next commands."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import DropFlow, DropGroup, DropReport, Link
 from nictop.rules.finding import Finding
 from nictop.rules.fixes.commands import Step, command

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.experiment.steps import ExperimentStep
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import RunEvent

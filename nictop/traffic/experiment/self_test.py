@@ -20,9 +20,9 @@ import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 
 from nictop.probe.kernel.exits import exit_text
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.request import RunRequest
 from nictop.wire.local import LocalSource, probe_command
 

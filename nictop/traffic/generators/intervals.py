@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import RefusedSender
 from nictop.traffic.generators.latency import LatencyHistogram
 
@@ -114,6 +114,8 @@ class GeneratorInfo:
     congestion: str | None = None
     peer: str = ""
     """server: address of the client that it serves; "": not reported."""
+    remote_cpu: float | None = None
+    """client: cores that the iperf3 of the server used; None: not reported."""
 
 
 GeneratorOutput = Interval | Total | ErrorMessage | GeneratorInfo | RefusedSender

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import LatencyCounts
 from nictop.probe.traffic.builtin.latency_buckets import BUCKETS, bucket_range, unpacked_counts
 

@@ -7,6 +7,7 @@ something happened.
 
 from __future__ import annotations
 
+from nictop.probe.light_dataclasses import field_values
 from nictop.probe.records import Counters, MachineInterrupt
 
 MAX_COUNTER_VALUES = 1_000_000
@@ -54,7 +55,7 @@ class CounterRecords:
 def _values(record: Counters) -> int:
     """Numbers in a record, about; never 0."""
     count = 1
-    for field in vars(record).values():
+    for field in field_values(record):
         if isinstance(field, dict):
             count += sum(map(_row_values, field.values()))
         elif isinstance(field, tuple):

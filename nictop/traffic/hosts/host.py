@@ -11,12 +11,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     Counters,
     GeneratorFloor,
@@ -28,7 +28,7 @@ from nictop.probe.records import (
     TrafficTools,
 )
 from nictop.traffic.hosts.counter_records import CounterRecords
-from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.wire.source import SourceState
 
 MAX_LINK_CHANGES = 1000
@@ -195,6 +195,16 @@ def link_of(endpoint: Endpoint, hosts: Mapping[str, RunHost]) -> Link | None:
     if endpoint.ifindex is None or endpoint.host not in hosts:
         return None
     return hosts[endpoint.host].snapshot.links.get(endpoint.ifindex)
+
+
+def chosen_nics(plan: RunPlan, hosts: Mapping[str, RunHost]) -> dict[str, Link]:
+    """Host of an end → its NIC, as the host has it now; without those that are not known."""
+    found = {}
+    for end in (plan.server, plan.client):
+        link = link_of(end, hosts)
+        if link is not None:
+            found[end.host] = link
+    return found
 
 
 def is_root(snapshot: Snapshot) -> bool:

@@ -9,8 +9,8 @@ generator; the result has them once for each interval of the generator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.analysis.socket_samples import SocketsAt, carry_payload, data_sockets
 from nictop.traffic.generators import Side
 from nictop.traffic.live.series import Series
@@ -56,11 +56,15 @@ class FlowSoFar:
     def read(self, axes: Mapping[str, float]) -> None:
         """Add what was reported since the last call. `axes`: host → start of the axis on its
         clock."""
-        self._arrived.read(axes[self._receiver])
-        self._sent.read(axes[self._sender])
-        if self._has_sockets:
-            self._arrived_by_sockets.read(axes[self._receiver])
-            self._sent_by_sockets.read(axes[self._sender])
+        for end, reported, sampled in (
+            (self._receiver, self._arrived, self._arrived_by_sockets),
+            (self._sender, self._sent, self._sent_by_sockets),
+        ):
+            if end not in axes:  # it is not watched
+                continue
+            reported.read(axes[end])
+            if self._has_sockets:
+                sampled.read(axes[end])
 
     def flow(self) -> Flow:
         points = self._reported or self._arrived_by_sockets.series.all

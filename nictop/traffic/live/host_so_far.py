@@ -6,9 +6,9 @@ Reads nothing; takes the counter records of the host, as the result does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.cpu_load import Windows, load_between
 from nictop.traffic.analysis.nic_load import QueueShare, queue_shares

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import HostNow
@@ -28,6 +28,10 @@ from nictop.traffic.run.events import RunBegan, RunEvent, RunFinished, Stage
 
 if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
+
+
+FIRST_SECONDS = 10.0
+"""On the time axis of a workload of which nothing is known yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +101,10 @@ class RunView:
         """The planned end, or the end of the last interval if that is later."""
         ends = [series[-1].time for series in self.series]
         last = max(ends, default=0.0)
-        if self.plan.files is not None and last > 0:  # it ends before
+        if self.plan.is_open_ended and last > 0:  # it ends before
             return last
+        if self.plan.is_of_one_host:
+            return FIRST_SECONDS
         return max(float(self.plan.span), last)
 
     @property

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from nictop.model.rates.links import sum_known
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.live.flow_so_far import FlowNow

@@ -7,9 +7,10 @@ series moves with them.
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from nictop.probe.light_dataclasses import replace
 
 PLACE_DIGITS = 2
 """Series are placed on the axis to hundredths of a second: nearly every line moves the axis by

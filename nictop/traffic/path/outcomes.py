@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import IcmpError, PathReplies, PathTest
 
 OutcomeKind = Literal[

@@ -13,12 +13,12 @@ import secrets
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from typing import Literal
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import TrafficLine, TrafficRequest
 from nictop.traffic.failures import RunFailed
 from nictop.traffic.hosts.host import RunHost, is_root

@@ -7,11 +7,11 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop import __version__
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.stored import StoredPathTest, stored_path_test
 from nictop.traffic.plan.quantities import quoted

@@ -3,8 +3,7 @@ text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.path.result import PathReport, PathResult

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import dataclass
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.problem import Problem
@@ -92,6 +92,11 @@ def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple
     of_client = _refusals_of_host(plan, clean(plan.client.host), client, "client_cpu")
     of_server = _refusals_of_host(plan, clean(plan.server.host), server, "server_cpu")
     return (*of_client, *of_server)
+
+
+def client_refusals(plan: RunPlan, client: TrafficTools) -> tuple[Problem, ...]:
+    """Why the client cannot run a plan whose server is not watched."""
+    return tuple(_refusals_of_host(plan, clean(plan.client.host), client, "client_cpu"))
 
 
 def _refusals_of_host(

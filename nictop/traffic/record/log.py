@@ -7,9 +7,9 @@ same record. The axis starts with the measured seconds; omitted seconds are befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
-from nictop.probe.records import Counters, LossCount, TrafficLine, TrafficSocket
+from nictop.probe.light_dataclasses import dataclass, field, replace
+from nictop.probe.records import Counters, Link, LossCount, TrafficLine, TrafficSocket
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, TransactionTotal
@@ -92,8 +92,8 @@ class RunLog:
     path_test: PathReport | None = None
     notes: tuple[str, ...] = ()
     """Remarks for the result."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Host of an end → name of its chosen NIC before the first byte."""
+    nics: Mapping[str, Link] = field(default_factory=dict)
+    """Host of an end → its chosen NIC before the first byte; without those that are not known."""
     losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
     """Host → counters of lost packets that rose during the run."""
 
@@ -121,6 +121,9 @@ class RunLog:
     @property
     def seconds(self) -> float:
         """Measured seconds."""
+        if self.plan.is_of_one_host:
+            measured = self.ends["client"].measured
+            return measured if measured is not None else self.stopped or 0.0
         if self.stopped is not None:
             return self.stopped
         if self.plan.files is not None:

@@ -3,8 +3,9 @@ virtual machines that took part. Reads nothing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 MIN_COST_GIGABITS = 0.1
 """Gb/s of goodput for a CPU cost: below, it would be extrapolated more than tenfold, and what the

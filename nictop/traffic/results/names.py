@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 
 from nictop.files import open_regular_file
+from nictop.probe.light_dataclasses import dataclass
 
 MAX_NAMED_RUNS = 100
 """Files that are read; older ones are left out."""

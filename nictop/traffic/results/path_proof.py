@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.devices.netdevs import End
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.hosts.link_roles import Role
 
 ProofVerdict = Literal["proven", "failed", "unknown"]

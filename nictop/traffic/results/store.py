@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.result_files import ResultFiles, StoredResults, TooLargeError
 from nictop.traffic.results.result import RESULT_SCHEMA, Result

@@ -3,9 +3,9 @@ in seconds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import mean
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
 
 NEAR_FLOOR = 1.2

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import replace
 
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, generator_arguments, output_parser

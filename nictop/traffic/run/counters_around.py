@@ -7,10 +7,9 @@ from functools import partial
 
 from nictop.probe.traffic.loss_differences import increases
 from nictop.traffic.failures import RunFailed
-from nictop.traffic.hosts.host import RunHost, link_of
+from nictop.traffic.hosts.host import RunHost, chosen_nics
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.hosts.losses import LossCounts, read_losses
-from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import RunLog, first_record_since, has_record_since
 from nictop.traffic.run.events import RunTimeouts
 
@@ -33,7 +32,7 @@ class CountersAround:
 
     def note(self) -> None:
         """Before the client is started."""
-        self._log.names = _chosen_names(self._log.plan, self._log)
+        self._log.nics = chosen_nics(self._log.plan, self._log.hosts)
         self._log.before = {name: host.snapshot.counters for name, host in self._log.hosts.items()}
 
     async def end(self) -> None:
@@ -74,16 +73,6 @@ class CountersAround:
             nics=nics,
             seconds=self._limits.losses,
         )
-
-
-def _chosen_names(plan: RunPlan, log: RunLog) -> dict[str, str]:
-    """Host of an end → name of its NIC."""
-    found = {}
-    for end in (plan.server, plan.client):
-        link = link_of(end, log.hosts)
-        if link is not None:
-            found[end.host] = link.name
-    return found
 
 
 def _end_on(log: RunLog, host: RunHost) -> float:

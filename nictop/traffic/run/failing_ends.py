@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.hosts.inbox import TrafficInbox

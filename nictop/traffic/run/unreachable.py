@@ -12,7 +12,6 @@ possible.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from nictop.model.devices.ipv4_conf import STRICT
 from nictop.model.devices.separated_links import separation
@@ -20,6 +19,7 @@ from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, TrafficPath
 from nictop.rules.fixes.commands import command
 from nictop.traffic.failures import ExaminedCauses, Failure

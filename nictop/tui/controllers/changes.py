@@ -55,9 +55,7 @@ class Changes:
         progress = self.progress
         step = ("", "")
         if progress is not None:
-            step = (progress.stage, progress.decision)
-        if step == ("prepared", "apply"):  # the host begins to apply: for the user one step
-            step = ("applying", "apply")
+            step = (progress.shown_stage, progress.decision)
         if step != self._step:
             self._step, self.step_began = step, monotonic()
         self.changed.publish()

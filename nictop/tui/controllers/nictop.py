@@ -12,6 +12,7 @@ from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.display import Display
 from nictop.tui.controllers.hosts import WatchedHosts
+from nictop.tui.controllers.marks import Marks
 from nictop.tui.controllers.recording import LiveRecording
 from nictop.tui.controllers.traffic import TrafficController
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nictop.rules.finding import WhereToType
     from nictop.rules.fixes.commands import Step
     from nictop.tui.clipboard import CopyRequest
+    from nictop.tui.controllers.recent import RecentPast
     from nictop.tui.controllers.replay import Replay
     from nictop.tui.controllers.scheduler import Notify, Scheduler
     from nictop.wire.source import Source
@@ -38,7 +40,8 @@ seconds."""
 
 
 class Nictop:
-    """`connect` makes the source of a host; it is given `ask`, which asks the user."""
+    """`connect` makes the source of a host; it is given `ask`, which asks the user. `keeps_past`:
+    the last minutes of the hosts are recorded in memory."""
 
     def __init__(
         self,
@@ -50,13 +53,22 @@ class Nictop:
         *,
         interval: float,
         allow_changes: bool,
+        keeps_past: bool = False,
     ) -> None:
         self._scheduler, self.notify = scheduler, notify
         self._copy = copy
         self.replay: Replay | None = None
         """None: the hosts are live."""
         sessions: dict[str, HostSession] = {}
-        self.recording = LiveRecording(sessions, scheduler, notify, lambda: self.here().boot_id)
+        self.recent: RecentPast | None = None
+        """The last minutes; None: they are not recorded."""
+        if keeps_past:
+            from nictop.tui.controllers.recent import RecentPast
+
+            self.recent = RecentPast(lambda: self.here().boot_id)
+        self.recording = LiveRecording(
+            sessions, scheduler, notify, lambda: self.here().boot_id, self.recent
+        )
         self.diagnosis = DiagnosisScheduler(sessions, scheduler)
 
         def source_of(host: Host) -> Source:
@@ -71,6 +83,7 @@ class Nictop:
         self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler, self.recording.record)
         self.recording.known_notes = self.traffic.known_notes
+        self.marks = Marks()
         self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
 
     def show_recording(
@@ -105,6 +118,8 @@ class Nictop:
         await self.changes.stop()
         await self.hosts.close()
         await self.recording.end(notify=False)
+        if self.recent is not None:
+            await self.recent.close()
 
     # ------------------------------------------------------------------------------------ the clock
 

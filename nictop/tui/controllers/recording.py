@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nictop.probe.records import Line
     from nictop.recording.host_writer import RecordableItem
     from nictop.recording.writer import Recorder
+    from nictop.tui.controllers.recent import RecentPast
     from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer
     from nictop.wire.source import SourceState
 
@@ -32,7 +33,8 @@ RECORDING_STATUS_SECONDS = 0.5
 
 
 class LiveRecording:
-    """At most one at a time. `boot_id`: returns that of this machine."""
+    """At most one at a time. `boot_id`: returns that of this machine. `recent`: is given every
+    item, whether a recording is made or not."""
 
     def __init__(
         self,
@@ -40,9 +42,10 @@ class LiveRecording:
         scheduler: Scheduler,
         notify: Notify,
         boot_id: Callable[[], str],
+        recent: RecentPast | None = None,
     ) -> None:
         self._sessions, self._scheduler = sessions, scheduler
-        self._notify, self._boot_id = notify, boot_id
+        self._notify, self._boot_id, self._recent = notify, boot_id, recent
         self.changed = Signal()
         """`status` is another one."""
         self._recorder: Recorder | None = None
@@ -78,6 +81,12 @@ class LiveRecording:
 
     def record(self, host: str, item: RecordableItem, now: float) -> None:
         """One item of a host."""
+        if self._recent is not None:
+            self._recent.record(host, item, now)
+        self._write(host, item, now)
+
+    def _write(self, host: str, item: RecordableItem, now: float) -> None:
+        """Into the file, if there is one."""
         if self._recorder is not None:
             self._has_reading = self._has_reading or is_reading(item)
             self._recorder.record(host, item, now)
@@ -118,9 +127,9 @@ class LiveRecording:
         self._began = now = monotonic()
         for session in self._sessions.values():
             for item in known(session.snapshot):
-                self.record(session.name, item, now)
+                self._write(session.name, item, now)
         for name, note in self.known_notes():
-            self.record(name, note, now)
+            self._write(name, note, now)
         self._timer = self._scheduler.set_interval(
             RECORDING_STATUS_SECONDS, self._check, name="recording"
         )

@@ -42,7 +42,10 @@ MIN_REPLAY_INTERVAL_SECONDS = 0.1
 class Replay:
     """`start`: seconds as in the recording; `loop`: continue there at the end. `nic`: name of the
     interface that is chosen at first, of each host that has it. `notice`: text that is shown for
-    some seconds at the start."""
+    some seconds at the start. `plays`: at once; else it is paused there."""
+
+    is_past = False
+    """It is about the last minutes of hosts that are live."""
 
     def __init__(
         self,
@@ -56,11 +59,12 @@ class Replay:
         loop: bool = False,
         nic: str = "",
         notice: str = "",
+        plays: bool = True,
     ) -> None:
         self.playback, self._hosts, self._diagnosis = playback, hosts, diagnosis
         self._scheduler, self._notify = scheduler, notify
         self._start, self._loop, self._notice = start, loop, notice
-        self.nic = nic
+        self.nic, self._plays = nic, plays
         self.changed = Signal()
         """`where` is new."""
         self._searching = ""
@@ -88,7 +92,8 @@ class Replay:
             self._add(name)
         self._hold()
         self._scheduler.run_worker(self._settle, "settle", "settle", exclusive=True)
-        self.playback.play()
+        if self._plays:
+            self.playback.play()
         if self._notice:
             self._notify(self._notice, "Demo")
         self._scheduler.set_interval(POSITION_SECONDS, self._tick, name="replay")
@@ -210,6 +215,11 @@ class Replay:
             is_growing=not recording.closed,
             runs=tuple(runs),
         )
+
+    @property
+    def refusal(self) -> str:
+        """Why something cannot be done, without a full stop."""
+        return "Not available in the past" if self.is_past else "Not available in a recording"
 
     @property
     def note(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual.screen import ModalScreen
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.rules import Finding, Fix
+    from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.controllers.signal import Signal
     from nictop.tui.widgets.status.own_cost import OwnCost
@@ -23,6 +25,7 @@ class Opener(Protocol):
     not import."""
 
     nictop: Nictop
+    """The live hosts, or those of a recording."""
     own_cost: OwnCost
     themes: tuple[str, ...]
     """Names of those that this terminal can show."""
@@ -47,6 +50,20 @@ class Opener(Protocol):
         """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is
         shown instead."""
 
+    @property
+    def shown(self) -> Nictop:
+        """`nictop`, or while the user looks back the last minutes."""
+
+    def open_diff(self, left: Marked, right: Marked) -> None:
+        """What differs between both."""
+
+    def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> object:
+        """Show the hosts at a time of the last minutes (seconds, CLOCK_MONOTONIC), or so many
+        readings from there, and continue to read them; `asks`: ask for the time then."""
+
+    def leave_past(self) -> object:
+        """Show the present again."""
+
     def activity(self) -> tuple[tuple[str, str], ...]:
         """The recording, the run and the change that go on, short, each with the action of a click
         on it."""
@@ -64,6 +81,9 @@ class Opener(Protocol):
 class NictopScreen(WholeFrames):
     """Must precede Textual's class in the list of bases."""
 
+    IS_OF_PRESENT: ClassVar[bool] = False
+    """Also while the user looks back: it is about what nictop does to hosts."""
+
     def __init__(self) -> None:
         super().__init__()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -72,9 +92,10 @@ class NictopScreen(WholeFrames):
     def opener(self) -> Opener:
         return cast("Opener", self.app)
 
-    @property
+    @cached_property
     def nictop(self) -> Nictop:
-        return self.opener.nictop
+        """What was shown when it was opened."""
+        return self.opener.nictop if self.IS_OF_PRESENT else self.opener.shown
 
     def subscribe(
         self, signal: Signal, callback: Callable[[], object], *, now: bool = False

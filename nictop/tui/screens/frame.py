@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
+from nictop.replay.position import wall_clock_text
 from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.go_to_time import ask_time
@@ -32,6 +33,7 @@ from nictop.tui.widgets.status.status_line import (
     CHANGES_ALLOWED,
     NOTHING_TO_CHANGE,
     READ_ONLY,
+    WORKLOAD_RUNS,
     StatusLine,
 )
 from nictop.tui.widgets.status.tab_line import TabLine
@@ -39,9 +41,11 @@ from nictop.tui.widgets.status.tab_line import TabLine
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
     from nictop.rules import Diagnosis
+    from nictop.tui.controllers.look_back import PresentTimeline
     from nictop.tui.filter_help import FilterRows
 
 PAUSE_ACTIONS = ("pause", "resume", "play")
+MARK_TITLE = "Mark A/B"
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
@@ -65,10 +69,19 @@ class FramedScreen(NictopScreen, Screen[None]):
         yield TabLine(id="tabs")
         with Horizontal(id="hosts-line"):
             yield StatusLine(self.opener.own_cost, clock=self.nictop.now, id="status")
-            yield ReplayLine(self.nictop.replay, id="replay")
+            yield ReplayLine(self.nictop.replay, self._present, id="replay")
         yield from self.compose_body()
         yield FindingsPanel(id="worst")
         yield KeyFooter()
+
+    @property
+    def _present(self) -> PresentTimeline | None:
+        """The timeline of live hosts; None: their last minutes are not recorded."""
+        if self.nictop.recent is None:
+            return None
+        from nictop.tui.controllers.look_back import PresentTimeline
+
+        return PresentTimeline(self.nictop.recent, self.opener.look_back)
 
     def compose_body(self) -> Iterable[Widget]:
         """The widgets of this screen."""
@@ -104,12 +117,14 @@ class FramedScreen(NictopScreen, Screen[None]):
             nictop.traffic.changed,
             nictop.recording.changed,
             nictop.changes.changed,
+            self.opener.nictop.marks.changed,
         ):
             self.subscribe(signal, self._update_status)
         self.subscribe(nictop.diagnosis.changed, self._update_findings)
         self.subscribe(nictop.display.changed, self.draw_frame)
         if nictop.replay is not None:
             self.subscribe(nictop.replay.changed, self._update_status)
+            self.set_class(nictop.replay.is_past, "-past")
         self.draw_frame()
         self.query_one(KeyFooter).take_bindings()
 
@@ -163,6 +178,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         nictop = self.nictop
         if nictop.replay is not None:
             return NOTHING_TO_CHANGE
+        if nictop.traffic.runs_workload:
+            return WORKLOAD_RUNS
         return CHANGES_ALLOWED if nictop.changes.allowed(nictop.hosts.chosen) else READ_ONLY
 
     def _update_findings(self) -> None:
@@ -220,15 +237,25 @@ class FramedScreen(NictopScreen, Screen[None]):
         return (*WHY_NOT_ACTIONS, "set_up", "fix", "show_change", "edit")
 
     @property
+    def shows_past(self) -> bool:
+        """The last minutes of hosts that are live."""
+        return self.nictop.replay is not None and self.nictop.replay.is_past
+
+    @property
     def types(self) -> bool:
         """Characters are typed into a field."""
         return self.focused is not None and self.focused.check_consume_key("x", "x")
 
     def refuses_recording(self) -> bool:
         """Whether a recording is shown; a notice says so."""
-        if self.nictop.replay is not None:
-            self.nictop.notify("Not available in a recording.", "Recording")
-        return self.nictop.replay is not None
+        replay = self.nictop.replay
+        if replay is None:
+            return False
+        text, title = f"{replay.refusal}.", "Recording"
+        if replay.is_past:
+            text, title = f"{text} {self.key_label('timeline')}: back to now", "The past"
+        self.nictop.notify(text, title)
+        return True
 
     async def on_tab_line_clicked(self, event: TabLine.Clicked) -> None:
         await self.opener.action_view(event.tab)
@@ -246,7 +273,40 @@ class FramedScreen(NictopScreen, Screen[None]):
         await self.run_action(event.action)
 
     def on_replay_line_go_requested(self) -> None:
-        ask_time(self)
+        if self.nictop.replay is None:
+            self.opener.look_back(self.nictop.now(), asks=True)
+        else:
+            ask_time(self)
+
+    def mark(self, host: str, nic: str) -> None:
+        """As A, or as B: then what differs between both is shown. `nic`: name of an interface of
+        the host; "": the whole host."""
+        from nictop.tui.controllers.marks import marked_now, newest
+
+        nictop, present = self.nictop, self.opener.nictop
+        moment = ""
+        if nictop.replay is not None:
+            moment = wall_clock_text(nictop.here().wall)
+        marked = marked_now(nictop.hosts, nictop.display, host, nic, moment)
+        marks = present.marks
+        if marked is None:
+            self.nictop.notify(f"{host}: interfaces are not read yet.", MARK_TITLE)
+            return
+        first = marks.mark(marked)
+        if first is not None:
+            self.opener.open_diff(newest(first, present.hosts, present.display), marked)
+        elif marks.first is not None:
+            what = "interface" if nic else "host"
+            key = self.key_label("mark")
+            text = f"{marked.name} is A. {key} on another {what}: what differs; on A: no mark"
+            self.nictop.notify(text, MARK_TITLE)
+
+    def action_go_back(self) -> None:
+        """The timeline has the keys for it."""
+        self.set_focus(self.query_one(ReplayLine))
+
+    def action_now(self) -> None:
+        self.opener.leave_past()
 
     def action_host(self, step: int) -> None:
         """The host before or after, round and round."""
@@ -311,6 +371,10 @@ class FramedScreen(NictopScreen, Screen[None]):
                 return self.nictop.hosts.several
             case "next":
                 return self.nictop.replay is not None
+            case "now":
+                return self.shows_past
+            case "go_back":
+                return self.query_one(ReplayLine).can_focus and not self.shows_past
             case "pause" | "resume" | "play":
                 return action == self.pause_action
         return True

@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from functools import cached_property
 from typing import Literal
 
 from nictop.limits import MAX_LINKS, MAX_PCI_FUNCTIONS, MAX_VFS
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import (
     NOT_OFFERED_BY_ESXI,
     DriverInfo,

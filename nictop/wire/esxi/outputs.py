@@ -21,7 +21,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from nictop.limits import MAX_LINKS, MAX_THREADS
+from nictop.probe.light_dataclasses import dataclass, field
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]

@@ -12,13 +12,13 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from nictop import __version__
 from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     PROTOCOL,
     ChangeLine,

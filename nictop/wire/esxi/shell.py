@@ -14,10 +14,10 @@ import re
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.channel import STDERR_DATATYPE
 from nictop.wire.errors import TransientError, last_line, sanitize
 from nictop.wire.inbox import Inbox

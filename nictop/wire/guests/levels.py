@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from nictop.probe.light_dataclasses import dataclass
 
 Kind = Literal[
     "guest",

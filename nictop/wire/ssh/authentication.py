@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.errors import sanitize
 
 if TYPE_CHECKING:

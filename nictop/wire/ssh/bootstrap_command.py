@@ -26,10 +26,10 @@ import re
 import secrets
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.wire.errors import PermanentError
 
 MIN_REMOTE_PYTHON = (3, 6)

@@ -14,11 +14,11 @@ import importlib
 import ipaddress
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from nictop.errors import HostUnreachable
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.budget import HostBudget
 from nictop.wire.channel import Carrier
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
@@ -90,6 +90,9 @@ class SshTarget:
     """Run the probe as root through sudo."""
     allow_changes: bool = False
     """The probe may change the host on request; otherwise the code for changes is not sent."""
+    allow_workload: bool = False
+    """The probe may run a command that the user has typed; otherwise the code for it is not
+    sent."""
     config: tuple[str, ...] | None = None
     """A file to read instead of those of the user and of the system."""
 

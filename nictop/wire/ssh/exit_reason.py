@@ -8,10 +8,10 @@ the marker of Python (it was the probe).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.errors import HostUnreachable
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.guests.levels import Level
 from nictop.wire.guests.reasons import own_sentence, unreached_reason

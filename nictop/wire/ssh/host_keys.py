@@ -17,11 +17,11 @@ import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import filterfalse
 from typing import TYPE_CHECKING, Literal
 
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.wire.errors import PermanentError, sanitize
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from nictop.model.devices.filter_evaluation import PASSED, Evaluator, Frame
 from nictop.model.devices.forward_filters import with_accept
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain
 
 BRIDGE = Frame("ipv4", "br0", frozenset(("tap0",)), frozenset(("tap1", "eno1")))
@@ -92,7 +93,7 @@ def test_a_rule_that_is_not_understood_proves_nothing(
     one = chains[number]
     rule = FilterRule(verdict, conditions=(OTHER,))
     changed = tuple(
-        PacketChain(**{**vars(chain), "rules": (*chain.rules[:place], rule, *chain.rules[place:])})
+        replace(chain, rules=(*chain.rules[:place], rule, *chain.rules[place:]))
         if chain is one
         else chain
         for chain in chains

@@ -10,13 +10,15 @@ import msgspec
 import pytest
 
 from nictop.model.devices.route_lookup import RoutingTables, number_of, span_of, wider
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import PolicyRule, Routing, TableRoute, Unreadable
 from tests.support.namespaces import Namespace
 
 READ = """
 import json
 from nictop.probe.inventory.routing.reader import read_routing
-print(json.dumps(read_routing(), default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(read_routing(), default=field_mapping))
 """
 LINKS = """
 for i in 1 2 3; do
@@ -125,7 +127,7 @@ def test_what_is_not_known() -> None:
         is None
     )
     for changes in ({"usable": False}, {"ifindex": None}, {"source": "192.0.2.0/24"}):
-        route = TableRoute(**{**vars(DEFAULT), **changes})
+        route = replace(DEFAULT, **changes)
         assert RoutingTables(Routing(routes=(route,), rules=(MAIN,))).lookup("203.0.113.1") is None
     assert RoutingTables(Routing(routes=(DEFAULT,), rules=(MAIN,))).lookup("nonsense") is None
 

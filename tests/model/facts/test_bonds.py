@@ -12,6 +12,7 @@ from nictop.model.devices.devlink import is_switchdev
 from nictop.model.devices.rights import needs_root
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import (
     DevlinkDevice,
     DevlinkParameter,
@@ -131,11 +132,11 @@ def test_teams() -> None:
     teams: dict[str, Any] = {
         "team0": {
             "kind": "team",
-            "team": {"mode": "loadbalance", "ports": [vars(one) for one in ports]},
+            "team": {"mode": "loadbalance", "ports": [field_mapping(one) for one in ports]},
         },
         "team1": {
             "kind": "team",
-            "team": vars(Team(unreadable={"mode": Unreadable("needs_root")})),
+            "team": field_mapping(Team(unreadable={"mode": Unreadable("needs_root")})),
         },
     }
     host = bonded(**teams)

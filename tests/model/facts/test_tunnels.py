@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Tunnel
 from tests.model.facts.test_bonds import shown
 from tests.support.rule_cases import host_facts
@@ -23,7 +24,12 @@ LEASE = {"setup_state": "configured", "dhcp_mtu": 1460}
 )
 def test_tunnel(tunnel: Tunnel, text: str) -> None:
     host = host_facts(
-        {"links": {"ens3": {"bus": "pci"}, "vx0": {"kind": "vxlan", "tunnel": vars(tunnel)}}}
+        {
+            "links": {
+                "ens3": {"bus": "pci"},
+                "vx0": {"kind": "vxlan", "tunnel": field_mapping(tunnel)},
+            }
+        }
     )
     assert shown(host, "vx0", "Link")["Tunnel"] == [(text, "normal")]
 

@@ -26,6 +26,7 @@ from nictop.probe.events.kernel import (
     parse_uevent_relevance,
 )
 from nictop.probe.kernel import if_link, netlink, rtnetlink
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import LinkChange
 from tests.support.namespaces import Namespace
 from tests.support.probe import TEST_TIMEOUT
@@ -50,7 +51,9 @@ def test_a_change_has_the_fields_of_the_record() -> None:
     change = parse_link_change(link_message(), gone=False, time=1.5)
     assert change is not None
     assert LinkChange(**change) == LinkChange(1.5, 7, False, "eth0", "up", True, UP, 1500)  # type: ignore[arg-type]
-    assert list(change) == list(vars(LinkChange(1.5, 7, False, "eth0", "up", True, UP, 1500)))
+    assert list(change) == list(
+        field_mapping(LinkChange(1.5, 7, False, "eth0", "up", True, UP, 1500))
+    )
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate([*if_link.OPERSTATES, "unknown"])))

@@ -18,6 +18,7 @@ import pytest
 from nictop.probe.counters.targets import stable_fields
 from nictop.probe.inventory.collect import SourceReader, take_inventory
 from nictop.probe.inventory.links import reader as links_module
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import decode as decode_line
 from tests.support.namespaces import ROOT, Namespace
@@ -26,7 +27,8 @@ from tests.support.probe import PYTHONS, SentProbe, python_parameters, unreadabl
 CHILD = """
 import json
 from nictop.probe.inventory.collect import take_inventory
-print(json.dumps({"inventory": take_inventory("test")}, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps({"inventory": take_inventory("test")}, default=field_mapping))
 """
 
 
@@ -45,7 +47,7 @@ def test_the_inventory_of_this_machine_is_decoded_unchanged() -> None:
     assert [link.ifindex for link in taken.links] == sorted(
         index for index, _ in socket.if_nameindex()
     )
-    assert decode(json.dumps({"inventory": taken}, default=vars)) == taken
+    assert decode(json.dumps({"inventory": taken}, default=field_mapping)) == taken
 
 
 def test_pci_addresses_of_links_are_functions_of_the_inventory() -> None:
@@ -158,7 +160,8 @@ from nictop.probe.inventory.machine import platform
 from nictop.probe.inventory.pci import functions as pci
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 taken = inventory.take_inventory("test")
-print(json.dumps({{"inventory": taken}}, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps({{"inventory": taken}}, default=field_mapping))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -181,7 +184,9 @@ def test_the_inventory_of_an_ordinary_user() -> None:
     if child == 0:
         os.setresuid(65534, 65534, 65534)
         with os.fdopen(writer, "w") as pipe:
-            pipe.write(json.dumps({"inventory": take_inventory("test")}, default=vars))
+            from nictop.probe.light_dataclasses import field_mapping
+
+            pipe.write(json.dumps({"inventory": take_inventory("test")}, default=field_mapping))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:

@@ -34,6 +34,14 @@ def test_rescan_interval(missing: str, seconds: float) -> None:
     assert rescan_interval(missing.split()) == seconds
 
 
+def without_free_pauses(now: float) -> Debouncer:
+    """All that may be left out were left out at `now`."""
+    debouncer = Debouncer()
+    for _ in range(3):
+        debouncer.finished(now, 9.0, 9.0)
+    return debouncer
+
+
 def test_a_burst_causes_one_inventory() -> None:
     debouncer = Debouncer()
     assert debouncer.due() is None
@@ -62,24 +70,32 @@ def test_continuous_events_leave_a_pause_between_inventories() -> None:
         debouncer.started()
         now += 0.4
         spent += 0.4
-        debouncer.finished(now, 0.4)
+        debouncer.finished(now, 0.4, 0.4)
     assert spent / now < 0.22
 
 
-def test_two_events_after_an_idle_time_do_not_wait_for_the_pause() -> None:
-    """A fault and its repair some seconds later, on a host where an inventory takes 3 s; the third
-    event waits."""
+def test_the_pause_after_an_inventory_depends_on_its_cpu_time() -> None:
+    """On a busy host it took 8 s, most of which it waited for a CPU: then as long again is
+    sufficient for others."""
+    debouncer = without_free_pauses(0.0)
+    debouncer.finished(8.0, 8.0, 1.0)
+    debouncer.request("event", 8.0)
+    assert debouncer.due() == pytest.approx(16.0)
+
+
+def test_some_events_after_an_idle_time_do_not_wait_for_the_pause() -> None:
+    """A fault and its repair some seconds later, on a host where an inventory takes 3 s."""
     debouncer = Debouncer()
-    debouncer.finished(0.0, 3.0)
+    debouncer.finished(0.0, 3.0, 3.0)
     times = []
-    for event in (100.0, 104.0, 108.0):
+    for event in (100.0, 104.0, 108.0, 112.0):
         debouncer.request("event", event)
         due = debouncer.due()
         assert due is not None
         times.append(due)
         debouncer.started()
-        debouncer.finished(due + 3.0, 3.0)
-    assert times == pytest.approx([100.15, 104.15, 104.15 + 3.0 + 12.0])
+        debouncer.finished(due + 3.0, 3.0, 3.0)
+    assert times == pytest.approx([100.15, 104.15, 108.15, 100.15 + 3 * (3.0 + 12.0) - 24.0])
 
 
 def test_an_event_during_an_inventory_requests_another_one() -> None:
@@ -88,37 +104,33 @@ def test_an_event_during_an_inventory_requests_another_one() -> None:
     assert debouncer.due() == pytest.approx(1.0)
     assert debouncer.started() == "start"
     debouncer.request("event", 1.1)
-    debouncer.finished(1.2, 0.2)
-    assert debouncer.due() == pytest.approx(2.0)
+    debouncer.finished(1.2, 0.2, 0.2)
+    assert debouncer.due() == pytest.approx(1.45)
 
 
 def test_a_forced_request_does_not_wait_for_the_pause() -> None:
     """Nor for the end of a burst, nor for an earlier event that is waiting; later events wait
-    again."""
-    debouncer = Debouncer()
-    debouncer.request("start", 0.0, immediate=True)
-    debouncer.started()
+    again, and not longer because of it."""
+    debouncer = without_free_pauses(0.0)
     debouncer.request("event", 8.9)
-    debouncer.finished(9.0, 9.0)  # pause until 45
+    debouncer.finished(9.0, 9.0, 9.0)  # pause until 45
     debouncer.request("request", 10.0, forced=True)
     due = debouncer.due()
     assert due is not None and due <= 10.0
     debouncer.started()
-    debouncer.finished(19.0, 9.0)
+    debouncer.finished(19.0, 9.0, 9.0)
     debouncer.request("event", 20.0)
     assert debouncer.due() == pytest.approx(55.0)
 
 
 def test_a_rescan_without_events_waits_for_the_pause() -> None:
-    debouncer = Debouncer()
-    debouncer.request("start", 0.0, immediate=True)
-    debouncer.started()
+    debouncer = without_free_pauses(0.0)
     debouncer.rescan = 10.0
-    debouncer.finished(9.0, 9.0)  # a slow host: pause until 45
+    debouncer.finished(9.0, 9.0, 9.0)  # a slow host: pause until 45
     assert debouncer.due() == pytest.approx(45.0)
     assert debouncer.started() == "re-scan"
     debouncer.rescan = 345.0
-    debouncer.finished(46.0, 0.1)
+    debouncer.finished(46.0, 0.1, 0.1)
     assert debouncer.due() == pytest.approx(345.0)
     debouncer.request("event", 100.0)
     assert debouncer.due() == pytest.approx(100.15)
@@ -126,12 +138,22 @@ def test_a_rescan_without_events_waits_for_the_pause() -> None:
 
 def test_a_change_that_waits_is_told_once_with_its_time() -> None:
     unread = UnreadEvent()
-    assert unread.due is None and not unread.is_to_be_told(100.0)
+    assert unread.due is None and not unread.is_to_be_told(100.0, 2.0, None)
     unread.add(10.0, "link")
     unread.add(11.0, "address")
-    assert not unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS - 0.01)
-    assert unread.is_to_be_told(10.0 + OUTDATED_AFTER_SECONDS) and unread.told == 10.0
-    assert not unread.is_to_be_told(100.0) and unread.due is None
+    assert not unread.is_to_be_told(11.99, 2.0, None)
+    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told == 10.0
+    assert not unread.is_to_be_told(100.0, 2.0, None) and unread.due is None
+
+
+def test_a_change_is_told_again_when_it_is_known_when_it_is_read() -> None:
+    unread = UnreadEvent()
+    unread.add(10.0, "link")
+    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told_due is None
+    assert not unread.is_to_be_told(13.0, 0.0, None)
+    assert unread.is_to_be_told(14.0, 0.0, 20.0)
+    assert [unread.told, unread.told_due] == [10.0, 20.0]
+    assert not unread.is_to_be_told(15.0, 0.0, 21.0), "a few tenths of a second say nothing new"
 
 
 def test_a_change_that_is_read_soon_is_not_told() -> None:
@@ -140,7 +162,7 @@ def test_a_change_that_is_read_soon_is_not_told() -> None:
     unread.begin_reading()
     assert unread.due == 10.0 + OUTDATED_AFTER_SECONDS, "its inventory may take long"
     unread.end_reading(failed=False)
-    assert not unread.is_to_be_told(100.0)
+    assert not unread.is_to_be_told(100.0, 2.0, None)
 
 
 def test_a_change_during_an_inventory_waits_for_the_next_one() -> None:
@@ -148,9 +170,12 @@ def test_a_change_during_an_inventory_waits_for_the_next_one() -> None:
     unread.add(10.0, "link")
     unread.begin_reading()
     unread.add(11.0, "address")
-    assert unread.is_to_be_told(20.0) and (unread.told, unread.source) == (10.0, "link")
+    assert unread.is_to_be_told(20.0, 2.0, None) and (unread.told, unread.source) == (10.0, "link")
     unread.end_reading(failed=False)
-    assert unread.is_to_be_told(20.0) and (unread.told, unread.source) == (11.0, "address")
+    assert unread.is_to_be_told(20.0, 2.0, None) and (unread.told, unread.source) == (
+        11.0,
+        "address",
+    )
 
 
 def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
@@ -159,7 +184,7 @@ def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
     unread.begin_reading()
     unread.end_reading(failed=True)
     unread.begin_reading()
-    assert unread.is_to_be_told(12.0) and unread.told == 10.0
+    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told == 10.0
     unread.end_reading(failed=False)
     assert unread.due is None
 
@@ -194,14 +219,14 @@ def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
     )
     waited = []
     for _ in range(5):
-        scheduler._debouncer.finished(100.0, 15.0)
+        scheduler._debouncer.finished(100.0, 15.0, 15.0)
         scheduler._pass_on(b"", 100.0)
         due = scheduler._debouncer.due()
         assert due is not None
         waited.append(due - 100.0)
     assert waited == [5.0, 10.0, 20.0, 40.0, 60.0]
     targets["incomplete"] = False
-    scheduler._debouncer.finished(100.0, 15.0)
+    scheduler._debouncer.finished(100.0, 15.0, 15.0)
     scheduler._pass_on(b"", 100.0)
     scheduler.request("event", 100.0)
     assert scheduler._debouncer.due() == 160.0

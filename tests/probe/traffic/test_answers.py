@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.protocol.hello import Encoded, encode_line
 from nictop.probe.records import TrafficPath
 from nictop.probe.traffic.generators import answer_of, write_answer
@@ -42,7 +43,7 @@ def test_a_line_is_the_same_as_with_the_parsed_answer(
     assert isinstance(answer, Encoded)
     fields = {"time": 1.5, "id": "a-check", "kind": "tools"}
     line = encode_line("traffic", {**fields, "tools": answer})
-    parsed = json.loads(json.dumps(record, default=vars))
+    parsed = json.loads(json.dumps(record, default=field_mapping))
     assert json.loads(line) == {"traffic": {**fields, "tools": parsed}}
     assert json.loads(encode_line("traffic", {"tools": answer})) == {"traffic": {"tools": parsed}}
     assert line.endswith(b"\n") and line.count(b"\n") == 1

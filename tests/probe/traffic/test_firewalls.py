@@ -35,7 +35,7 @@ table arp other {
 }
 """
 READ_PROGRAM = "import json; from nictop.probe.traffic.firewalls import read_firewalls"
-READ_PROGRAM += "; print(json.dumps(read_firewalls(), default=vars))"
+READ_PROGRAM += "; from nictop.probe.light_dataclasses import field_mapping; print(json.dumps(read_firewalls(), default=field_mapping))"
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import records
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.traffic import child as child_module
 from nictop.probe.traffic.builtin.handshake import (
     CHALLENGE,
@@ -92,9 +93,9 @@ def test_command_has_the_fields_of_the_record() -> None:
     )
     line = encode_request(records.Request(traffic=request))
     command = TrafficCommand(json.loads(line)["traffic"])
-    assert {name: getattr(command, name) for name in vars(request)} == vars(request) | {
-        "arguments": ["--time", "5"]
-    }
+    assert {name: getattr(command, name) for name in field_mapping(request)} == field_mapping(
+        request
+    ) | {"arguments": ["--time", "5"]}
 
 
 @given(
@@ -436,7 +437,7 @@ def test_statistics_of_real_sockets(
     records.TrafficSocket(**local_end)
     line = {"traffic": {"time": 1.0, "id": "a", "kind": "sockets", "sockets": found}}
     decoded = decode(json.dumps(line).encode()).traffic
-    assert decoded is not None and [vars(one) for one in decoded.sockets] == found
+    assert decoded is not None and [field_mapping(one) for one in decoded.sockets] == found
 
 
 def tcp_info(end: socket.socket) -> dict[str, Any]:

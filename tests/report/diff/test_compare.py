@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.records import Address, Channels, Line, Link
+from nictop.probe.records import Address, Channels, Line, Link, VirtualFunction
 from nictop.report.diff.compare import HostDifferences, Side, compare_sides
-from nictop.report.diff.document import NO_DIFFERENCE, diff_json, diff_markdown, diff_text
+from nictop.report.diff.document import (
+    NO_DIFFERENCE,
+    diff_html,
+    diff_json,
+    diff_markdown,
+    diff_text,
+)
 from nictop.report.diff.matching import match_nics
 from nictop.rules import Diagnosis, HostFacts, diagnose
 from tests.support.findings import finding
@@ -85,7 +91,10 @@ def test_what_differs_is_named_with_both_values_and_the_finding_that_is_about_it
     left, right = (recorded_side(name) for name in recorded_hosts())
     diff = compare_sides(left, right)
     assert [one.rule for one in diff.findings] == ["offloads_are_off"]
-    assert differing(diff) == {("ens256", "Unusual"), ("ens256", "On")}
+    found = differing(diff)
+    assert {name for name, label in found if label == "IRQ affinity"} >= {"ens192", "ens256"}
+    others = {(name, label) for name, label in found if label != "IRQ affinity"}
+    assert others == {("ens256", "Unusual"), ("ens256", "On"), ("ens256", "XPS")}
     text = diff_text(diff, 80)
     assert max(map(width, text.splitlines())) <= 80
     assert "ens256 (same name, subnet, slot, driver)" in text
@@ -150,3 +159,32 @@ def test_no_name_is_obeyed() -> None:
     assert diff.number
     for text in (diff_text(diff, 80), diff_markdown(diff), diff_json(diff)):
         assert "\x1b" not in text and "\u202e" not in text
+
+
+def test_affinities_are_expected_to_differ_where_irqbalance_runs() -> None:
+    left, right = (recorded_side(name) for name in recorded_hosts())
+    inventory_of = right.snapshot.inventory
+    assert inventory_of is not None
+    services = replace(inventory_of.services, irqbalance=1234)
+    balanced = replace(inventory_of, services=services)
+    right = replace(right, snapshot=replace(right.snapshot, inventory=balanced))
+    diff = compare_sides(left, right)
+    assert not {name for name, label in differing(diff) if label == "IRQ affinity"}
+
+
+def test_vfs_are_compared_without_their_addresses() -> None:
+    functions = [
+        (VirtualFunction(0, f"52:54:00:00:00:0{number}", vlan=0, spoof_check=number == 1),)
+        for number in (1, 2)
+    ]
+    left, right = (side(nic(2, "eth0", virtual_functions=one)) for one in functions)
+    (found,) = compare_sides(left, right).nics
+    texts = {fact.label: (fact.left, fact.right) for fact in found.differences}
+    assert "spoof check on" in texts["VF 0"][0] and "52:54" not in "".join(texts["VF 0"])
+
+
+def test_a_page_has_what_the_text_has() -> None:
+    left, right = (recorded_side(name) for name in recorded_hosts())
+    page = diff_html(compare_sides(left, right))
+    assert page.startswith("<!DOCTYPE html>") and "offloads_are_off" in page and page.isascii()
+    assert "<script" not in diff_html(compare_sides(side(name="<script>"), right))

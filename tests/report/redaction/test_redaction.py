@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from html import unescape
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, ip_address
 from pathlib import Path
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import nictop
 from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import field_values
 from nictop.probe.records import (
     BridgePort,
     FilterCondition,
@@ -166,6 +167,8 @@ def texts(value: Any) -> Any:
         return [texts(one) for one in value.values()]
     if isinstance(value, (tuple, list)):
         return [texts(one) for one in value]
+    if is_dataclass(value):
+        return [texts(one) for one in field_values(value)]
     return [texts(one) for one in vars(value).values()] if hasattr(value, "__dict__") else []
 
 

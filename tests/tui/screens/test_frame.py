@@ -375,7 +375,10 @@ async def test_record_is_the_last_hint_of_every_view_and_in_its_help() -> None:
                 key
             )
             (actions,) = [topic for topic in topics(screen.app.screen) if topic.title == "Actions"]
-            assert ("r", "menu: start or stop a recording, write a report") in actions.rows, key
+            assert (
+                "r",
+                "menu: start or stop a recording, save the last minutes, write a report",
+            ) in actions.rows, key
 
 
 def test_labels_of_keys() -> None:

@@ -24,6 +24,7 @@ from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, Stage
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
+from nictop.tui.screens.live.bodies import DETAIL_CLASS
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.screens.traffic.run import RunScreen
@@ -32,8 +33,9 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.traffic.results_list import ResultGroup
+from tests.support.lines import hello, inventory, link
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
 from tests.traffic.live.test_run_view import socket
 from tests.traffic.plans import PLAN
@@ -496,3 +498,12 @@ async def test_long_names_are_cut_with_an_ellipsis_and_stay_apart(size: tuple[in
         assert any("…: set up " in row or "example: set up " in row for row in screen.drawn()), (
             "\n".join(screen.drawn())
         )
+
+
+async def test_enter_opens_nothing_while_no_interface_is_read() -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.press("enter")
+        assert not screen.app.screen.has_class(DETAIL_CLASS)
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        await screen.press("enter")
+        assert screen.app.screen.has_class(DETAIL_CLASS)

@@ -213,7 +213,7 @@ async def test_keys_say_why_they_do_nothing_before_the_interfaces_are_read(key: 
                 await screen.press(view, key)
                 await screen.settle()
                 told = [one.message for one in screen.app._notifications]
-                assert told and all(f"{name}: interfaces are not read yet" in one for one in told)
+                assert told and all(f"{name}: interfaces were not read yet" in one for one in told)
 
 
 async def test_findings_shows_the_steps_until_the_checks_can_run() -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nictop.probe.changes.link_addresses import LinkAddresses, is_link_unchanged, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_ACTIVATED,
     NM_DEVICE_STATE_DISCONNECTED,

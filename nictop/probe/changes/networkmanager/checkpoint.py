@@ -6,8 +6,8 @@ calls block. `begin` makes a checkpoint of NetworkManager
 That checkpoint is lost when NetworkManager ends, does not include inactive profiles, and writes
 profiles to disk that were in memory only. `Checkpoint` therefore also has the files of the affected
 profiles, their settings with secrets (for profiles that are not keyfiles), the active profile of
-each device, and the addresses. It is plain data (``json.dumps(checkpoint, default=vars)``, back
-with `Checkpoint.from_json`), contains secrets, and must not leave the host.
+each device, and the addresses. It is plain data (`field_mapping` of it as JSON, back with
+`Checkpoint.from_json`), contains secrets, and must not leave the host.
 
 Actions change and add profiles in memory only (`apply.unsaved_words`); `keep` writes them to disk,
 so that a machine that ends before it boots with the old ones.
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nictop.probe.changes.link_addresses import LinkAddresses, read_link_addresses, restore_link
@@ -43,6 +42,7 @@ from nictop.probe.changes.networkmanager.settings import (
 )
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.plan.networkmanager.state import (

@@ -15,7 +15,8 @@ import re
 import stat
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from nictop.probe.light_dataclasses import dataclass
 
 MAX_PROFILE_FILE_BYTES = 1 << 20
 MAX_PROFILE_FILES = 4000

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from nictop.probe.changes.apply import NMCLI_TIMEOUT, PROGRAM_TIMEOUT
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.plan.plan import ChangePlan
 
 OWNER_CHECK_SECONDS = 1.0
@@ -42,7 +43,7 @@ def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
     fields, problem = checkpoint.begin(plan.networkmanager_operations, keep_within + sum(timeouts))
     if fields is None:
         raise ValueError(problem)
-    return vars(fields)
+    return field_mapping(fields)
 
 
 class NetworkManagerWatchdog:
@@ -84,7 +85,7 @@ def settle(fields: CheckpointFields | None, keep_within: float) -> CheckpointFie
     applied, problem = checkpoint.record_applied(checkpoint_from(fields), keep_within)
     if applied is None:
         raise RolledBack(problem, failed=True)
-    return vars(applied)
+    return field_mapping(applied)
 
 
 def keep(fields: CheckpointFields | None) -> str:
@@ -112,4 +113,4 @@ def checkpoint_from(fields: CheckpointFields) -> Any:
     """The `Checkpoint` from data that may have crossed a pipe."""
     from nictop.probe.changes.networkmanager import checkpoint
 
-    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(fields, default=vars)))
+    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(fields, default=field_mapping)))

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
 from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.networkmanager.state import (
     BusProfile,
     NmClient,

@@ -13,12 +13,12 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from importlib import import_module
 from itertools import chain, islice
 
 from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.kernel.sysfs import printable_path
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import ConfigurationEntry, Unreadable
 
 TYPE_CHECKING = False

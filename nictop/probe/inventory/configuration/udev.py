@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import Calls, parse_ethtool_line
@@ -11,6 +10,7 @@ from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import ConfigurationEntry
 
 RULE_WORD = pattern(

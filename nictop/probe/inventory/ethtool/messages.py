@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.links.messages import flag, named, number
 from nictop.probe.kernel.netlink import iter_attributes, text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     Channels,
     Eee,

@@ -13,7 +13,6 @@ import errno
 import functools
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from nictop.probe.inventory.ethtool import ioctl as ethtool_ioctl
@@ -29,6 +28,7 @@ from nictop.probe.kernel.netlink import (
     pack_u32,
 )
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import DriverInfo, Ethtool, Feature, Link, Module, Unreadable
 
 FAMILY = "ethtool"

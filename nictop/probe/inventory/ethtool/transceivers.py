@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Module, Optics
 
 

@@ -12,7 +12,6 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 from nictop.probe.inventory.filters.xtables import (
@@ -23,6 +22,7 @@ from nictop.probe.inventory.filters.xtables import (
 )
 from nictop.probe.kernel.netlink import text
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain, Unreadable
 
 TABLES = (("filter", "forward", 2, "FORWARD"), ("nat", "nat", 4, "POSTROUTING"))

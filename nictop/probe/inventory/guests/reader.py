@@ -9,10 +9,10 @@ imported.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.inventory.guests.values import MONITORS
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import DhcpLease, HostedGuest, Unreadable
 
 TYPE_CHECKING = False

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import (
     BOND_MODES,
@@ -22,6 +21,7 @@ from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.if_link import IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.kernel.rtnetlink import IFINFOMSG
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Bond, BondPort, LacpEnd, Link, Unreadable
 
 IFLA_INFO_SLAVE_KIND, IFLA_INFO_SLAVE_DATA = 4, 5

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nictop.probe.inventory.links.bond_messages import (
     LACP_MODE,
@@ -17,6 +16,7 @@ from nictop.probe.inventory.links.bond_messages import (
     with_lacp_details,
 )
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, Unreadable
 
 MAX_PROC_BYTES = 256 * 1024

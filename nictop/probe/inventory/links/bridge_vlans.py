@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nictop.probe.kernel.netlink import (
     NETLINK_ROUTE,
@@ -22,6 +21,7 @@ from nictop.probe.kernel.netlink import (
 )
 from nictop.probe.kernel.rtnetlink import IFINFOMSG, IFLA_EXT_MASK, RTM_GETLINK
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import BridgeVlan, Link, Unreadable
 
 RTEXT_FILTER_BRVLAN_COMPRESSED = 4

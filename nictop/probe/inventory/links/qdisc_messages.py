@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.kernel.netlink import iter_attributes, text
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Qdisc
 
 TCMSG = struct.Struct("=BxxxiIII")

@@ -8,7 +8,6 @@ links that have ingress or clsact. Root is not needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from nictop.probe.inventory.links.qdisc_messages import (
     CLASSFUL_KINDS,
@@ -32,6 +31,7 @@ from nictop.probe.kernel.netlink import (
 )
 from nictop.probe.kernel.rtnetlink import RTM_GETQDISC, RTM_GETTCLASS, RTM_GETTFILTER
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, Qdisc, TcFilter, Unreadable
 
 MAX_QDISCS_PER_LINK = 64

@@ -15,7 +15,6 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL
@@ -27,6 +26,7 @@ from nictop.probe.kernel.sysfs import (
     read_text,
     unreadable_from_error,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 
 NETDEV_CMD_QUEUE_GET = 10

@@ -14,7 +14,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import product
 from typing import Literal
 
@@ -48,6 +47,7 @@ from nictop.probe.kernel.sysfs import (
     read_text,
     unreadable_from_error,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
 
 ROUTE_TABLES = (254, 253)

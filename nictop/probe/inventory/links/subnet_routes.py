@@ -10,13 +10,13 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 
 from nictop.probe.inventory.links.routes import parse_outgoing_link
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket
 from nictop.probe.kernel.route_lookup import route_request
 from nictop.probe.kernel.rtnetlink import IFF_UP, RTM_GETROUTE
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Link, SubnetRoute, Unreadable
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.inventory.links.qdisc_messages import (
@@ -14,6 +13,7 @@ from nictop.probe.inventory.links.qdisc_messages import (
     rate_spec,
 )
 from nictop.probe.kernel.netlink import iter_attributes, text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TcAction, TcFilter
 
 TCA_KIND, TCA_OPTIONS, TCA_STATS = 1, 2, 3

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import number
 from nictop.probe.kernel.netlink import (
@@ -19,6 +18,7 @@ from nictop.probe.kernel.netlink import (
     text,
 )
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, Team, TeamPort, Unreadable
 
 FAMILY = "team"

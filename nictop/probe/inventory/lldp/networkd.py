@@ -18,6 +18,7 @@ from typing import Any
 from nictop.probe.inventory.lldp.frames import capability_names, parse_frame, vlan_id
 from nictop.probe.kernel.sysfs import parse_integer, unreadable_from_error
 from nictop.probe.kernel.waiting import Wait
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LldpNeighbour, Unreadable
 
 METHOD = "io.systemd.Network.GetLLDPNeighbors"
@@ -76,7 +77,7 @@ def parse_lldp_file(content: bytes, age: float | None = None) -> tuple[LldpNeigh
         one for one in (parse_frame(frame, "networkd") for frame in frames) if one is not None
     ]
     if len(parsed) == 1 and age is not None:
-        return (LldpNeighbour(**{**vars(parsed[0]), "age": age}),)
+        return (replace(parsed[0], age=age),)
     return tuple(parsed)
 
 

@@ -9,9 +9,9 @@ a guest of QEMU without further strings may belong to libvirt, Proxmox or anothe
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from nictop.probe.kernel.sysfs import SysfsDirectory, read_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Services
 
 AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from operator import itemgetter
 
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
@@ -23,6 +22,7 @@ from nictop.probe.inventory.machine.message_table import (
 )
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import KernelMessage, Unreadable
 
 KMSG_RECORD = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")

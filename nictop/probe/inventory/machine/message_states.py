@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 BOOT_SECONDS = 180.0

@@ -12,12 +12,12 @@ import os
 import re
 import socket
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 
 from nictop.probe.inventory.machine import hosting as hosts
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import SysfsDirectory, read_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Platform, Services, Unreadable
 
 VENDORS = (

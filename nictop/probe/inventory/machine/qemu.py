@@ -14,11 +14,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 
 from nictop.probe.kernel.other_processes import read_places
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Link, Unreadable
 
 POSSIBLE_EMULATOR = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)

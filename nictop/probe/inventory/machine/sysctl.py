@@ -12,7 +12,6 @@ import os
 import re
 import socket
 from collections.abc import Iterable
-from dataclasses import replace
 
 from nictop.probe.inventory.links.routes import is_policy_rule
 from nictop.probe.kernel.backports import is_ascii
@@ -26,6 +25,7 @@ from nictop.probe.kernel.sysfs import (
     read_text,
     unreadable_from_error,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, Settings, Unreadable
 
 SYSCTL_NAMES = (

@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 from nictop.probe.inventory.machine.processes import PID, read_processes
 from nictop.probe.inventory.machine.qemu import VirtualMachine, read_running_machines
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, Thread, Unreadable
 
 ThreadKind = Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]

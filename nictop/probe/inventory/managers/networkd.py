@@ -8,9 +8,9 @@ after the service has been stopped; `Services.networkd` has whether it runs.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from nictop.probe.kernel.sysfs import parse_integer, read_text, unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import NetworkdLink, Unreadable
 
 MIN_DHCP_MTU, MAX_DHCP_MTU = 68, 65535

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -28,6 +27,7 @@ from nictop.probe.inventory.managers.networkmanager_profile import (
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_variants
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, Unreadable
 
 REPLY_TIMEOUT = 2.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from nictop.probe.inventory.links.messages import flag, hardware_address, named, number
@@ -22,6 +21,7 @@ from nictop.probe.kernel.netlink import (
     unsigned,
 )
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     DevlinkDevice,
     DevlinkParameter,

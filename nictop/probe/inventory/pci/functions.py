@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import struct
-from dataclasses import replace
 
 from nictop.probe.inventory.pci.names import Lookup, read_names
 from nictop.probe.kernel.patterns import pattern
@@ -21,6 +20,7 @@ from nictop.probe.kernel.sysfs import (
     read_text,
     unreadable_from_error,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import replace
 
 from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.inventory.links.routes import (
@@ -18,6 +17,7 @@ from nictop.probe.inventory.routing.table_routes import prefix
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETRULE
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import PolicyRule, Unreadable
 
 MAX_RULES = 512

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from nictop.probe.light_dataclasses import dataclass
 
 Kind = Literal[
     "profile modify", "profile add", "profile up", "device reapply", "channels", "rings",

@@ -7,8 +7,8 @@ sentence why the name of a profile is ambiguous or unknown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.state import BusProfile, Device, NmState
 

@@ -115,7 +115,7 @@ def read_count_words(name: str, part: str, option: str, kind: type) -> tuple[str
     assert isinstance(record, kind)
     words: list[str] = []
     for key in ETHTOOL_SETTINGS[option][1]:
-        now, maximum = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
+        now, maximum = (getattr(record, field + key.replace("-", "_")) for field in ("", "max_"))
         if now is not None and maximum:
             words += [key, str(now)]
     return tuple(words)

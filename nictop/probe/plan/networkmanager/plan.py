@@ -10,9 +10,9 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.probe.kernel import dbus_wire as bus
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import affected_profiles
 from nictop.probe.plan.networkmanager.kernel_settings import refuse_lasting_settings

@@ -7,7 +7,6 @@ Calls block; nothing here changes anything by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe.inventory.managers.networkmanager import (
@@ -23,6 +22,7 @@ from nictop.probe.inventory.managers.networkmanager import (
 from nictop.probe.inventory.managers.networkmanager_profile import Part, number, text, texts
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import BusConnection, DbusReply, unwrap_variants
+from nictop.probe.light_dataclasses import dataclass
 
 BUS_ERRORS = (OSError, EOFError, ValueError)
 """Raised by a conversation when the bus or NetworkManager ends, hangs, or sends malformed data."""

@@ -4,9 +4,9 @@ like it. Pure."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.bridges.forward_filters import bridge_finding
 from nictop.rules.finding import Finding
 from nictop.traffic.path.refusing_bridge import refusing_bridge

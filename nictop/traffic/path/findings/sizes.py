@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -24,6 +23,7 @@ from textual.widget import Widget
 from nictop.changes.actions import BLANKS, Actions, ManualOnly, fill, with_values
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import Fix
 from nictop.rules.wording import filled_note, placeholders, where_text
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key
@@ -48,6 +48,8 @@ def blank_label(name: str) -> str:
 class FixScreen(NictopScreen, Dialog[None]):
     """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked
     for its plan; the fix may not be applied either."""
+
+    IS_OF_PRESENT = True
 
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     fields_above = True

@@ -56,6 +56,8 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     """`place`: the NIC as it is when the dialog is opened; the dialog follows the inventory of its
     host."""
 
+    IS_OF_PRESENT = True
+
     BINDINGS: ClassVar[list[BindingType]] = [*COPY_KEYS, *SET_UP_KEYS]
     is_tall = fields_above = True
     field_enter = "Show plan"

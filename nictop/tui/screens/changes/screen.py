@@ -50,6 +50,8 @@ TIME_STEPS = (1, "More time"), (-1, "Less")
 class HostChangeScreen(NictopScreen, Dialog[None]):
     """Shows the change of the `Changes` controller, and passes decisions to it."""
 
+    IS_OF_PRESENT = True
+
     BINDINGS: ClassVar[list[BindingType]] = CHANGE_KEYS
     is_tall = True
     field_enter = "Continue"
@@ -184,8 +186,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if found is None or found[1].outcome == "cancelled":
             self._leave()
             return
-        if found[1].stage != self._stage:
-            self._stage = found[1].stage
+        if found[1].shown_stage != self._stage:
+            self._stage = found[1].shown_stage
             if self._stage != "prepared":
                 self._end_question()
             self.query_one("#dialog-text", LineWidget).scroll_to(y=0, animate=False)

@@ -27,7 +27,7 @@ def change_status(progress: ChangeProgress | None, now: float, key: str) -> str:
     its end was seen. `now`: CLOCK_MONOTONIC; `key`: label of the key that opens the dialog."""
     if progress is None or progress.outcome == "cancelled":
         return ""
-    if progress.stage in ("preparing", "prepared"):
+    if progress.shown_stage in ("preparing", "prepared"):
         return ""
     return f"{_state_text(progress, now)} ({key}: details)"
 
@@ -38,7 +38,7 @@ def _state_text(progress: ChangeProgress, now: float) -> str:
         return f"change {STATES[progress.outcome or 'unknown']}"
     if progress.is_applied and progress.deadline is not None:
         return f"keep change? {math.ceil(max(0.0, progress.deadline - now))} s"
-    if progress.stage == "applying":
+    if progress.shown_stage == "applying":
         return "applying change"
     if progress.stage == "disconnected":
         return "connection lost during a change"

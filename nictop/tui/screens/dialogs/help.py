@@ -147,10 +147,11 @@ def _keys_topic(
 
 
 def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
-    """The keys of the timeline of a recording, while another pane has the focus; Enter focuses the
+    """The keys of the timeline, while another pane has the focus; Enter focuses the
     timeline, and does what the key does."""
     line = next(iter(screen.query(ReplayLine)), None)
-    title = f"Timeline of the recording; {labels['pane']} goes to it"
+    subject = "the last minutes" if line is not None and line.is_present else "the recording"
+    title = f"Timeline of {subject}; {labels['pane']} goes to it"
     if line is None or not line.can_focus or line.has_focus:
         return Topic(title, ())
 

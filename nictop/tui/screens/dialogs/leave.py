@@ -27,6 +27,8 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
     """Text and two buttons; the result is whether the answer was yes. It closes by itself, with
     None, as soon as there is nothing to ask any more (`is_due`)."""
 
+    IS_OF_PRESENT = True
+
     DIALOG_TITLE = ""
     YES_LABEL, NO_LABEL = "OK", "Cancel"
     CHOSEN = "yes"

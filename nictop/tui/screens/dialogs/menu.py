@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from inspect import isawaitable
 from typing import ClassVar
 
@@ -21,6 +20,7 @@ from textual.containers import Vertical
 
 from nictop.model.facts import fit, width
 from nictop.model.text.terminal import fit_middle
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_title

@@ -116,6 +116,12 @@ class LiveDrawing(FramedScreen):
     # -------------------------------------------------------------------------------- what is shown
 
     @property
+    def chosen_nic(self) -> str:
+        """Name of the interface that is chosen; "": none is."""
+        row = self.query_one(DeviceTable).chosen
+        return "" if row is None or row.link is None else row.link.name
+
+    @property
     def view(self) -> str | None:
         """Id of the widget that fills the body now."""
         return self.query_one("#views", ContentSwitcher).current

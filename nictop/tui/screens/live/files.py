@@ -1,5 +1,5 @@
-"""The menu of the key `r`: a recording of what is watched, and a report of what is shown; and text
-in a file.
+"""The menu of the key `r`: a recording of what is watched or of its last minutes, and a report of
+what is shown; and text in a file.
 
 The name is asked for; the default is in the current directory, with hosts and time in its name.
 """
@@ -11,11 +11,12 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.model.text import units
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from nictop.report.page import Report
     from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.nictop import Nictop
+    from nictop.tui.controllers.recent import RecentPast
     from nictop.tui.screens.base import NictopScreen
 
 MAX_HOST_CHARS = 40
@@ -47,20 +49,59 @@ def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
 
 def open_record_menu(screen: NictopScreen) -> None:
     """What can be written to a file now."""
-    nictop = screen.nictop
-    replays = nictop.replay is not None
+    nictop = screen.opener.nictop
     label = "Stop recording" if nictop.recording.running else "Start recording…"
-    why_not = "Not available in a recording" if replays else ""
-    entries = (
-        MenuEntry(label, partial(toggle_recording, screen), enabled=not replays, why_not=why_not),
-        MenuEntry("Write report…", partial(ask_report, screen)),
-    )
+    why_not = "" if nictop.replay is None else nictop.replay.refusal
+    toggle = partial(toggle_recording, screen)
+    entries = [MenuEntry(label, toggle, enabled=not why_not, why_not=why_not)]
+    if nictop.recent is not None:
+        text = f"Save the last {recent_text(nictop.recent)}…"
+        trouble = nictop.recent.trouble
+        save = partial(ask_recent_file, screen)
+        entries.append(MenuEntry(text, save, enabled=not trouble, why_not=trouble))
+    entries.append(MenuEntry("Write report…", partial(ask_report, screen)))
     screen.app.push_screen(MenuScreen("Record", entries))
+
+
+def recent_text(recent: RecentPast) -> str:
+    """``9 min``, ``40 s``: how much of the past is there."""
+    if recent.seconds < 60:
+        return f"{int(recent.seconds)} s"
+    return f"{int(recent.seconds / 60)} min"
+
+
+def ask_recent_file(screen: NictopScreen) -> None:
+    """Ask for a file, and write the last minutes of the live hosts, until now."""
+    nictop = screen.opener.nictop
+    recent = nictop.recent
+    if recent is None:
+        return
+
+    async def take(path: str) -> str:
+        path = _absolute(path)
+        try:
+            size = await recent.save(path)
+        except NictopError as error:
+            return error.message
+        nictop.notify(f"{path}\n{units.bytes_(size)}", "Saved")
+        return ""
+
+    screen.app.push_screen(
+        LineEntry(
+            "Save the past",
+            f"The last {recent_text(recent)} of all hosts, until now, as a recording. The file is "
+            "readable by you only (0600) and contains host names, addresses and profiles. "
+            "nictop replay FILE shows it.",
+            file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
+            take,
+            button="Save",
+        )
+    )
 
 
 def toggle_recording(screen: NictopScreen) -> None:
     """Ask for a file and record to it; or end the recording."""
-    nictop = screen.nictop
+    nictop = screen.opener.nictop
     if nictop.recording.running:
         screen.app.run_worker(nictop.recording.end(), name="end recording", group="recording")
         return
@@ -89,7 +130,7 @@ def ask_report(screen: NictopScreen) -> None:
     async def take(path: str) -> str:
         try:
             document, problems = await _with_recorded_runs(nictop, report, moment)
-            path = await asyncio.to_thread(lambda: _write(path, html_page(document)))
+            path = await asyncio.to_thread(lambda: write_new(path, html_page(document)))
         except NictopError as error:
             return error.message
         nictop.notify("\n".join((path, *problems)), "Report written")
@@ -116,7 +157,7 @@ def ask_lines_file(screen: NictopScreen, lines: Sequence[object]) -> None:
 
     async def take(path: str) -> str:
         try:
-            path = await asyncio.to_thread(_write, path, "".join(f"{line}\n" for line in lines))
+            path = await asyncio.to_thread(write_new, path, "".join(f"{line}\n" for line in lines))
         except NictopError as error:
             return error.message
         nictop.notify(path, "Saved")
@@ -133,7 +174,7 @@ def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _write(path: str, text: str) -> str:
+def write_new(path: str, text: str) -> str:
     """Write a new file; the result is its absolute path. Raises NictopError."""
     from nictop.files import write_new_file
 

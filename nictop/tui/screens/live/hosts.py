@@ -309,6 +309,14 @@ class HostsScreen(FramedScreen):
     def action_reverse(self) -> None:
         self._table.action_reverse()
 
+    def action_mark(self) -> None:
+        """The chosen interface, if the list of them has the focus; else the chosen host."""
+        row, host = self._row, self.query_one(HostTable).chosen
+        if row is not None and row.link is not None:
+            self.mark(row.end.host, row.link.name)
+        elif host is not None:
+            self.mark(host.name, "")
+
     def action_edit(self) -> None:
         """What can be done to the list of hosts."""
         if self.refuses_recording():

@@ -24,12 +24,14 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
-from nictop.probe.records import Request
+from nictop.model.chain import Step
+from nictop.model.place import has_place
+from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.frame import PAUSE_ACTIONS
+from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS
 from nictop.tui.screens.live.bodies import (
     BODY_ACTIONS,
     DETAIL_CLASS,
@@ -41,9 +43,12 @@ from nictop.tui.screens.live.bodies import (
     knows_machine,
 )
 from nictop.tui.screens.live.drawing import LiveDrawing
+from nictop.tui.screens.live.layer import LayerScreen
+from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
+from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -96,6 +101,43 @@ class LiveScreen(LiveDrawing):
         self.body.open_detail()
         self._changed()
 
+    def on_chain_view_opened(self, event: ChainView.Opened) -> None:
+        self.open_layer(event.step)
+
+    def open_layer(self, step: Step) -> None:
+        """Of the chosen interface."""
+        row = self.query_one(DeviceTable).chosen
+        if row is not None:
+            ifindex = None if row.link is None else row.link.ifindex
+            address = "" if row.pci is None else row.pci.address
+            self.app.push_screen(LayerScreen(ifindex, address, step))
+
+    def action_mark(self) -> None:
+        """The chosen interface."""
+        row = self.query_one(DeviceTable).chosen
+        link = None
+        if row is not None:
+            link = netdev_of(row, self.nictop.display.snapshot(self.nictop.hosts.session))
+        if link is None:
+            self.nictop.notify("Choose an interface first, by its line.", MARK_TITLE)
+        else:
+            self.mark(self.host.name, link.name)
+
+    def show_place(self) -> None:
+        """Of the chosen interface in its machine."""
+        row = self.query_one(DeviceTable).chosen
+        if row is not None:
+            ifindex = None if row.link is None else row.link.ifindex
+            self.app.push_screen(PlaceScreen(ifindex, "" if row.pci is None else row.pci.address))
+
+    def show_layers(self) -> None:
+        """The first one of interest, if the chosen interface has a chain."""
+        view = self.query_one(ChainView)
+        if view.steps:
+            self.open_layer(view.steps[view.chosen].step)
+        else:
+            self.nictop.notify("No layers are known of this row.", "Layers")
+
     def action_connections(self) -> None:
         """Who uses the chosen interface."""
         self._show(ConnectionsBody.name)
@@ -126,6 +168,8 @@ class LiveScreen(LiveDrawing):
             self.body.filter.action_end_filter()
         elif self.view != DevicesBody.name:
             self.show_tab(DevicesBody.name)
+        elif self.shows_past:
+            self.action_now()
 
     @property
     def _can_go_back(self) -> bool:
@@ -133,7 +177,7 @@ class LiveScreen(LiveDrawing):
         replay = self.nictop.replay
         if replay is not None and replay.searches:
             return True
-        if self.view != DevicesBody.name or self.body.has_detail:
+        if self.view != DevicesBody.name or self.body.has_detail or self.shows_past:
             return True
         return bool(self.body.filter.display)
 
@@ -209,6 +253,12 @@ class LiveScreen(LiveDrawing):
             subject = row.link.name
         self.opener.open_job(ChangeJob(self.host.name, fix.title, subject, fix))
 
+    @property
+    def chosen_link(self) -> Link | None:
+        """The selected interface of the shown host."""
+        row = self.query_one(DeviceTable).chosen
+        return None if row is None else row.link
+
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about; of several of a PCI
         function there is a menu."""
@@ -231,16 +281,17 @@ class LiveScreen(LiveDrawing):
         self.nictop.notify(self._why_not(what), WHY_NOT_TITLES[what])
 
     def _why_not(self, what: str) -> str:
-        """What is not known yet comes first: without it nothing can be chosen."""
+        """At the moment of the key: the notice stays for some seconds. What is not known yet comes
+        first: without it nothing can be chosen."""
         snapshot, name = self.host.snapshot, self.nictop.hosts.session.name
         if snapshot is None or snapshot.inventory is None:
-            return f"{name}: interfaces are not read yet."
+            return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
         if what == "set_up":
             return "Choose an interface first, by its line."
         if not is_checked(self.nictop.display.diagnosis, snapshot):
-            return f"{name}: not all checks have run yet; no command is known so far."
+            return f"{name}: not all checks had run yet; no command was known."
         return (
             "No command is shown here: choose a finding, or an interface with one, "
             "whose fix has commands."
@@ -333,11 +384,20 @@ class LiveScreen(LiveDrawing):
     def _device_options(self) -> Sequence[MenuEntry]:
         """What asks a host for something is disabled in a recording."""
         table = self.query_one(DeviceTable)
-        is_live, why_not = self.nictop.replay is None, "Not available in a recording"
+        replay = self.nictop.replay
+        is_live, why_not = replay is None, "" if replay is None else replay.refusal
         live_entry = partial(MenuEntry, enabled=is_live, why_not=why_not)
+        row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
+        is_placed = row is not None and has_place(row, snapshot)
         return (
             MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
             MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
+            MenuEntry(
+                "Place in the machine",
+                self.show_place,
+                enabled=is_placed,
+                why_not="" if is_placed else "not known of this row",
+            ),
             live_entry("Listen for LLDP (35 s)", self.listen_for_lldp),
             live_entry("Why packets are dropped (10 s, as root)", self.show_drops),
         )
@@ -370,6 +430,8 @@ class LiveScreen(LiveDrawing):
             return self._can_go_back
         if action == "next" and self.view == FindingsBody.name:
             return True
+        if action == "mark":
+            return self.view == DevicesBody.name
         if action in BODY_ACTIONS and action not in self.body.actions:
             return False
         return super().check_action(action, parameters)

@@ -7,13 +7,13 @@ The tools of a host are requested through the `TrafficController`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
 from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import experiment_of
 from nictop.traffic.plan.command_line import command_line

@@ -7,7 +7,6 @@ or none. In a narrow dialog: ``[Apply] [Copy] ▸Cancel]``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.facts import fit, width
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.keys import BUTTON_KEYS
 from nictop.tui.widgets.base.line_widget import LineWidget, Span, span_cells
 

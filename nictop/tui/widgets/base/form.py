@@ -11,7 +11,6 @@ selects another choice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -20,6 +19,7 @@ from textual.message import Message
 
 from nictop.model.facts import clean, fit, width
 from nictop.model.text.terminal import fit_end
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.keys import FORM_KEYS
 from nictop.tui.textual_private import own_bindings
 from nictop.tui.widgets.base.choice_list import ChoiceList

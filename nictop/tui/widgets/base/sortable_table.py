@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Generic
 
 from textual import events
 
 from nictop.model.columns.column import Column, RowOrder, RowT
 from nictop.model.facts import clean, width
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.table_line import HIDDEN_MARK_CELLS, columns_cells, headings
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 from nictop.model.columns.column import Cell, Column, RowT, fit_columns
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine
 
 

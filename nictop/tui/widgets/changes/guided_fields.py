@@ -4,7 +4,6 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from nictop.changes.guided.address import AddressRequest
 from nictop.changes.guided.mtu import mtu_range
@@ -26,6 +25,7 @@ from nictop.model.devices.links import function_of, functions_by_address
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.snapshot import is_unread_link
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET

@@ -125,9 +125,9 @@ class ChangePage:
         if progress.stage == "preparing":
             text = f"Reading the current values on {self._job.host}"
             yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.reply)}")
-        elif progress.stage == "prepared" and progress.decision != "apply":
+        elif progress.shown_stage == "prepared":
             yield from self._prepared(snapshot)
-        elif progress.stage in ("prepared", "applying"):
+        elif progress.shown_stage == "applying":
             yield from self._applying(now)
         elif progress.stage == "applied":
             yield from self._applied(now)

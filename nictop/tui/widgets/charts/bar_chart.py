@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.latency_axis import MAX_LATENCY_SECONDS, latency_axis
 from nictop.report.runs.points import SetUpPoint, point_cells
 from nictop.report.runs.sentences import CostUnit, cost_value_text

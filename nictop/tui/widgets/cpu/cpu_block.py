@@ -4,7 +4,6 @@ CPUs)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from nictop.model.columns.column import Column, fit_columns, no_value
@@ -15,6 +14,7 @@ from nictop.model.queues.trends import Trends
 from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.widgets.base.line_widget import Span, SpanLine, cut_spans
 from nictop.tui.widgets.base.table_line import cell_spans, columns_cells, headings
 from nictop.tui.widgets.cpu.strip import SATURATED

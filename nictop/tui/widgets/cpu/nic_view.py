@@ -7,7 +7,6 @@ The arrows do what the keys left and right do.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Generic
 
@@ -21,6 +20,7 @@ from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import IFF_LOOPBACK
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Channels, Link, Rings, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.tui.keys import KeyLabels

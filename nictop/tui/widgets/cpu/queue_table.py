@@ -7,7 +7,6 @@ Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
 
 from nictop.model.columns.column import Column, fit_columns, no_value
@@ -20,6 +19,7 @@ from nictop.model.queues.trends import QueueKey, Trends, TrendSide
 from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.tui.widgets.base.line_widget import TONES, Span
 from nictop.tui.widgets.base.table_line import columns_cells, headings
 from nictop.tui.widgets.charts.sparkline import spark

@@ -15,7 +15,6 @@ interrupts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,6 +31,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.queue_advice import QueueAdvice

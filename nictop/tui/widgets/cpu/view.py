@@ -17,7 +17,6 @@ its lines.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.color import Color
@@ -34,6 +33,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 from nictop.tui.keys import KeyLabels, default_label
 from nictop.tui.widgets.base.filter_line import no_matches

@@ -14,7 +14,6 @@ chosen one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import is_
 
 from textual import events
@@ -48,6 +47,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 from nictop.tui.keys import KeyLabels
 from nictop.tui.widgets.base.filter_line import FilterLine, no_matches

@@ -15,7 +15,6 @@ speed         10000 Mb/s · full duplex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -34,9 +33,9 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.report.chain import chain_lines, separator_of
+from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.by_device import DeviceFindings, findings_of
-from nictop.rules.chain import has_chain, nic_chain
+from nictop.rules.chain import ChainStep, has_chain, nic_chain
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     command_lines,
@@ -63,6 +62,7 @@ from nictop.tui.widgets.charts.plot import (
     time_chart,
 )
 from nictop.tui.widgets.charts.sparkline import highest
+from nictop.tui.widgets.devices.chain import ChainView, draw_chain
 from nictop.tui.widgets.devices.table import HISTORY_SECONDS
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ MIN_BESIDE_CELLS = 56
 NO_ROW = " No interface is chosen"
 MIN_SUMMARY_ROWS = 5
 """Rows from which on the summary has a line for each fact."""
+MIN_FACT_ROWS = 1
+"""Of facts below the layers."""
 SUMMARY_SEPARATOR = " · "
 
 
@@ -329,7 +331,7 @@ class FactLines(LineWidget):
     @property
     def more_key(self) -> str:
         key = super().more_key
-        if self.has_focus or self.has_page_keys:
+        if self.has_focus or self.has_page_keys or isinstance(self.screen.focused, ChainView):
             return key
         return f"{self.key_label('pane')} {key}"
 
@@ -344,10 +346,18 @@ class LinkPanel(WhileOpen, Vertical):
 
     def compose(self) -> ComposeResult:
         yield TrafficChart(id="traffic")
+        yield ChainView(id="chain")
         yield FactLines(id="facts")
 
     def action_scroll(self, lines: int) -> None:
         self.query_one(FactLines).scroll_relative(y=lines, animate=False)
+
+    def on_chain_view_moved(self) -> None:
+        self.query_one(FactLines).refresh()
+
+    def on_chain_view_scroll_requested(self, event: ChainView.ScrollRequested) -> None:
+        self.action_scroll(event.lines)
+        self.query_one(FactLines).page(event.pages)
 
     def show(
         self,
@@ -363,6 +373,7 @@ class LinkPanel(WhileOpen, Vertical):
         """Draw `row` (None: nothing to choose yet) from `snapshot`. `peers`: on other hosts.
         `with_chart`: else it is drawn elsewhere. `is_checked`: see `DeviceTable`."""
         chart, view = self.query_one(TrafficChart), self.query_one(FactLines)
+        chain_view = self.query_one(ChainView)
         height = self.content_size.height
         shape = chart_shape(self.content_size.width, height)
         has_link = row is not None and row.link is not None
@@ -370,12 +381,17 @@ class LinkPanel(WhileOpen, Vertical):
         if chart.display != has_chart:
             chart.display = has_chart
         if row is None:
+            chain_view.hide()
             view.show_lines([((NO_ROW, "dim"),)])
             return
         if has_chart:
             chart.take_rows(shape.height)
             chart.show(row, snapshot, history, shape)
             height -= shape.height
+        layers = chain_of(row, snapshot, findings_of(row, findings), is_checked=is_checked)
+        room = height - MIN_FACT_ROWS
+        has_chain_view = chain_view.show(row.key, layers, self.content_size.width, room)
+        height -= chain_view.rows if has_chain_view else 0
         view.set_class(height < MIN_SUMMARY_ROWS, "-brief")
         view.show_lines(
             draw_detail(
@@ -385,7 +401,7 @@ class LinkPanel(WhileOpen, Vertical):
                 view.size.width,
                 height,
                 peers=peers,
-                is_checked=is_checked,
+                layers=() if has_chain_view else layers,
                 glyphs=self.glyphs,
             )
         )
@@ -399,11 +415,12 @@ def draw_detail(
     height: int,
     *,
     peers: Sequence[PairFact] = (),
-    is_checked: bool = True,
+    layers: Sequence[ChainStep] = (),
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
-    """Chain, summary, findings, and all other facts of a row. The summary is one line where
-    `height` rows are too few for more; the chain is above it where there is room for both."""
+    """Summary, chain (`layers`), findings, and all other facts of a row. The summary is one line
+    where `height` rows are too few for more; the chain is above it where there is room for
+    both."""
     sections = link_facts(row, snapshot)
     summary = [section for section in sections if section.title == SUMMARY]
     others = [section for section in sections if section.title != SUMMARY]
@@ -411,15 +428,15 @@ def draw_detail(
         facts = tuple(Fact("Peer", glyphs.text(peer.text), peer.tone) for peer in peers)
         others.insert(0, Section("Other hosts", facts))
     own = findings_of(row, findings)
-    layers = draw_chain(row, snapshot, own, cells, is_checked=is_checked, glyphs=glyphs)
+    chain = draw_chain(layers, cells, glyphs=glyphs)
     lines = draw_facts(summary, cells)
     if row.link is not None and summary and height < MIN_SUMMARY_ROWS:
         brief = summary_line(row.link, row.pci, snapshot)
         lines = draw_summary_line(brief, cells, max(1, height), glyphs)
-    if height >= len(layers) + MIN_SUMMARY_ROWS:
-        lines = [*layers, *lines]
+    if height >= len(chain) + MIN_SUMMARY_ROWS:
+        lines = [*chain, *lines]
     else:
-        lines = [*lines, *layers]
+        lines = [*lines, *chain]
     return [
         *lines,
         *draw_findings_of(own, cells, glyphs),
@@ -427,30 +444,23 @@ def draw_detail(
     ]
 
 
-def draw_chain(
-    row: Row,
-    snapshot: Snapshot,
-    findings: Sequence[Finding],
-    cells: int,
-    *,
-    is_checked: bool,
-    glyphs: Glyphs,
-) -> list[SpanLine]:
-    """The layers of a NIC in at most two lines; nothing for what is no NIC, or not read yet."""
+def chain_of(
+    row: Row, snapshot: Snapshot, findings: Sequence[Finding], *, is_checked: bool
+) -> tuple[ChainStep, ...]:
+    """The layers of a row; none for what has no chain, or is not read yet."""
     if not has_chain(row):
-        return []
-    layers = nic_chain(row.link, row.pci, snapshot, findings, is_checked=is_checked)
-    lines: list[SpanLine] = []
-    for parts in chain_lines(layers, cells - 1, glyphs=glyphs):
-        spans: list[Span] = []
-        separator = " "
-        for part in parts:
-            spans += [(separator, "dim"), (f"{part.name} ", "dim"), (part.mark, TONES[part.tone])]
-            if part.text:
-                spans.append((f" {part.text}", ""))
-            separator = separator_of(glyphs)
-        lines.append(tuple(spans))
-    return lines
+        return ()
+    return nic_chain(row.link, row.pci, snapshot, findings, is_checked=is_checked)
+
+
+def row_at(ifindex: int | None, address: str, snapshot: Snapshot) -> Row | None:
+    """The netdev, else the PCI function with this address, wherever it is listed; None: there is
+    neither."""
+    link = link_at(ifindex, snapshot.links)
+    if link is not None:
+        return row_of_link(link, snapshot)
+    function = functions_by_address(snapshot.pci).get(address)
+    return None if function is None else Row(f"pci:{address}", "pci", 0, address, function)
 
 
 def draw_subject(
@@ -464,12 +474,8 @@ def draw_subject(
 ) -> list[SpanLine]:
     """The same of a netdev, else of the PCI function with this address, else of the host, wherever
     it is listed."""
-    link = link_at(ifindex, snapshot.links)
-    function = functions_by_address(snapshot.pci).get(address)
-    if link is not None:
-        row = row_of_link(link, snapshot)
-    elif function is not None:
-        row = Row(f"pci:{address}", "pci", 0, address, function)
-    else:
-        row = row_of_host(snapshot)
-    return draw_detail(row, snapshot, findings, cells, MIN_SUMMARY_ROWS, glyphs=glyphs)
+    row = row_at(ifindex, address, snapshot) or row_of_host(snapshot)
+    layers = chain_of(row, snapshot, findings_of(row, findings), is_checked=True)
+    return draw_detail(
+        row, snapshot, findings, cells, MIN_SUMMARY_ROWS, layers=layers, glyphs=glyphs
+    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from textual.message import Message
 
 from nictop.model.columns.column import Column
 from nictop.model.columns.guests import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.guests.table import GuestRow
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.base.sortable_table import SortableTable

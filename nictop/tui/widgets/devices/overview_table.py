@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -13,6 +12,7 @@ from nictop.model.columns.column import Column
 from nictop.model.columns.overview import COLUMNS, COLUMNS_BY_KEY, make_row_order, order_rows
 from nictop.model.devices.overview import NicRow
 from nictop.model.text.names import distinct_names
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import SEVERITIES
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.keys import OVERVIEW_KEYS

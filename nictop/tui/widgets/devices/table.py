@@ -8,7 +8,6 @@ again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from operator import is_
 
@@ -29,6 +28,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.terminal import fit_middle
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 from nictop.rules.by_device import DeviceFindings
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark

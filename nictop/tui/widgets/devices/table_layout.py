@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from nictop.model.columns.column import Column, no_value
 from nictop.model.columns.devices import (
@@ -12,6 +11,7 @@ from nictop.model.columns.devices import (
     DeviceRow,
     visible_columns,
 )
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.widgets.base.table_line import columns_cells
 
 LEAD_CELLS = 3

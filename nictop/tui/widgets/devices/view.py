@@ -8,7 +8,6 @@ divided by the number of rows in the table, so that a recording is drawn as the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -19,6 +18,7 @@ from nictop.model.facts import clean
 from nictop.model.facts.pairs import PairFact
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.while_open import WhileOpen

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from textual import events
 from textual.message import Message
@@ -16,6 +15,7 @@ from textual.message import Message
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import fit_middle
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
     SEVERITY_LABELS,

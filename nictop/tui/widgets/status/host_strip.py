@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 
 from nictop.hosts.session import ConnectionStatus, HostSession
@@ -15,6 +14,7 @@ from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.names import distinct_names
 from nictop.model.text.words import Tone
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.widgets.base.line_widget import Span, cut_spans, span_cells
 
 MARKS = {

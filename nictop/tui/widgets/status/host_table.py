@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from textual.message import Message
@@ -26,6 +25,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
 from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Severity
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges

@@ -4,7 +4,7 @@ psutil."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
 
 class OwnCost:
-    """Is read by whichever screen is shown."""
+    """Is read by whichever screen is shown. `more_bytes`: of memory that this process does not
+    map."""
 
-    def __init__(self) -> None:
+    def __init__(self, more_bytes: Callable[[], int] = int) -> None:
+        self._more_bytes = more_bytes
         self._processes: dict[int, psutil.Process] = {}
         self.newest: tuple[float, int] | None = None
         """Per cent of one CPU, and resident bytes; None: not known yet."""
@@ -36,7 +38,7 @@ class OwnCost:
         wanted = {os.getpid(), *pids}
         for pid in self._processes.keys() - wanted:
             del self._processes[pid]
-        cpu, resident = 0.0, 0
+        cpu, resident = 0.0, self._more_bytes()
         for pid in wanted:
             try:
                 process = self._processes.get(pid)

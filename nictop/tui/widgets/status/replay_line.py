@@ -2,6 +2,11 @@
 its own.
 
 ▶ 14:03:20  14:02:11 ━━━━━━━━━━╋╋╋╋━━━●────────── 14:03:23  ×2  demo.nictop
+
+The last minutes of live hosts say how long ago it was; at the present the line has a few cells only
+until it is focused:
+
+▮ 14:03:20, 2 min 10 s ago ━━━━━━━━━━●──────    now 14:05:30 ━━━━━━━━━━━━━━━━●    g ◂ 9 min
 """
 
 from __future__ import annotations
@@ -53,14 +58,18 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
         "end": glyphs.end,
         "newest": glyphs.newest,
     }
-    left: list[Span] = [
-        (f" {marks[place.state]} ", "accent"),
-        (wall_clock_text(place.wall + place.now), "title"),
-    ]
-    if STATE_TEXT[place.state]:
+    clock = wall_clock_text(place.wall + place.now)
+    left: list[Span] = [(f" {marks[place.state]} ", "accent"), (clock, "title")]
+    if place.is_present:
+        left = [(f" now {clock}", "title")]
+    elif place.ago is not None:
+        left.append((f", {past_text(place.ago)} ", "warn"))
+    elif STATE_TEXT[place.state]:
         left.append((f" {STATE_TEXT[place.state]}", "warn" if place.state == "paused" else "dim"))
     left.append((" ", ""))
     right = f" {glyphs.encode('×')}{place.speed:g} "
+    if place.ago is not None and place.speed == 1:
+        right = " "
     room = width - span_cells(left) - cells(right)
     if room < MIN_TIMELINE_CELLS:
         return Timeline(tuple(cut_spans((*left, (right, "dim")), width)))
@@ -82,6 +91,21 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
         room -= END_CELLS + 1
     bar = draw_bar(place, min(room, MAX_TIMELINE_CELLS), glyphs=glyphs)
     return Timeline((*left, *bar, *behind), span_cells(left), len(bar))
+
+
+def past_text(seconds: float) -> str:
+    """``2 min 10 s ago``"""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if not minutes:
+        return f"{rest} s ago"
+    return f"{minutes} min {rest} s ago"
+
+
+def draw_present(seconds: float, key: str, *, glyphs: Glyphs) -> SpanLine:
+    """``g ◂ 9 min``: how far one can go back, and the key for it."""
+    minutes = int(seconds / 60)
+    amount = f"{minutes} min" if minutes else "<1 min"
+    return ((f" {key} {glyphs.choice_left} {amount} ", "dim"),)
 
 
 def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
@@ -129,24 +153,51 @@ class TimelineTarget(Protocol):
         """To the end, and what is added to it."""
 
 
+class Present(TimelineTarget, Protocol):
+    """The timeline of live hosts."""
+
+    @property
+    def seconds(self) -> float:
+        """How far one can go back."""
+
+
 class ReplayLine(LineWidget):
-    """The timeline of `replay`; hidden while the hosts are live. Posts `GoRequested`."""
+    """The timeline of `replay`, or of live hosts (`present`); hidden if there is neither. Posts
+    `GoRequested`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TIMELINE_KEYS]
 
     class GoRequested(Message):
         """A time is to be asked for."""
 
-    def __init__(self, replay: TimelineTarget | None, *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        replay: TimelineTarget | None,
+        present: Present | None = None,
+        *,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
-        self._replay = replay
+        self._replay, self._present = replay or present, None if replay else present
         self._timeline = Timeline(())
-        self.can_focus = replay is not None
-        self.display = replay is not None
+        self.can_focus = self.display = self._replay is not None
+        self.set_class(self._present is not None, "-present")
+
+    @property
+    def is_present(self) -> bool:
+        """It is that of live hosts."""
+        return self._present is not None
 
     def redraw(self) -> None:
         """Draw the present position."""
-        if self._replay is not None and self.size.width:
+        if self._replay is None or not self.size.width:
+            return
+        if self._present is not None and not self.is_focused:
+            key = self.key_label("timeline")
+            line = draw_present(self._present.seconds, key, glyphs=self.glyphs)
+            self._timeline = Timeline(line)
+            self.show_lines([line], cursor=None)
+        else:
             self._timeline = draw_place(self._replay.where(), self.size.width, glyphs=self.glyphs)
             cursor = 0 if self.screen.focused is self else None
             self.show_lines([self._timeline.line], cursor=cursor)

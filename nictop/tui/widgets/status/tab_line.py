@@ -7,7 +7,6 @@ nictop │1 Devices│2 Queues 3 CPUs 4 Findings ✖1 ▲4 5 Hosts ●2 6 Traffi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from textual import events
@@ -15,6 +14,7 @@ from textual.message import Message
 
 from nictop.model.facts import width
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.keys import TABS, KeyLabels, Tab, default_label
 from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells
 

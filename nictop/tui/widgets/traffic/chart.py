@@ -6,10 +6,9 @@ Takes a `RunView`; `chart_drawing` draws it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from textual.message import Message
 
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.traffic.chart_drawing import draw_run, drawing_inputs, layout_of

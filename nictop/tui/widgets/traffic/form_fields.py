@@ -8,9 +8,10 @@ values of the field vary are a comparison, any other number is a sweep; so are s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields
 
 from nictop.errors import NictopError
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.traffic.plan.plan import Direction, TestKind
 from nictop.traffic.plan.quantities import (
     low_rate_question,

@@ -15,11 +15,11 @@ loaded latency may differ by a factor of a hundred.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.latency_axis import LatencyAxis, is_latency, latency_axis
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.live.run_view import RunView

@@ -8,7 +8,6 @@ vm1:ens224 ↔ vm2:ens224    192.0.2.0/24   10G    mtu 9000 / 1500
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from textual.message import Message
 
@@ -18,6 +17,7 @@ from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.names import names_in_path
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.choice_list import ChoiceList

@@ -11,7 +11,6 @@ B 11-21 08:04 vm1 ↔ vm2 ens3    5  12.4 k/s ▲ not verified 40.1 µs/transact
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from textual.message import Message
@@ -22,8 +21,15 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import names_in_path
 from nictop.model.text.terminal import clean, width, wrap
 from nictop.model.text.units import wall_time_text
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, hosts_text, plan_options
+from nictop.report.runs.sentences import (
+    DIRECTION_TEXTS,
+    cost_value_text,
+    hosts_text,
+    plan_options,
+    workload_plan_text,
+)
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
@@ -101,7 +107,8 @@ def _path(row: ResultGroup) -> Cell:
     if row.point.main is None:
         return "", "normal"
     if not row.point.caveat:
-        return "verified", "normal"
+        is_of_one_host = row.first.result.plan.is_of_one_host
+        return "" if is_of_one_host else "verified", "normal"
     return f"{UNICODE.warning} {row.point.caveat.replace('path ', '')}", "warn"
 
 
@@ -136,11 +143,14 @@ def _set_up_words(row: ResultGroup, room: int) -> list[str]:
         varied = f"{run.variable}={run.value}"
         has_room = width(clean(f"{run.label} {varied}")) <= room
         words = [run.label, varied] if has_room else [varied]
+    if plan.is_of_one_host:
+        words += [workload_plan_text(plan), f"MTU {mtu}" if mtu else ""]
+        return [clean(word) for word in words if word]
     if plan.test != "bulk":
         words.append(plan.test)
     words += [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s"]
     if mtu:
-        words.append(f"MTU {mtu}")
+        words.append(f"MTU {mtu}" if mtu.isdecimal() else "MTU changed")
     words += [*plan_options(plan), plan.generator]
     return [clean(word) for word in words if word]
 

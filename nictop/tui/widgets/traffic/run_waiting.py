@@ -10,11 +10,11 @@ Last result, vm1 → vm2: 9.41 Gb/s received by vm2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.facts import fit, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.widgets.base.line_widget import SpanLine
 
 WAITING = "◌"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 
 from nictop.model.text.units import SI_PREFIXES
+from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.live.series import BY_TIME
 from nictop.traffic.results.host_load import Busy, HostLoad

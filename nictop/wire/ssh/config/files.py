@@ -8,9 +8,9 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.wire.errors import PermanentError, sanitize
 from nictop.wire.ssh.config.local_user import local_user
 from nictop.wire.ssh.config.openssh import Options

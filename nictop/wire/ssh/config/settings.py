@@ -8,10 +8,10 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.errors import PermanentError, sanitize
 from nictop.wire.ssh.config.files import read_files
 from nictop.wire.ssh.config.local_user import local_user

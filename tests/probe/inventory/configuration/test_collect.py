@@ -34,6 +34,7 @@ from nictop.probe.inventory.configuration.sriov import (
 )
 from nictop.probe.inventory.configuration.udev import parse_udev_rules
 from nictop.probe.inventory.configuration.yaml_subset import Node, parse_yaml
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import ConfigurationEntry, Unreadable
 
 ANY = st.text(st.characters(codec="utf-8"), max_size=300)
@@ -428,7 +429,7 @@ def test_any_text_can_be_parsed(kind: str, data: st.DataObject) -> None:
         text,
         real[:position] + text + real[position + data.draw(st.integers(0, 20)) :],
     ):
-        entries = json.dumps(parse(candidate), default=vars)
+        entries = json.dumps(parse(candidate), default=field_mapping)
         msgspec.json.decode(entries.encode(), type=list[ConfigurationEntry])
 
 
@@ -508,7 +509,9 @@ def test_only_entries_of_a_file_are_returned(tmp_path: Path) -> None:
         "    dhcp4: true\n"
     )
     found, _ = read_link_configuration(**write_files(tmp_path, {"etc/netplan/w.yaml": secret}))
-    assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(found, default=vars)
+    assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(
+        found, default=field_mapping
+    )
 
 
 def test_times_of_netplan_and_of_what_it_generates(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from nictop.probe.kernel.netlink import (
     pack_text,
     pack_u32,
 )
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import (
     Channels,
     Ethtool,
@@ -302,7 +303,9 @@ def test_the_module_needs_root() -> None:
         records, _ = ethtool.read_ethtool(links)
         os.write(
             writer,
-            json.dumps(records[links[0].ifindex].unreadable["module"], default=vars).encode(),
+            json.dumps(
+                records[links[0].ifindex].unreadable["module"], default=field_mapping
+            ).encode(),
         )
         os._exit(0)
     os.close(writer)

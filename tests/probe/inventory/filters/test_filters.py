@@ -25,7 +25,8 @@ READ_PROGRAM = """
 import json
 from nictop.probe.inventory.filters.reader import read_filters
 from nictop.probe.inventory.links.reader import read_links
-print(json.dumps(read_filters(read_links()[0]), default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(read_filters(read_links()[0]), default=field_mapping))
 """
 NFT_RULES = """
 table ip filter {

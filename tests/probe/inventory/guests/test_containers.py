@@ -30,7 +30,8 @@ links = read_links()[0]
 roots = InventoryRoots("/sys", "/proc", "/etc", "/dev", "/run", "/usr", "/nonexistent")
 found, trouble = read_containers(read_processes()[0], links, (), Files(), roots)
 names = {{link.ifindex: link.name for link in links}}
-print(json.dumps([found, trouble, names], default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps([found, trouble, names], default=field_mapping))
 """
 RESTRICTED = "from nictop.probe import restriction\nrestriction.restrict_process()"
 PLAIN_USER = "import os\nos.setgid(65534)\nos.setuid(65534)"

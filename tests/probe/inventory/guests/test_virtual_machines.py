@@ -215,7 +215,8 @@ from nictop.probe.inventory.machine.qemu import read_running_machines
 links, processes = read_links()[0], read_processes()[0]
 roots = InventoryRoots("/sys", "/proc", "/etc", "/dev", "/run", "/usr", "/var")
 found, _ = read_guests(read_running_machines(processes, links), processes, links, (), roots)
-print(json.dumps([found, {{link.name: link.ifindex for link in links}}], default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps([found, {{link.name: link.ifindex for link in links}}], default=field_mapping))
 """
 
 

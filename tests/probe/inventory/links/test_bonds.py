@@ -145,7 +145,8 @@ from nictop.probe.inventory.links.teams import with_teams
 links, trouble = with_bond_details(read_links()[0])
 links, team_trouble = with_teams(links)
 assert trouble is None and team_trouble is None, (trouble, team_trouble)
-print(json.dumps(links, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(links, default=field_mapping))
 """
 
 

@@ -46,7 +46,8 @@ from nictop.probe.inventory.links.forwarding import read_forwarding
 from nictop.probe.inventory.links.reader import read_links
 found, trouble = read_forwarding(read_links()[0], [])
 assert trouble is None, trouble
-print(json.dumps(found, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(found, default=field_mapping))
 """
 READ_AS_PHYSICAL_FUNCTION = """
 from dataclasses import replace

@@ -36,6 +36,7 @@ from nictop.probe.kernel.netlink import (
     pack_attribute,
     pack_u32,
 )
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 from tests.support.namespaces import Namespace
 
@@ -48,7 +49,8 @@ from nictop.probe.inventory.links.queues import read_queues
 links, failed = read_links()
 complete, trouble = read_queues(links)
 assert not failed and trouble is None, (failed, trouble)
-print(json.dumps(complete, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(complete, default=field_mapping))
 """
 
 
@@ -368,4 +370,4 @@ def test_the_record_is_decoded_from_json() -> None:
         napis=(Napi(8200, 41),),
         channels=(Channel(1, 0),),
     )
-    assert msgspec.json.decode(json.dumps(whole, default=vars), type=Link) == whole
+    assert msgspec.json.decode(json.dumps(whole, default=field_mapping), type=Link) == whole

@@ -21,6 +21,7 @@ from nictop.probe.inventory.links import routes as route_messages
 from nictop.probe.inventory.links.reader import dump, pci_ancestor, read_from_sysfs, read_links
 from nictop.probe.kernel import if_link, route_lookup, rtnetlink
 from nictop.probe.kernel.netlink import DumpInterrupted, pack_attribute, pack_text, pack_u32
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import DefaultRoute, Link, Unreadable
 from tests.support.namespaces import Namespace
 from tests.support.tool_output import assert_addresses, assert_link
@@ -290,7 +291,7 @@ subprocess.run([b"ip", b"link", b"set", name, b"alias", {alias!r}], check=True)
     strange = next(link for link in links if link.name not in ("lo", "y"))
     assert strange.name == name.decode("utf-8", "replace")
     assert strange.alias == alias.decode("utf-8", "replace")
-    json.dumps(strange, default=vars).encode()
+    json.dumps(strange, default=field_mapping).encode()
 
 
 def test_sysfs_of_another_namespace_is_not_used(namespace: Namespace) -> None:
@@ -465,7 +466,7 @@ def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
         link = messages.parse_link(payload)
         if link is not None:
             assert isinstance(link.mtu, int)
-            json.dumps(link, default=vars).encode()
+            json.dumps(link, default=field_mapping).encode()
 
 
 @given(

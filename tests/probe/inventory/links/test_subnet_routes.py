@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import socket
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,13 +20,14 @@ from nictop.probe.inventory.links.subnet_routes import (
     subnet_span,
     with_subnet_routes,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, DefaultRoute, Link, SubnetRoute
 from tests.support.namespaces import Namespace
 
 UP = 0x1
 
 
-def link(ifindex: int, *addresses: str, gateway: str | None = None, **fields: object) -> Link:
+def link(ifindex: int, *addresses: str, gateway: str | None = None, **fields: Any) -> Link:
     own = []
     for interface in addresses:
         address, _, length = interface.partition("/")
@@ -36,7 +38,7 @@ def link(ifindex: int, *addresses: str, gateway: str | None = None, **fields: ob
     made = Link(
         ifindex, f"v{ifindex}", 1, UP, "up", True, 1500, addresses=tuple(own), default_routes=routes
     )
-    return Link(**{**vars(made), **fields})
+    return replace(made, **fields)
 
 
 def members(*links: Link) -> list[list[tuple[int, str]]]:

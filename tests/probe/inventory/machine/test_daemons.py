@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine.daemons import namespace_depth, program, read_services
 from nictop.probe.inventory.machine.processes import read_processes
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Services, Unreadable
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
@@ -105,9 +106,11 @@ def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: 
         pytest.skip(f"{name} runs here")
     with running(str(named(tmp_path, name))) as pid:
         found = read_services(read_processes()[0])
-        assert {key: value for key, value in vars(found).items() if value != vars(before)[key]} == {
-            field: pid
-        }
+        assert {
+            key: value
+            for key, value in field_mapping(found).items()
+            if value != field_mapping(before)[key]
+        } == {field: pid}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from nictop.probe.inventory.machine.kernel_log import (
     select,
 )
 from nictop.probe.inventory.machine.message_table import is_candidate
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import KernelMessage
 
 DATA = Path(__file__).parents[3] / "data"
@@ -322,7 +323,7 @@ def test_an_ordinary_user_may_need_root() -> None:
     child = os.fork()
     if child == 0:
         os.setresuid(65534, 65534, 65534)
-        os.write(writer, json.dumps(read_kernel_messages([]), default=vars).encode())
+        os.write(writer, json.dumps(read_kernel_messages([]), default=field_mapping).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:

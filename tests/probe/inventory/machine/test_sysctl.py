@@ -43,7 +43,8 @@ READ = """
 import json
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.inventory.machine.sysctl import read_settings
-print(json.dumps(read_settings(read_links()[0]), default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(read_settings(read_links()[0]), default=field_mapping))
 """
 READ_STACK = f"""
 import json

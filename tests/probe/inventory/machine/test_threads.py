@@ -60,7 +60,8 @@ from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.inventory.machine.threads import read_threads
 found, trouble = read_threads(read_links()[0])
 assert trouble is None, trouble
-print(json.dumps(found, default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(found, default=field_mapping))
 """
 
 

@@ -41,6 +41,7 @@ from nictop.probe.inventory.managers.networkmanager_profile import (
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel import waiting
 from nictop.probe.kernel.dbus_calls import DbusReply, unwrap_variants
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Inventory, IpSettings, Link, NetworkManager, Profile, Unreadable
 from tests.support import lines
 from tests.support.hostile import PROFILE_NAMES
@@ -729,7 +730,7 @@ SETTINGS = st.dictionaries(
 
 def can_be_decoded(record: object) -> bool:
     """Whether all fields of a record have the declared types."""
-    text = json.dumps(record, default=vars, ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(record, default=field_mapping, ensure_ascii=False).encode("utf-8", "replace")
     return isinstance(msgspec.json.decode(text, type=type(record)), type(record))
 
 

@@ -17,6 +17,7 @@ from nictop.probe.inventory.managers.networkmanager_conf import (
     read_networkmanager_configuration,
     specs,
 )
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import NetworkManagerConfiguration
 
 OWN = """# NetworkManager.conf(5)
@@ -129,7 +130,9 @@ def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
 @given(text=st.text(max_size=200), state=st.text(max_size=60))
 def test_any_text_can_be_parsed(around: str, text: str, state: str) -> None:
     found = parse_networkmanager_configuration([("a", around + text), ("b", text)], state)
-    encoded = json.dumps(found, default=vars, ensure_ascii=False).encode("utf-8", "replace")
+    encoded = json.dumps(found, default=field_mapping, ensure_ascii=False).encode(
+        "utf-8", "replace"
+    )
     assert isinstance(
         msgspec.json.decode(encoded, type=NetworkManagerConfiguration), NetworkManagerConfiguration
     )

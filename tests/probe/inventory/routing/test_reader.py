@@ -31,7 +31,8 @@ from tests.support.probe import wait_until
 READ = """
 import json
 from nictop.probe.inventory.routing.reader import read_routing
-print(json.dumps(read_routing(), default=vars))
+from nictop.probe.light_dataclasses import field_mapping
+print(json.dumps(read_routing(), default=field_mapping))
 """
 MAC = bytes.fromhex("52540000aa01")
 

@@ -353,7 +353,7 @@ async def test_a_host_that_is_away_is_not_asked() -> None:
 
 
 async def scripted_change(
-    screen: Screen, *, needs_second_yes: bool = False
+    screen: Screen, *, needs_second_yes: bool = False, actions: int = 1
 ) -> Callable[[ChangeKind], Awaitable[None]]:
     """Open the dialog of a fix and show its plan; the result sends further replies of the host."""
     await with_finding(screen, JUMBO)
@@ -364,7 +364,12 @@ async def scripted_change(
 
     async def reply(kind: ChangeKind) -> None:
         line = ChangeLine(
-            1.0, request.id, kind, plan=(plan,), fingerprint="f", needs_second_yes=needs_second_yes
+            1.0,
+            request.id,
+            kind,
+            plan=(plan,) * actions,
+            fingerprint="f",
+            needs_second_yes=needs_second_yes,
         )
         await screen.receive(Line(change=line))
         await screen.settle()
@@ -447,6 +452,16 @@ async def test_the_dialog_does_not_move() -> None:
         for kind in CHANGE_KINDS:
             await reply(kind)
             assert screen.app.screen.query_one("#dialog").region == before
+
+
+async def test_apply_scrolls_to_what_happens_now_before_the_host_replies() -> None:
+    """The end of a long plan would hide that anything was decided."""
+    async with live_screen((80, 20), allow_changes=True) as screen:
+        await scripted_change(screen, actions=9)
+        await screen.press("pagedown", "pagedown")
+        assert not any("Not applied yet" in row for row in screen.drawn())
+        await screen.press("right", "enter")
+        assert any("Applying" in row for row in screen.drawn())
 
 
 # ---------------------------------------------------------------------------- a real NetworkManager

@@ -135,6 +135,7 @@ def test_the_plan_is_shown_before_anything_is_done() -> None:
     assert change_status(after(Prepared(PLAN, False), decision=""), 0.0, "f") == ""
     assert "Not applied yet" not in words(after(Prepared(PLAN, False)))
     assert "·  Applying" in words(after(Prepared(PLAN, False)))
+    assert change_status(after(Prepared(PLAN, False)), 0.0, "f") == "applying change (f: details)"
     assert "This may disconnect vm1" in words(
         after(Prepared(PLAN, True), decision=""), asks_twice=True
     )

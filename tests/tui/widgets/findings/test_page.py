@@ -71,6 +71,15 @@ def test_a_command_is_shown_in_full() -> None:
     assert all(line.endswith(" \\") for line in page if "word" in line and "word19" not in line)
 
 
+def test_a_finding_of_a_host_that_was_not_read_since_an_event_says_so_above_the_rest() -> None:
+    notice = "to be read again in 8 s: read before an event (NetworkManager), 12 s ago"
+    found = finding(title="has no address", fixes=(RENAME,))
+    page = [text_of(line) for line in draw_finding(found, 100, notice=notice)]
+    assert page[1] == f" ▲ {notice}" and page[2].startswith(" FIX ")
+    gone = [text_of(line) for line in draw_finding(found, 100, notice=notice, gone="resolved")]
+    assert gone[1] == " The following was so when it was found:" and notice not in " ".join(gone)
+
+
 def test_a_finding_that_is_gone_says_so() -> None:
     assert (
         page_of(RENAME, gone="no longer found")[0] == " ✓ no longer found  ens224: has no address"

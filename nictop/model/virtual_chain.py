@@ -1,0 +1,165 @@
+"""The layers of a virtual link that stands for others: a bond, a bridge, a tap, a veth of a
+container, a VLAN.
+
+Reads nothing; `virtual_steps(link, snapshot)` returns what `nictop.model.chain.nic_steps` does of a
+NIC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts
+from nictop.model.devices.bonds import bond_text, is_aggregate
+from nictop.model.devices.bridges import filters_vlans, vlans_text
+from nictop.model.devices.links import link_at, ports_of
+from nictop.model.devices.pairs import TAP_KINDS
+from nictop.model.devices.subnets import vlan_id
+from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.model.text.words import LINK_UP, count_noun, state_mark, state_text
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import Link
+
+ChainKind = Literal["aggregate", "bridge", "tap", "veth", "upper"]
+STEPS_OF_KIND: Mapping[ChainKind, tuple[Step, ...]] = {
+    "aggregate": (
+        *("name", "ports", "link", "port", "profile", "address", "gateway", "peers", "load"),
+    ),
+    "bridge": ("name", "ports", "vlan", "profile", "address", "gateway", "peers", "load"),
+    "tap": ("name", "link", "port", "guest", "load"),
+    "veth": ("name", "link", "port", "guest", "load"),
+    "upper": ("name", "parent", "link", "profile", "address", "gateway", "peers", "load"),
+}
+"""Kind of a link → its layers."""
+UPPER_KINDS = ("vlan", "macvlan", "ipvlan")
+"""Links on another one."""
+INSTEAD: Mapping[Step, tuple[Step, ...]] = {
+    "slot": ("parent", "ports", "name"),
+    "driver": ("parent", "ports", "name"),
+    "link": ("ports", "parent"),
+    "port": ("vlan", "ports", "guest", "parent"),
+    "profile": ("guest", "name"),
+    "address": ("guest", "name"),
+    "gateway": ("guest", "name"),
+    "peers": ("guest", "name"),
+}
+"""A layer that a chain may not have → where the findings about it are, the first one that it
+has."""
+
+
+def chain_kind(link: Link) -> ChainKind | None:
+    """None: it has no chain, as a tunnel or a dummy."""
+    if is_aggregate(link):
+        return "aggregate"
+    if link.kind == "bridge":
+        return "bridge"
+    if link.kind in TAP_KINDS:
+        return None if link.details.get("tun_type") == "tun" else "tap"
+    if link.kind == "veth":
+        return "veth"
+    return "upper" if link.kind in UPPER_KINDS and link.lower is not None else None
+
+
+def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+    if is_unread_link(link):
+        return tuple(
+            step(link, snapshot)
+            for step in (STEP_FACTS_OF_LINK["name"], STEP_FACTS_OF_LINK["link"])
+        )
+    steps = [_STEP_FACTS[step](link, snapshot) for step in STEPS_OF_KIND[kind]]
+    if kind == "bridge" and not link.addresses:
+        return tuple(map(_without_address, steps))
+    if kind in ("tap", "veth") and link.master is None:
+        steps[steps.index(_step(steps, "port"))] = StepFacts("port", "none", "no bridge")
+    return tuple(steps)
+
+
+def _without_address(facts: StepFacts) -> StepFacts:
+    """A bridge carries frames of others: it needs neither address nor profile."""
+    if facts.step in ("profile", "address") and facts.state == "failed":
+        return replace(facts, state="none")
+    return facts
+
+
+def _step(steps: Sequence[StepFacts], name: Step) -> StepFacts:
+    return next(facts for facts in steps if facts.step == name)
+
+
+def step_instead(step: Step, steps: tuple[Step, ...]) -> Step:
+    """The step of a chain at which findings about `step` are."""
+    if step in steps:
+        return step
+    for other in INSTEAD.get(step, ()):
+        if other in steps:
+            return other
+    return steps[-1]
+
+
+def _ports(link: Link, snapshot: Snapshot) -> StepFacts:
+    ports = ports_of(link, snapshot.links)
+    if not ports:
+        return StepFacts("ports", "failed" if is_aggregate(link) else "none", "no ports")
+    if link.bond is not None:
+        text, are_used = bond_text(link, snapshot.links)
+        return StepFacts("ports", "passed" if are_used else "failed", text)
+    if link.kind == "bridge":
+        return _bridge_ports(ports)
+    up = sum(state_mark(port) == LINK_UP for port in ports)
+    state: Literal["passed", "failed"] = "passed" if up else "failed"
+    return StepFacts("ports", state, f"{up} of {len(ports)} up")
+
+
+def _bridge_ports(ports: list[Link]) -> StepFacts:
+    read = [port.bridge_port for port in ports if port.bridge_port is not None]
+    number = count_noun(len(ports), "port")
+    if len(read) < len(ports):
+        return StepFacts("ports", "unknown", f"{number}, state not read")
+    forwarding = sum(port.state == "forwarding" for port in read)
+    if not forwarding:
+        return StepFacts("ports", "failed", f"{number}, none forwards")
+    if forwarding == len(ports):
+        return StepFacts("ports", "passed", number)
+    return StepFacts("ports", "passed", f"{forwarding} of {len(ports)} forward")
+
+
+def _vlan(link: Link, snapshot: Snapshot) -> StepFacts:
+    """Of the frames of the host itself."""
+    if link.details.get("bridge_vlan_filtering") is None:
+        return StepFacts("vlan", "unknown", "not reported")
+    if not filters_vlans(link):
+        return StepFacts("vlan", "passed", "not filtered")
+    if link.bridge_vlans is None:
+        return StepFacts("vlan", "unknown", "VLANs not read")
+    return StepFacts("vlan", "passed", vlans_text(link.bridge_vlans))
+
+
+def _parent(link: Link, snapshot: Snapshot) -> StepFacts:
+    """The link that it is on."""
+    if link.lower_namespace is not None:
+        return StepFacts("parent", "unknown", "in another namespace")
+    lower = link_at(link.lower, snapshot.links)
+    if lower is None:
+        return StepFacts("parent", "unknown", f"ifindex {link.lower}, not known")
+    number = vlan_id(link)
+    text = lower.name if number is None else f"{lower.name} vlan {number}"
+    if state_mark(lower) != LINK_UP:
+        return StepFacts("parent", "failed", f"{text}: {state_text(lower)[0]}")
+    return StepFacts("parent", "passed", text)
+
+
+def _guest(link: Link, snapshot: Snapshot) -> StepFacts:
+    """Who has the other end."""
+    owner = snapshot.owners.of_link(link.ifindex)
+    if owner is None:
+        return StepFacts("guest", "unknown", "not known")
+    return StepFacts("guest", "failed" if owner.is_stopped else "passed", owner.text)
+
+
+_STEP_FACTS: dict[Step, Callable[[Link, Snapshot], StepFacts]] = {
+    **STEP_FACTS_OF_LINK,
+    "ports": _ports,
+    "vlan": _vlan,
+    "parent": _parent,
+    "guest": _guest,
+}

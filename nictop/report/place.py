@@ -1,0 +1,102 @@
+"""The place of a NIC (`nictop.model.place`) in lines, as lstopo(1) draws a machine:
+
+machine  2 NUMA nodes
+└ NUMA node 0  CPUs 0-15
+  └ root port 0000:00:1c.0  PCIe 8 GT/s ×8
+    └ 0000:03:00.0  82576 · PCIe 5 GT/s ×4 (of 8 GT/s ×8)
+      ▲ slower or narrower than it can be
+      └▸ens224  up · 10G full
+
+Pure. Texts of a host are sanitized here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from nictop.model.place import PlaceLine
+from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import wrap
+from nictop.probe.light_dataclasses import dataclass
+
+BRANCH, MORE, LAST, BLANK = "├ ", "│ ", "└ ", "  "
+MAX_DEPTH = 8
+MIN_TEXT_CELLS = 10
+
+Style = Literal["dim", "title", "", "warn"]
+
+
+@dataclass(frozen=True)
+class PlacePart:
+    """A part of a line, with the name of its style."""
+
+    text: str
+    style: Style
+
+
+def place_lines(
+    place: Sequence[PlaceLine], cells: int, *, glyphs: Glyphs = UNICODE
+) -> list[tuple[PlacePart, ...]]:
+    """Each line with the tree before it; long texts wrap below themselves, and what costs is in a
+    line of its own."""
+    found: list[tuple[PlacePart, ...]] = []
+    for index, line in enumerate(place):
+        first, rest = _guides(place, index)
+        mark = glyphs.cursor if line.is_own else ""
+        lead = glyphs.encode(first) + mark
+        below = glyphs.encode(rest)
+        name = glyphs.text(line.name)
+        room = max(MIN_TEXT_CELLS, cells - len(lead) - len(name) - 2)
+        parts = wrap(glyphs.text(line.text), room) if line.text else [""]
+        style: Style = "title" if line.is_own else ""
+        text = f"  {parts[0]}".rstrip()
+        found.append((PlacePart(lead, "dim"), PlacePart(name, "title"), PlacePart(text, style)))
+        for part in parts[1:]:
+            found.append((PlacePart(below, "dim"), PlacePart(part, style)))
+        if line.cost:
+            costs = wrap(glyphs.text(line.cost), max(MIN_TEXT_CELLS, cells - len(below) - 2))
+            for number, part in enumerate(costs):
+                sign = f"{glyphs.warning} " if number == 0 else "  "
+                found.append((PlacePart(below, "dim"), PlacePart(sign + part, "warn")))
+    return found
+
+
+def place_text(place: Sequence[PlaceLine], cells: int, *, glyphs: Glyphs = UNICODE) -> list[str]:
+    """The same as text."""
+    lines = place_lines(place, cells, glyphs=glyphs)
+    return ["".join(part.text for part in parts).rstrip() for parts in lines]
+
+
+def _guides(place: Sequence[PlaceLine], index: int) -> tuple[str, str]:
+    """What is before the name of a line, and before the lines below it."""
+    depth = min(place[index].depth, MAX_DEPTH)
+    above = "".join(_continues(place, index, depth))
+    if depth == 0:
+        has_child = _next_depth(place, index) > 0
+        return "", MORE if has_child else BLANK
+    is_last = not _has_sibling(place, index, depth)
+    first = above + (LAST if is_last else BRANCH)
+    rest = above + (BLANK if is_last else MORE)
+    has_child = _next_depth(place, index) > depth
+    return first, rest + (MORE if has_child else BLANK)
+
+
+def _continues(place: Sequence[PlaceLine], index: int, depth: int) -> Iterator[str]:
+    """For each level above: whether another line of it follows."""
+    for level in range(1, depth):
+        yield MORE if _has_sibling(place, index, level) else BLANK
+
+
+def _has_sibling(place: Sequence[PlaceLine], index: int, depth: int) -> bool:
+    """A line of this depth follows, below the same line."""
+    for line in place[index + 1 :]:
+        if line.depth == depth:
+            return True
+        if line.depth < depth:
+            return False
+    return False
+
+
+def _next_depth(place: Sequence[PlaceLine], index: int) -> int:
+    return place[index + 1].depth if index + 1 < len(place) else 0

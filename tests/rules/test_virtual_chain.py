@@ -1,0 +1,120 @@
+"""The chains of virtual links: those of bonds, bridges, taps, veths and VLANs are shorter than that
+of a NIC."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.chain import STEPS
+from nictop.model.devices.tree import device_tree
+from nictop.model.virtual_chain import INSTEAD, STEPS_OF_KIND, step_instead
+from nictop.probe.records import BridgePort, GuestNic, HostedGuest, Link
+from nictop.report.chain import chain_text
+from nictop.rules import RULES, diagnose
+from nictop.rules.by_device import device_findings, findings_of
+from nictop.rules.chain import ChainStep, has_chain, nic_chain
+from tests.rules.test_chain import ADDRESS, snapshot_of
+from tests.support.findings import finding
+from tests.support.lines import link
+from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
+
+BASES = sorted(path.stem for path in (CASES_DIRECTORY / "bases").glob("*.json"))
+
+
+def chain_of(host: str, name: str) -> str:
+    facts = host_facts({"name": "vm1", **base(host)})
+    snapshot = facts.snapshot
+    found = device_findings(diagnose([facts]), "vm1")
+    row = next(
+        row for row in device_tree(snapshot) if row.link is not None and row.link.name == name
+    )
+    return " ".join(
+        chain_text(nic_chain(row.link, row.pci, snapshot, findings_of(row, found)), 300)
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "parts"),
+    [
+        ("bond-networkmanager", "bond0", ("ports ✓ 802.3ad · 2 of 2 ports in use", "profile ✓")),
+        ("proxmox-vlan-aware", "vmbr0", ("ports ✓ 3 ports", "vlan ✓ PVID 1", "gateway ✓")),
+        ("proxmox-vlan-aware", "tap100i0", ("port ✓ bridge fwbr100i0", "guest ? not known")),
+        ("proxmox-bond", "vmbr0.20", ("parent ✓ vmbr0", "address ✓ 198.51.100.2/24")),
+        ("esxi", "web1.eth0", ("port ✓ bridge vSwitch0", "guest ✓ VM web1")),
+    ],
+)
+def test_each_kind_has_its_layers(host: str, name: str, parts: tuple[str, ...]) -> None:
+    text = chain_of(host, name)
+    for part in parts:
+        assert part in text, text
+    assert "slot" not in text and "driver" not in text
+
+
+def test_a_bridge_without_address_needs_no_profile() -> None:
+    text = chain_of("proxmox-vlan-aware", "fwbr100i0")
+    assert "profile – no manager" in text and "address – none" in text
+
+
+@pytest.mark.parametrize("host", BASES)
+def test_every_chain_of_every_host_can_be_drawn(host: str) -> None:
+    facts = host_facts({"name": "vm1", **base(host)})
+    for row in device_tree(facts.snapshot):
+        if has_chain(row):
+            chain = nic_chain(row.link, row.pci, facts.snapshot, ())
+            assert chain and all(chain_text(chain, cells) for cells in (20, 80, 200))
+
+
+def steps_of(nic: Link, *others: Link, **fields: object) -> dict[str, ChainStep]:
+    snapshot = snapshot_of(nic, **fields)  # type: ignore[arg-type]
+    snapshot = replace(snapshot, links={**snapshot.links, **{one.ifindex: one for one in others}})
+    return {step.step: step for step in nic_chain(nic, None, snapshot, ())}
+
+
+def test_a_bridge_whose_ports_do_not_forward_has_failed() -> None:
+    bridge = link(2, "br0", kind="bridge", addresses=(ADDRESS,))
+    port = link(3, "eth0", master=2, bridge_port=BridgePort("blocking"))
+    assert steps_of(bridge, port)["ports"].text == "1 port, none forwards"
+    assert steps_of(bridge, port)["ports"].state == "failed"
+    unread = replace(port, bridge_port=None)
+    assert steps_of(bridge, unread)["ports"].state == "unknown"
+    assert steps_of(bridge)["ports"].state == "none"
+
+
+def test_a_vlan_on_a_link_that_is_down_waits_for_it() -> None:
+    vlan = link(2, "eth0.10", kind="vlan", lower=3, carrier=False, details={"vlan_id": 10})
+    lower = link(3, "eth0", flags=0x1002, operstate="down", carrier=False)
+    steps = steps_of(vlan, lower)
+    assert steps["parent"].state == "failed" and steps["parent"].text.startswith("eth0 vlan 10: ")
+    assert steps["link"].state == "waits"
+    assert steps_of(vlan)["parent"].text == "ifindex 3, not known"
+
+
+def test_the_guest_of_a_tap_is_named_and_a_stopped_one_is_a_problem() -> None:
+    tap = link(2, "tap0", kind="tun", details={"tun_type": "tap"})
+    guest = HostedGuest(
+        name="web1", kind="vm", product="qemu", state="running", nics=(GuestNic(link=2),)
+    )
+    assert steps_of(tap, guests=(guest,))["guest"].text == "VM web1"
+    stopped = replace(guest, state="stopped")
+    assert steps_of(tap, guests=(stopped,))["guest"].state == "failed"
+    assert steps_of(tap)["guest"].state == "unknown"
+
+
+def test_a_tunnel_has_no_chain() -> None:
+    snapshot = snapshot_of(link(2, "tun0", kind="tun", details={"tun_type": "tun"}))
+    assert not any(has_chain(row) for row in device_tree(snapshot) if row.link is not None)
+
+
+def test_findings_are_at_a_layer_that_the_chain_has() -> None:
+    """Whatever layer of a NIC their rule is about."""
+    assert set(INSTEAD) == set(STEPS) - {"name", "load"}
+    for steps in STEPS_OF_KIND.values():
+        assert all(step_instead(rule.step, steps) in steps for rule in RULES.values())
+    bond = link(2, "bond0", kind="bridge")
+    found = [finding(rule=rule, severity=RULES[rule].severity) for rule in RULES]
+    chain = nic_chain(bond, None, snapshot_of(bond), found)
+    assert sum(len(step.findings) for step in chain) == len(found)
+    assert json.dumps([step.text for step in chain])
