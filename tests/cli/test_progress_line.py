@@ -115,7 +115,7 @@ def test_on_a_terminal_a_command_is_not_silent(name: str, later: str, tmp_path: 
 class Terminal(io.StringIO):
     """stderr on a terminal."""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
         return True

@@ -177,5 +177,8 @@ def _side(name: str, nic: str, state: State, *, is_named: bool = False) -> Side:
         label = recorded_text(snapshot.recorded_at, recorded_age_text(snapshot))
     if nic:
         label += f":{nic}"
+    no_data = recorded_age_text(snapshot)
+    if is_named and no_data:
+        label += f" · {no_data}"
     diagnosis = diagnose([HostFacts(snapshot, window.parts)])
     return Side(label, snapshot, diagnosis, nic)
