@@ -377,10 +377,13 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
     from nictop.probe.light_dataclasses import replace
 
     session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
-    reader = recording.reader(name, recording.start_time(name, time, RATES_WINDOW_SECONDS))
+    begin = recording.start_time(name, time, RATES_WINDOW_SECONDS)
+    reader = recording.reader(name, begin, with_history=True)
     while (recorded := reader.next()) is not None and recorded.time <= time:
         if recorded.received is not None:
             session.process(recorded.received, recorded.time)
     if session.snapshot.inventory is None:
         return Unreachable(name, session.snapshot.message or NOT_RECORDED_MESSAGE)
-    return replace(session.snapshot, recorded_at=recording.wall_time(time)), session.window
+    age = None if session.counted_at is None else time - session.counted_at
+    recorded_at = recording.wall_time(time)
+    return replace(session.snapshot, recorded_at=recorded_at, data_age=age), session.window

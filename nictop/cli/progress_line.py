@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
 
 MIN_PROGRESS_COLUMNS = 20
-"""Columns that are used at least, as a terminal may report 0."""
+"""Columns that are used at least."""
+UNKNOWN_COLUMNS = 80
+"""Of a terminal that reports 0: its size was never set, as of a serial console."""
+SEPARATOR = " · "
 WAITING_REDRAW_SECONDS = 0.5
 MAX_WAITING_NAMES = 3
 """Hosts in the line."""
@@ -39,8 +42,7 @@ class ProgressLine:
         if not self._is_terminal:
             return
         with contextlib.suppress(OSError):
-            columns = max(MIN_PROGRESS_COLUMNS, os.get_terminal_size(sys.stderr.fileno()).columns)
-            line = output.stderr_text(clean(text))[: columns - 1]
+            line = output.stderr_text(whole_parts(clean(text), _stderr_columns() - 1))
             sys.stderr.write("\r" + line.ljust(self._width))
             sys.stderr.flush()
             self._width = len(line)
@@ -66,6 +68,30 @@ class ProgressLine:
 
         self.clear()
         output.print_status(clean(text))
+
+
+def _stderr_columns() -> int:
+    """Raises OSError."""
+    columns = os.get_terminal_size(sys.stderr.fileno()).columns or UNKNOWN_COLUMNS
+    return max(MIN_PROGRESS_COLUMNS, columns)
+
+
+def whole_parts(text: str, cells: int) -> str:
+    """As many parts of a line as fit, each whole: ``vm1: reading interfaces · …``. Only a first
+    part that is too wide is cut."""
+    from nictop.model.text.terminal import fit, width
+
+    if width(text) <= cells:
+        return text
+    rest = f"{SEPARATOR}…"
+    first, *others = text.split(SEPARATOR)
+    shown = fit(first, min(width(first), cells))
+    for part in others:
+        longer = f"{shown}{SEPARATOR}{part}"
+        if width(longer) + width(rest) > cells:
+            break
+        shown = longer
+    return shown + rest if width(shown) + width(rest) <= cells else shown
 
 
 @contextmanager
@@ -131,7 +157,7 @@ def waiting_text(sessions: Sequence[HostSession], rates_seconds: float | None, n
         texts.append(f"{session.name}: {_doing(session, rates_seconds or 0.0, now)}")
     if len(awaited) > MAX_WAITING_NAMES:
         texts.append(f"{len(awaited) - MAX_WAITING_NAMES} more")
-    return " · ".join(texts)
+    return SEPARATOR.join(texts)
 
 
 def _doing(session: HostSession, rates_seconds: float, now: float) -> str:

@@ -21,9 +21,11 @@ from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps
 from nictop.model.history import History
 from nictop.model.snapshot import (
+    SILENT_AFTER_SECONDS,
     Snapshot,
     advance,
     has_platform,
+    links_of_rated_drivers,
     reading_notice,
     watchable_links,
     with_state,
@@ -45,9 +47,6 @@ if TYPE_CHECKING:
 
 HISTORY_LENGTH = 600
 """Samples per series: ten minutes at 1 Hz, more than the widest chart has columns."""
-
-SILENT_AFTER_SECONDS = 3.0
-"""A live host is silent when it has sent nothing for two intervals and these seconds."""
 
 MAX_BRIEF_CELLS = 42
 """Of the longest `HostSession.brief_text`."""
@@ -73,7 +72,8 @@ class HostSession:
     for a recording that of the machine that recorded. `interval`: seconds between two counter
     records that the source was created with. `history`, `window`: store the rates that charts
     (`HISTORY_LENGTH` samples) and rules (`RatesWindow`) use. `watch_devices`: request queue and
-    driver counters of `watchable_links` after every inventory that has other ones. `memory_share`:
+    driver counters of `watchable_links` after every inventory that has other ones; `watch_rated`:
+    beside those that are requested only of `links_of_rated_drivers`. `memory_share`:
     of the memory that history and window of one host may use.
     """
 
@@ -87,6 +87,7 @@ class HostSession:
         history: bool = False,
         window: bool = True,
         watch_devices: bool = False,
+        watch_rated: bool = False,
         memory_share: float = 1.0,
     ) -> None:
         self.host, self.name = host, host.label if source is None else source.name
@@ -95,6 +96,8 @@ class HostSession:
         """Empty if they are not stored."""
         self.received_at: float | None = None
         """When its newest line was received; None: none was."""
+        self.counted_at: float | None = None
+        """The same of its newest counters."""
         self.retry_at: float | None = None
         """When the next attempt to connect begins; None: no attempt is scheduled."""
         self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
@@ -120,6 +123,10 @@ class HostSession:
             window,
             watch_devices,
         )
+        self._watches_rated = watch_rated
+        self._requested_devices: tuple[int, ...] = ()
+        """Those of the newest request."""
+        self._rated_devices: tuple[int, ...] = ()
         self._watched_devices: tuple[int, ...] = ()
         self._subscribers: list[ItemCallback] = []
 
@@ -144,7 +151,7 @@ class HostSession:
             lost = SourceState("lost", "reconnected")
             self._publish(lost, with_state(self.snapshot, lost.state, lost.message))
         self._source, self.retry_at, self.rechecked, self.overloaded = source, None, False, False
-        self._watched_devices = ()
+        self._watched_devices, self._rated_devices = (), ()
 
     def fail(self, reason: str) -> Snapshot:
         """It is watched no longer, for this reason."""
@@ -166,6 +173,10 @@ class HostSession:
     async def request(self, request: Request) -> None:
         """Send a request to the probe. Interval and watched links are sent at the end of a run that
         uses others."""
+        if request.watch is not None and self._watches_rated:
+            self._requested_devices = request.watch
+            watched = tuple(dict.fromkeys((*request.watch, *self._rated_devices)))
+            request = replace(request, watch=watched[:MAX_WATCHED_LINKS])
         self.settings = merge_settings(self.settings, request)
         if self.in_run:
             request = replace(request, interval=None, watch=None)
@@ -215,6 +226,8 @@ class HostSession:
         else:
             snapshot = advance(self.snapshot, item)
             self.received_at, self.retry_at = now, None
+            if item.counters is not None:
+                self.counted_at = now
             self.start.process_line(snapshot, now)
         if snapshot.state == "live":
             self.reason = ""
@@ -242,6 +255,8 @@ class HostSession:
             has_inventory = isinstance(item, Line) and item.inventory is not None
             if has_inventory and self._watches_devices:
                 await self._watch_devices(snapshot)
+            if has_inventory and self._watches_rated:
+                await self._watch_rated(snapshot)
             yield snapshot
 
     async def _watch_devices(self, snapshot: Snapshot) -> None:
@@ -250,6 +265,14 @@ class HostSession:
         if devices != self._watched_devices:
             self._watched_devices = devices
             await self.request(Request(watch=devices))
+
+    async def _watch_rated(self, snapshot: Snapshot) -> None:
+        """Ask for what rules need beside what is requested, if that is something else than
+        before."""
+        devices = links_of_rated_drivers(snapshot.links.values())
+        if devices != self._rated_devices:
+            self._rated_devices = devices
+            await self.request(Request(watch=self._requested_devices))
 
     async def run(self) -> None:
         """Process the items of the source until it ends. The session has failed after an error of

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
+from nictop.model.devices.links import ethtool_driver
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
@@ -65,6 +66,13 @@ UNREAD_ETHTOOL = Ethtool(
 """Of a link in a first part of an inventory: its settings are read after it was sent. And of one
 that only an event has made known."""
 State = Literal["connecting", "live", "lost", "failed"]
+
+SILENT_AFTER_SECONDS = 3.0
+"""A host is silent when it has sent nothing for two intervals and these seconds."""
+
+RATED_DRIVERS = ("vmxnet3",)
+"""Their rules judge rates of counters that only the driver has (`rules.vmxnet3`): one ioctl a
+second for each NIC."""
 
 MAX_TROUBLES = 20
 """Number of stored messages: a probe that reports trouble on every pass does not fill the
@@ -131,6 +139,9 @@ class Snapshot:
     recorded_at: float | None = None
     """Wall time of this state of a recording, by the clock of the recording machine; None: of a
     live host."""
+    data_age: float | None = None
+    """Of a recording: seconds from its newest counters to that time; None: a live host, or they are
+    not known."""
     event: Outdated | None = None
     """The newest change by nictop, or the newest event after which the host could not be read at
     once."""
@@ -176,6 +187,12 @@ def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
     ]
 
 
+def links_of_rated_drivers(links: Iterable[Link]) -> tuple[int, ...]:
+    """ifindexes of the links whose driver's counters rules need while they are watched, as many as
+    a probe accepts, the lowest ones."""
+    return watchable_links(link for link in links if ethtool_driver(link) in RATED_DRIVERS)
+
+
 def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
     """``read before an event (NetworkManager)``, `brief`: without what it was about; "": nothing
     newer is known than the inventory."""
@@ -214,6 +231,30 @@ def _next_reading_text(event: Outdated, now: float) -> str:
     if event.due > now:
         return f"to be read again in {whole_seconds(event.due - now)}"
     return f"being read again for {whole_seconds(now - event.due)}"
+
+
+def recorded_age_text(snapshot: Snapshot) -> str:
+    """``no data for 12 s``: values of a recording that are older than its time; "": they are of
+    that time."""
+    age = snapshot.data_age
+    if age is None:
+        return ""
+    interval = 1.0 if snapshot.rates is None else snapshot.rates.elapsed
+    is_away = snapshot.state != "live" and age >= 1.0
+    if not is_away and age <= SILENT_AFTER_SECONDS + 2 * interval:
+        return ""
+    return f"no data for {whole_seconds(age)}"
+
+
+def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) -> str:
+    """``2 min 5 s ago: not enough memory for the driver counters``; without a time before the first
+    reading. Whether it still holds is not known. `since`: seconds since the newest reading."""
+    readings = (snapshot.counters, snapshot.inventory)
+    times = [reading.time for reading in readings if reading is not None]
+    if not times:
+        return trouble.message
+    age = max(0.0, max(times) - trouble.time + since)
+    return f"{whole_seconds(age)} ago: {trouble.message}"
 
 
 def since_text(snapshot: Snapshot) -> str:
@@ -546,5 +587,8 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     if hello.monotonic <= known.monotonic:  # the same one, as in a recording
         return replace(snapshot, state="live", message="", inventory_pending=True)
     lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)
-    kept = replace(snapshot, state="live", message="", hello=hello, inventory_pending=True)
+    # what a probe of before could not do, or the connection to it, says nothing about this one
+    kept = replace(
+        snapshot, state="live", message="", hello=hello, inventory_pending=True, troubles=()
+    )
     return _with_event(kept, lost)

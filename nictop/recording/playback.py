@@ -346,7 +346,7 @@ class PlaybackSource:
             try:
                 next(steps)
             except StopIteration as end:
-                return playback.recording.reader(self.name, end.value)
+                return playback.recording.reader(self.name, end.value, with_history=True)
             cpu = await playback.budget.charge(cpu)
         return None
 

@@ -36,6 +36,7 @@ from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import MAX_RECORDED_HOSTS, Index, KeyFrames, Mark, read_index, scan
 from nictop.recording.file.open import open_for_reading
 from nictop.recording.file.run_note import RunNote, decode_run_note
+from nictop.recording.link_states import HISTORY_SECONDS, NewLinkStates
 from nictop.wire.codec import check_protocol, decode
 from nictop.wire.errors import sanitize
 from nictop.wire.record_limits import LimitError
@@ -254,12 +255,18 @@ class Recording:
             self._refresh_at = monotonic() + REFRESH_SECONDS
         return self._index.offset > before or self._index.closed
 
-    def reader(self, host: str, since: float) -> HostReader:
-        """Items of a host from `since` on. Raises KeyError for an unknown host."""
+    def reader(self, host: str, since: float, *, with_history: bool = False) -> HostReader:
+        """Items of a host from `since` on; `with_history`: before them those inventories of the
+        hour before that say what happened to its links. Raises KeyError for an unknown host."""
         number = self._number(host)
         keys = self._index.keys.get(number, KeyFrames())
-        first = keys.newest(since) or 0
-        return HostReader(self, number, keys.offsets[first] if keys.offsets else 0, since)
+        if not keys.offsets:
+            return HostReader(self, number, 0, since)
+        first = keys.offsets[keys.newest(since) or 0]
+        if not with_history:
+            return HostReader(self, number, first, since)
+        begin = keys.offsets[keys.newest(since - HISTORY_SECONDS) or 0]
+        return HostReader(self, number, begin, since, whole_from=first)
 
     def start_time(self, host: str, now: float, window: float) -> float:
         """The result of `start_time_steps`."""
@@ -351,9 +358,15 @@ def _result(steps: Steps[T]) -> T:
 
 class HostReader:
     """Items of one host in order: first the state at the key frame, then everything after it.
-    Counters before `since` are skipped."""
+    Counters before `since` are skipped. `whole_from`: offset of the key frame from which on that is
+    so; before it there are only hellos and inventories, as far as `NewLinkStates` needs them."""
 
-    def __init__(self, recording: Recording, number: int, offset: int, since: float) -> None:
+    def __init__(
+        self, recording: Recording, number: int, offset: int, since: float, whole_from: int = 0
+    ) -> None:
+        self._whole_from = whole_from
+        self._states = NewLinkStates() if offset < whole_from else None
+        """None: everything is an item."""
         self.number, self.offset = number, offset
         self._recording, self._since = recording, since
         self._frames: Iterator[Step] | None = None
@@ -414,6 +427,8 @@ class HostReader:
 
     def _begin_at_key_frame(self, offset: int, header: FrameHeader, *, is_next: bool) -> None:
         is_known = self._reader is not None and is_next
+        if self._states is not None and offset >= self._whole_from:
+            self._states, is_known = None, False
         self._reader = EntryReader(self._recording.formats)
         # after the previous frames the key frame has no new state; it only resets the templates
         entries = self._entries_of(self._reader, offset, header)
@@ -429,9 +444,17 @@ class HostReader:
         self._entries, self._reader = iter(()), None
         return RecordedItem(self._time, Line(trouble=Trouble(self._time, sentence)))
 
+    def _is_of_history(self, entry: RecordEntry) -> bool:
+        if self._states is None or entry.kind not in ("line", "inventory"):
+            return False
+        self._recording.check_size(entry.text)
+        return self._states.needs(entry.text, entry.time)
+
     def _decode(self, entry: RecordEntry) -> RecordedItem | None:
         """Decode an entry; None: it is not an item."""
         try:
+            if self._states is not None and not self._is_of_history(entry):
+                return None
             if entry.kind == "state":
                 return RecordedItem(entry.time, _state_decoder.decode(entry.text))
             if entry.kind == "request":

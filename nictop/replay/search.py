@@ -178,7 +178,7 @@ class _RecordedHost:
             try:
                 next(self._begin)
             except StopIteration as end:
-                return self._recording.reader(self._name, end.value)
+                return self._recording.reader(self._name, end.value, with_history=True)
             await self._charge()
 
     async def _charge(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.progress_line import waiting_text
+from nictop.cli.progress_line import ProgressLine, waiting_text, whole_parts
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import LOCAL, Host
 from nictop.probe.records import Line
@@ -109,6 +110,47 @@ def test_on_a_terminal_a_command_is_not_silent(name: str, later: str, tmp_path: 
         screen.wait_for_text(later)
         screen.wait_for_end()
         assert "Traceback" not in screen.text
+
+
+class Terminal(io.StringIO):
+    """stderr on a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (0, "vm1: reading interfaces · vm2: reading interfaces"),
+        (120, "vm1: reading interfaces · vm2: reading interfaces"),
+        (40, "vm1: reading interfaces · …"),
+        (20, "vm1: reading inter…"),
+    ],
+)
+def test_no_word_is_cut_where_there_is_room(
+    columns: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal whose size was never set reports 0 columns: as if it had 20, words were cut."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
+    ProgressLine().show("vm1: reading interfaces · vm2: reading interfaces")
+    assert terminal.getvalue() == f"\r{shown}"
+
+
+def test_the_hosts_that_fit_are_whole() -> None:
+    line = "vm1: logging in, 4 s · vm2: reading inventory, 2 s · vm3: starting"
+    for cells in range(20, 80):
+        shown = whole_parts(line, cells)
+        assert len(shown) <= cells and shown.startswith("vm1: logging in, 4")
+        parts = [part for part in shown.split(" · ") if part != "…" and not part.endswith("…")]
+        assert all(part in line.split(" · ") for part in parts)
 
 
 SILENT_HOSTS = ("a", "b")

@@ -11,7 +11,7 @@ from pathlib import Path
 from nictop.hosts.session import HostSession, Item, running
 from nictop.model.snapshot import Snapshot, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import Line, Request
+from nictop.probe.records import DriverInfo, Line, Request
 from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
@@ -63,6 +63,23 @@ async def test_watched_devices_are_requested_again_of_a_new_source() -> None:
             assert await session.until(lambda source=source: source.is_drained, LIMIT)  # type: ignore[misc]
         devices = watchable_links(session.snapshot.links.values())
         assert devices and source.requests == [Request(watch=devices)] and source.closed
+
+
+async def test_counters_that_rules_need_are_watched_beside_the_chosen_nic() -> None:
+    """Three rules about vmxnet3 were skipped for each NIC that was not the chosen one."""
+    driver = replace(PF.ethtool, driver=DriverInfo("vmxnet3", "", "", ""))
+    other = replace(PF, ifindex=9, name="ens256", ethtool=driver)
+    first, second = ScriptedSource(), ScriptedSource()
+    session = session_of(first, watch_rated=True)
+    for source in (first, second):
+        if source is second:
+            session.replace_source(source)
+        source.send(*LINES, Line(inventory=inventory(links=(PF, other))), reading(1))
+        async with running(session):
+            assert await session.until(lambda source=source: source.is_drained, LIMIT)  # type: ignore[misc]
+        assert source.requests[0].watch is not None and 9 in source.requests[0].watch
+    await session.request(Request(watch=(4,)))
+    assert second.requests[-1] == Request(watch=(4, 9))
 
 
 def test_as_many_links_are_watched_as_a_probe_accepts() -> None:

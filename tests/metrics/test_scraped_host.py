@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from nictop.hosts.session import SILENT_AFTER_SECONDS
 from nictop.hosts.specification import Host
 from nictop.metrics import service as metrics_service
 from nictop.metrics.scraped_host import ScrapedHost
 from nictop.metrics.service import MetricsService
+from nictop.model.snapshot import SILENT_AFTER_SECONDS
 from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 from tests.metrics.answers import series, series_with, values

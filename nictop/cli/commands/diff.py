@@ -160,6 +160,7 @@ def _recorded(path: str, time: str | None, wanted: str) -> State:
 def _side(name: str, nic: str, state: State, *, is_named: bool = False) -> Side:
     """`is_named`: the two sides differ in their host, not in their time."""
     from nictop.hosts.observe import with_window_rates
+    from nictop.model.snapshot import recorded_age_text
     from nictop.model.text.words import recorded_text
     from nictop.report.diff.compare import Side
     from nictop.rules import HostFacts, diagnose
@@ -173,8 +174,11 @@ def _side(name: str, nic: str, state: State, *, is_named: bool = False) -> Side:
         )
     label = snapshot.host
     if snapshot.recorded_at is not None and not is_named:
-        label = recorded_text(snapshot.recorded_at)
+        label = recorded_text(snapshot.recorded_at, recorded_age_text(snapshot))
     if nic:
         label += f":{nic}"
+    no_data = recorded_age_text(snapshot)
+    if is_named and no_data:
+        label += f" · {no_data}"
     diagnosis = diagnose([HostFacts(snapshot, window.parts)])
     return Side(label, snapshot, diagnosis, nic)

@@ -17,6 +17,8 @@ from nictop.report.runs.sentences import (
     path_test_sentences,
     workload_plan_text,
 )
+from nictop.traffic.analysis.assemble import incidents_so_far
+from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
     Experiment,
@@ -29,10 +31,10 @@ from nictop.traffic.experiment.experiment import (
 )
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.record.log import IntervalMeasured, SocketSample
+from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample, axis_start
 from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import NicMeasured, PathTested, Stage
+from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage
 
 HOW_IT_ENDS = {
     "workload": "Ctrl-C ends the command and all processes that it started",
@@ -58,6 +60,9 @@ class ProgressLines:
         interval."""
         self._is_rising = False
         """It was started, and is not measured yet."""
+        self._log: RunLog | None = None
+        self._told: set[NicIncident] = set()
+        """What happened to the NICs of this run, as far as it was printed."""
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
         """The lines for one event; none for most of them."""
@@ -67,16 +72,29 @@ class ProgressLines:
             yield from self._stage_lines(event)
         elif isinstance(event, PathTested):
             yield from self._path_test_lines(event)
+        elif isinstance(event, RunBegan):
+            self._log, self._told = event.log, set()
         elif isinstance(event, SocketSample):
             self._take_sockets(event)
+            yield from self._incident_lines()
         elif isinstance(event, IntervalMeasured):
             yield from self._measured(event)
+            yield from self._incident_lines()
         elif isinstance(event, NicMeasured):
             yield _nic_line(event)
         elif isinstance(event, StepEnded):
             yield from self._end_lines(event)
         else:
             yield from _general_lines(event)
+
+    def _incident_lines(self) -> Iterator[str]:
+        """Once each."""
+        if self._log is None:
+            return
+        for incident in incidents_so_far(self._log, axis_start(self._log)):
+            if incident not in self._told:
+                self._told.add(incident)
+                yield f"  {incident.sentence}"
 
     def _stage_lines(self, event: Stage) -> Iterator[str]:
         if event.name == "loading":

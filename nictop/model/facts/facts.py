@@ -38,7 +38,7 @@ from nictop.model.facts.routing import routing_section
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.facts.summary import age_facts, summary_section
 from nictop.model.parts import unreadable_sources
-from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.model.snapshot import Snapshot, is_unread_link, trouble_text
 from nictop.model.text import units
 from nictop.model.text.words import (
     absence_reason,
@@ -157,7 +157,9 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     if snapshot.hello is not None:
         facts += _probe_facts(snapshot.hello, snapshot, platform)
     facts += _failure_facts(snapshot, platform)
-    facts += [Fact("Error", trouble.message, "warn") for trouble in snapshot.troubles]
+    facts += [
+        Fact("Error", trouble_text(snapshot, trouble), "warn") for trouble in snapshot.troubles
+    ]
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     return (
         *section("Host", facts),

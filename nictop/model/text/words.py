@@ -121,9 +121,11 @@ def hypervisor_text(platform: Platform) -> str:
     return "bare metal"
 
 
-def recorded_text(wall: float) -> str:
-    """``recorded 2026-11-21 08:01:40 UTC``. `wall`: `Snapshot.recorded_at`."""
-    return f"recorded {units.wall_time_text(wall)}"
+def recorded_text(wall: float, no_data: str = "") -> str:
+    """``recorded 2026-11-21 08:01:40 UTC``, ``recorded … · no data for 12 s``. `wall`:
+    `Snapshot.recorded_at`; `no_data`: `recorded_age_text`."""
+    text = f"recorded {units.wall_time_text(wall)}"
+    return f"{text} · {no_data}" if no_data else text
 
 
 def kernel_text(release: str) -> str:

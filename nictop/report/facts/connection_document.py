@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from nictop.model.columns.connections import COLUMNS, OTHER_PARTS, nic_texts, number_text
 from nictop.model.connections.table import ConnectionTable, connection_table
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import recorded_text
 from nictop.report.document import Block, ColumnTable, Items, Line, Section, Table, lines_of
@@ -45,7 +45,7 @@ def connection_blocks(snapshot: Snapshot, nic: str) -> tuple[Block, ...]:
     table = shown_table(snapshot, nic)
     names = [snapshot.host]
     if snapshot.recorded_at is not None:
-        names.append(recorded_text(snapshot.recorded_at))
+        names.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
     if table is None:
         return (Line(f"{' · '.join(names)}: {NOT_RECORDED}"),)
     return (Line(" · ".join((*names, table.nic, *nic_texts(table)))), *table_blocks(table))

@@ -28,6 +28,8 @@ class HostConnections:
     """None: a recording without connections at this time."""
     recorded_at: float | None = None
     """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+    data_age: float | None = None
+    """Seconds from its newest counters to that time; null: of a live host, or there are none."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class ConnectionsDocument:
 
 def host_connections(snapshot: Snapshot, nic: str = "") -> HostConnections:
     """Of the NIC of the newest reading, if that is `nic` ("": any)."""
-    return HostConnections(snapshot.host, shown_table(snapshot, nic), snapshot.recorded_at)
+    return HostConnections(
+        snapshot.host, shown_table(snapshot, nic), snapshot.recorded_at, snapshot.data_age
+    )
 
 
 def connections_json(answers: Sequence[Answer], nic: str = "") -> str:

@@ -16,7 +16,7 @@ from nictop.model.guests.table import (
     nic_facts,
     why_guests_are_missing,
 )
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, recorded_age_text
 from nictop.model.text.words import count_noun, recorded_text
 from nictop.report.document import Block, ColumnTable, Fact, Facts, Items, Line, Section, lines_of
 
@@ -53,7 +53,7 @@ def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
         text += f", {stopped} of them stopped"
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
-        parts.append(recorded_text(snapshot.recorded_at))
+        parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
     parts.append(text)
     return " · ".join(parts)
 

@@ -97,6 +97,8 @@ class HostGuests:
     """Why guests may be missing."""
     recorded_at: float | None = None
     """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+    data_age: float | None = None
+    """Seconds from its newest counters to that time; null: of a live host, or there are none."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def host_guests(snapshot: Snapshot) -> HostGuests:
         tuple(_guest(tuple(own)) for _, own in rows),
         why_guests_are_missing(snapshot),
         snapshot.recorded_at,
+        snapshot.data_age,
     )
 
 

@@ -88,6 +88,8 @@ class ShowDocument:
     have not run."""
     recorded_at: float | None = None
     """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+    data_age: float | None = None
+    """Seconds from its newest counters to that time; null: of a live host, or there are none."""
 
 
 def show_document(snapshot: Snapshot, findings: DeviceFindings | None = None) -> ShowDocument:
@@ -98,6 +100,7 @@ def show_document(snapshot: Snapshot, findings: DeviceFindings | None = None) ->
         host=snapshot.host,
         chains=chains,
         recorded_at=snapshot.recorded_at,
+        data_age=snapshot.data_age,
         hello=snapshot.hello,
         inventory=snapshot.inventory,
         counters=snapshot.counters,

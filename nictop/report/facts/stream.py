@@ -75,7 +75,7 @@ class HostLines:
         if "inventory" in unchanged:
             document = replace(document, inventory=None)  # the largest part is not made for nothing
         values = add_names(json_values(document), snapshot)
-        for part in (*unchanged, "chains", "recorded_at", "nictop"):
+        for part in (*unchanged, "chains", "recorded_at", "data_age", "nictop"):
             del values[part]
         line = {"host": self._host, "wall": _wall(snapshot), **values}
         if self._replaced:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nictop.model.facts import clean, platform_text
-from nictop.model.snapshot import outdated_text
+from nictop.model.snapshot import outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import kernel_text, recorded_text
 from nictop.probe.light_dataclasses import dataclass
@@ -26,10 +26,15 @@ class CheckedHost:
     """Length of the window of rates that the rules used."""
     recorded_at: float | None = None
     """The time of this state in a recording, seconds since the epoch; null: of a live host."""
+    data_age: float | None = None
+    """Seconds from its newest counters to that time; null: of a live host, or there are none."""
     before_change: bool = False
     """The host was changed, or had an event, after this state was read."""
     outdated: str = ""
     """``read before an event (NetworkManager)``; empty without such a change or event."""
+    no_data: str = ""
+    """``no data for 12 s``: of a recording, where its values are older than that time; else
+    empty."""
 
 
 def checked_host(host: HostFacts) -> CheckedHost:
@@ -46,6 +51,8 @@ def checked_host(host: HostFacts) -> CheckedHost:
         recorded_at=host.snapshot.recorded_at,
         before_change=host.snapshot.unread_event is not None,
         outdated=outdated_text(host.snapshot),
+        data_age=host.snapshot.data_age,
+        no_data=recorded_age_text(host.snapshot),
     )
 
 
@@ -53,7 +60,7 @@ def checked_host_text(host: CheckedHost) -> str:
     """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not root``"""
     parts = [host.host, host.platform]
     if host.recorded_at is not None:
-        parts.insert(1, recorded_text(host.recorded_at))
+        parts.insert(1, recorded_text(host.recorded_at, host.no_data))
     if host.outdated:
         parts.insert(1, host.outdated)
     if host.kernel:

@@ -7,6 +7,7 @@ terminal.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -91,6 +92,11 @@ NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
 compared."""
+
+
+EXCEEDING_SHARE, EXCEEDING_SECONDS = 0.05, 0.5
+"""By how much the seconds of a goodput may exceed the planned ones without being named: generators
+end a little late."""
 
 
 class ResultSentence(NamedTuple):
@@ -579,6 +585,9 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += REPORTED
     if flow is result.flows[0]:
         text += _of_requested(result)
+    seconds = exceeding_seconds(result, flow)
+    if seconds is not None:
+        text += f", mean of {units.duration(seconds)} (planned: {result.plan.time} s)"
     share = result.of_ceiling
     if share is not None and flow.goodput == highest_goodput(result):
         text += f", {units.percentage(share)} of line rate"
@@ -606,6 +615,19 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
     text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
+
+
+def exceeding_seconds(result: Result, flow: Flow) -> float | None:
+    """Of a failed run those that the goodput is the mean of, where they are more than planned: its
+    generators end late when their connection breaks. None: they are as planned, or not known."""
+    plan, received = result.plan, flow.received
+    if result.failure is None or received is None or plan.files is not None:
+        return None
+    if not math.isfinite(received.seconds):
+        return None
+    if received.seconds <= plan.time * (1 + EXCEEDING_SHARE) + EXCEEDING_SECONDS:
+        return None
+    return received.seconds
 
 
 def highest_goodput(result: Result) -> float:
@@ -671,7 +693,7 @@ def _path(result: Result) -> Iterator[ResultSentence]:
     verdict = PATH_VERDICTS[result.proof.verdict]
     yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(host.sentence for host in result.proof.hosts))
-    if ends and ends != result.proof.sentence:
+    if ends and ends not in result.proof.sentence:
         yield ResultSentence("path", clean(ends))
     for observed in result.proof.observed:
         size = units.bytes_(max(observed.received or 0.0, observed.sent or 0.0))

@@ -6,6 +6,7 @@ Reads nothing. The axis starts with the measured seconds; omitted seconds are be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.snapshot import Snapshot
@@ -324,6 +325,13 @@ def _incidents(
     """What happened to the chosen NICs during the run, by the kernel logs of their hosts and by
     rtnetlink."""
     return nic_incidents(snapshots, chosen, log.plan.span + LATE_SECONDS)
+
+
+def incidents_so_far(log: RunLog, axis: float | None) -> tuple[NicIncident, ...]:
+    """The same while it runs, of all that was received; the first one is what explains the
+    others. None before the first byte (`axis`)."""
+    snapshots = {name: host.snapshot for name, host in log.hosts.items()}
+    return nic_incidents(snapshots, _chosen_nics(log, axis), math.inf)
 
 
 def _chosen_nics(log: RunLog, axis: float | None) -> dict[str, ChosenNic]:

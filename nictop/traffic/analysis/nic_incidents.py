@@ -53,6 +53,11 @@ class NicIncident:
     """The message; renamed: the new name."""
 
     @property
+    def brief(self) -> str:
+        """``b eth2 was reset by its driver``"""
+        return f"{clean(self.host)} {clean(self.link)} {WORDS[self.meaning]}"
+
+    @property
     def sentence(self) -> str:
         """``b eth2 was reset by its driver at second 7 (kernel log: Detected Tx Unit Hang)``"""
         shown = clean(self.text)

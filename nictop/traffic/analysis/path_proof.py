@@ -123,6 +123,9 @@ def _proof(
     if failed and verdict == "proven":
         verdict = "unknown"
         sentence = f"the test failed while data was in flight: {sentence}"
+        for end, other in ((client, server), (server, client)):
+            if expected.get(end.host, (0.0, 0.0))[0] > 0:
+                sentence += _windows_text(end, other, hosts)
     highest = max(map(max, expected.values()), default=0.0)
     observed: list[Carried] = []
     for name, host in hosts.items():
@@ -163,6 +166,28 @@ def _checked_with_sender(
         "at another time"
     )
     return HostProof(end.host, "unknown", None, sentence, end.carried)
+
+
+def _windows_text(end: HostProof, other: HostProof, hosts: Mapping[str, ObservedHost]) -> str:
+    """``; b counted 230 KiB more than a sent: their counters were read over 21.3 s and 19.2 s``;
+    "": it did not. Of two proven ends."""
+    received, sent = end.carried[0].received or 0.0, other.carried[0].sent or 0.0
+    if received <= sent * (1 + EXTRA_SHARE):
+        return ""
+    windows = (_window(hosts.get(proof.host)) for proof in (end, other))
+    here, there = (units.duration(seconds) for seconds in windows)
+    more = units.bytes_(received - sent)
+    return (
+        f"; {clean(end.host)} counted {more} more than {clean(other.host)} sent: their counters "
+        f"were read over {here} and {there}"
+    )
+
+
+def _window(host: ObservedHost | None) -> float:
+    """Seconds between its two records; 0: one is missing."""
+    if host is None or host.before is None or host.after is None:
+        return 0.0
+    return host.after.time - host.before.time
 
 
 def _one_machine(plan: RunPlan, hosts: Mapping[str, ObservedHost]) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, field, replace
+from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import HostNow
@@ -51,6 +52,8 @@ class RunView:
     """Of each of `flows`, while it runs; (): a saved result."""
     hosts_now: Mapping[str, HostNow] = field(default_factory=dict)
     """By name, of a run that was watched."""
+    incidents: tuple[NicIncident, ...] = ()
+    """What happened to the chosen NICs so far, while it runs; then it is in the result."""
 
     @property
     def plan(self) -> RunPlan:
@@ -164,6 +167,7 @@ class LiveRun:
             None,
             self._so_far.flows_now(),
             self._so_far.hosts_now(),
+            self._so_far.incidents(),
         )
 
     def _final_view(self, result: Result) -> RunView:

@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
+from nictop.traffic.analysis.assemble import incidents_so_far
 from nictop.traffic.analysis.framing import run_ceiling
 from nictop.traffic.analysis.host_loads import host_roles
+from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.analysis.setup_facts import nic_names
 from nictop.traffic.analysis.socket_samples import carry_payload
 from nictop.traffic.live.flow_so_far import FlowNow, FlowSoFar
@@ -129,6 +131,10 @@ class ResultSoFar:
         if log.last is log.first or client.run_start is None:
             return None
         return client.run_start - axes[client.host]
+
+    def incidents(self) -> tuple[NicIncident, ...]:
+        """What happened to the chosen NICs since the start."""
+        return incidents_so_far(self._log, self.axis)
 
     def flows_now(self) -> tuple[FlowNow, ...]:
         """Of each of the flows that were read last."""

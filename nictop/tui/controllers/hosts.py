@@ -125,7 +125,14 @@ class WatchedHosts:
 
         source = self._connect(host)
         self.add_session(
-            HostSession(host, source, clock=self._clock, interval=self.interval, history=True)
+            HostSession(
+                host,
+                source,
+                clock=self._clock,
+                interval=self.interval,
+                history=True,
+                watch_rated=True,
+            )
         )
 
     def add_session(self, session: HostSession) -> None:

@@ -333,6 +333,61 @@ def test_show_at_the_end_and_at_earlier_times(
         assert a["rates"]["links"]["2"]["tx_bits"] == pytest.approx(second * 1_000_000)
 
 
+def test_values_of_a_lost_host_have_their_age(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The heading named the time that was asked for, the rates were of ten seconds before."""
+    items = [
+        *host_items("a", 20, BEGIN),
+        ("a", SourceState("lost", "no data", 2.0), BEGIN + 22.0),
+        ("a", SourceState("connecting"), BEGIN + 24.0),
+        ("b", hello(), BEGIN),
+        ("b", SourceState("live"), BEGIN + 40.0),
+    ]
+    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    for command in ("show", "check", "guests"):
+        main([command, str(tmp_path / "r.nictop"), "--at", "+30"])
+        text = " ".join(capsys.readouterr().out.split())
+        assert "UTC · no data for 10 s" in text, command
+        main([command, str(tmp_path / "r.nictop"), "--at", "+15"])
+        assert "no data for" not in capsys.readouterr().out, command
+    main(["show", str(tmp_path / "r.nictop"), "--at", "+30", "--format", "json"])
+    age = json.loads(capsys.readouterr().out)["hosts"][0]["data_age"]
+    assert age == pytest.approx(10.4)
+
+
+def test_a_recording_says_what_the_live_screen_said_of_the_last_hour(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``link flapped 4 times in … of watching`` rests on what was long before the position; NICs
+    that somebody set down and up have not flapped."""
+    items = host_items("a", 700, BEGIN)
+    for number in range(9):
+        ens192 = link(
+            2,
+            "ens192",
+            device="0000:03:00.0",
+            bus="pci",
+            carrier_changes=2 + number,
+            carrier=number % 2 == 0,
+        )
+        flags = 0x1002 if number % 2 else 0x11043
+        ens224 = link(
+            3, "ens224", device="0000:0b:00.0", bus="pci", carrier_changes=2 + number, flags=flags,
+            carrier=number % 2 == 0,
+        )  # fmt: skip
+        for repeated in range(3):
+            time = BEGIN + 20 + 10 * number + repeated
+            items.append(("a", inventory(ens192, ens224, time=time), time + 0.5))
+    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    main(["check", str(tmp_path / "r.nictop"), "--at", "end"])
+    watched = [line for line in capsys.readouterr().out.splitlines() if "of watching" in line]
+    assert "ens192: link flapped 4 times in" in watched[0]
+    assert not any("ens224" in line for line in watched)
+    main(["check", str(tmp_path / "r.nictop"), "--at", "+30"])
+    assert "of watching" not in capsys.readouterr().out
+
+
 def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["check", str(file), "--at", "+300", "--format", "json"])
     document = json.loads(capsys.readouterr().out)

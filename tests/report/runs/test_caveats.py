@@ -20,14 +20,16 @@ from nictop.report.page import report_of
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.json import compare_json, stored_runs_json, traffic_json
 from nictop.report.runs.points import set_up_points
+from nictop.report.runs.sentences import result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import compare_stored_runs
 from nictop.traffic.experiment.events import StepEnded, StepStarted
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
+from nictop.traffic.generators.intervals import Total
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.results.caveats import caveat_of
-from nictop.traffic.results.path_proof import PathProof
+from nictop.traffic.results.path_proof import HostProof, PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
 from nictop.tui.screens.traffic.status import headline_text
@@ -36,7 +38,7 @@ from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
 from tests.traffic.analysis.test_loaded import loaded
 from tests.traffic.analysis.test_transactions import latencies
 from tests.traffic.plans import PLAN
-from tests.traffic.runs import result
+from tests.traffic.runs import flow, result
 
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
 REQUESTS = replace(
@@ -150,3 +152,28 @@ def test_on_a_narrow_screen_the_words_of_the_headline_are_shorter() -> None:
     wide = headline_text(view)
     assert wide.endswith(" Mb/s ▲ path not verified")
     assert headline_text(view, room=58).endswith(" Mb/s ▲ not verified")
+
+
+def test_a_mean_over_more_seconds_than_planned_says_so() -> None:
+    """The generators of a run whose cable was pulled end late: 19 s under the title 2 s."""
+    received = Total(False, False, 19.2, 913e3, 2_191_200)
+    failed = replace(
+        result(flows=(flow(1.0, received=received),)),
+        failure=Failure("interrupted", "the test failed"),
+    )
+    (goodput,) = [text for kind, text in result_sentences(failed) if kind == "goodput"]
+    assert "913 kb/s received by b, mean of 19.2 s (planned: 2 s)" in goodput
+    (usual,) = [text for kind, text in result_sentences(result()) if kind == "goodput"]
+    assert "mean of" not in usual
+
+
+def test_a_path_sentence_is_not_said_twice() -> None:
+    ends = ("a: ens4 carried 1.92 MiB", "b: ens4 carried 2.15 MiB")
+    hosts = tuple(
+        HostProof(name, "proven", "physical", text) for name, text in zip("ab", ends, strict=True)
+    )
+    proof = PathProof(
+        "unknown", f"the test failed while data was in flight: {'; '.join(ends)}", hosts
+    )
+    paths = [text for kind, text in result_sentences(result(proof=proof)) if kind == "path"]
+    assert len(paths) == 1

@@ -278,6 +278,19 @@ def test_failed_run_is_not_verified() -> None:
     )
 
 
+def test_of_a_failed_run_more_received_than_sent_is_explained() -> None:
+    """On a direct wire: the counters of the ends are read over different seconds."""
+    late = host("b", {4: 1.15}, nic(4))
+    assert late.after is not None
+    late = replace(late, after=replace(late.after, time=31.3))
+    found = prove_path(
+        PLAN, {"a": host_with_one_nic("a"), "b": late}, EXPECTED, failed=True
+    ).sentence
+    assert found.endswith(
+        "; b counted 95.4 MiB more than a sent: their counters were read over 21.3 s and 10.0 s"
+    )
+
+
 def test_missing_counters_are_unknown() -> None:
     none = ObservedHost(None, None, host_with_one_nic("a").snapshot)
     assert client(none)[0].verdict == "unknown"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.records import Counters, Hello, Line, TrafficSocket
+from nictop.probe.records import Counters, Hello, Line, LinkChange, TrafficSocket
 from nictop.traffic.analysis.host_loads import host_roles
 from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.generators import Side
@@ -607,3 +607,19 @@ def test_looking_at_a_run_does_not_change_what_is_seen(
             assert [point.time for point in points] == pytest.approx(
                 [point.time for point in others], abs=1e-9
             )
+
+
+def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
+    """The cable of the NIC is pulled at second 4: not first when the test has failed."""
+    one = host("a")
+    live = live_run(replace(PLAN, client=replace(PLAN.client, ifindex=4)), a=one)
+    live.report("server", interval(1.0))
+    assert live.view(2.0).incidents == ()
+    changed = LinkChange(AXIS_START + 4.2, 4, False, "ens4", "down", False, 0x1043, 1500)
+    one.session.process(Line(link_change=changed), AXIS_START + 4.3)
+    (found,) = live.view(5.0).incidents
+    assert found.sentence.startswith("a ") and found.sentence.endswith(
+        " lost its carrier at second 4"
+    )
+    live.live.process(RunFinished(result()))
+    assert live.view(20.0).incidents == (), "then the result says it"

@@ -198,7 +198,11 @@ def report_now(nictop: Nictop) -> Report:
             why = session.reason or session.status_text(nictop.now(), nictop.hosts.interval)
             answers.append(Unreachable(session.name, why))
         else:
-            answers.append((replace(session.snapshot, recorded_at=recorded_at), session.window))
+            age = None
+            if recorded_at is not None and session.counted_at is not None:
+                age = nictop.now() - session.counted_at
+            snapshot = replace(session.snapshot, recorded_at=recorded_at, data_age=age)
+            answers.append((snapshot, session.window))
     runs: list[StoredRun] = []
     without_result: list[WithoutResult] = []
     for ended in nictop.traffic.ended:

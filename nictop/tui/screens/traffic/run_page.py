@@ -89,6 +89,13 @@ VERDICT_STYLES: dict[LimitVerdict | None, str] = {
 """Verdict of a limit → the style of its line in the table of the bottleneck; None: its titles."""
 
 
+def _incident_sentences(run_view: RunView | None) -> list[tuple[str, str]]:
+    """Of a run that is running: what happened to its NICs; then its result says it."""
+    if run_view is None or run_view.result is not None:
+        return []
+    return [("event", incident.sentence) for incident in run_view.incidents]
+
+
 def sentence_lines(
     sentences: Sequence[tuple[str, str]],
     cells: int,
@@ -316,7 +323,7 @@ class RunPage(FramedScreen):
     def _draw_sentences(self, run_view: RunView | None) -> None:
         """In the rows that they need, less than a third of the screen; the rest scrolls."""
         view = self.query_one("#run-sentences", LineWidget)
-        texts = [*self.more_sentences()]
+        texts = [*_incident_sentences(run_view), *self.more_sentences()]
         limits: Sequence[ExaminedLimit] = ()
         result = None if run_view is None else run_view.result
         if result is not None:

@@ -119,7 +119,8 @@ def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:
 
 
 def run_status(traffic: TrafficController) -> str:
-    """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run is running."""
+    """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``, ``▶ 0 b/s 7 of 20 s vm1 ens224 lost its
+    carrier``; "" when no run is running."""
     if not traffic.running:
         return ""
     if traffic.awaits_answer:
@@ -128,6 +129,8 @@ def run_status(traffic: TrafficController) -> str:
     parts: list[str] = []
     if run_view is not None:
         parts += filter(None, (goodput_text(run_view), time_text(run_view)))
+        if run_view.incidents:
+            parts.append(run_view.incidents[0].brief)
     return f"▶ {' '.join(parts) or 'test starting'}"
 
 

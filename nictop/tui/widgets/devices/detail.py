@@ -160,9 +160,8 @@ class Direction:
     bits: float | None
     packets: float | None
 
-    def numbers(self, speed: int | None) -> list[str]:
-        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing), highest
-        reading."""
+    def numbers(self, speed: int | None, peak: float) -> list[str]:
+        """Rate, packets per second, share of `speed` (Mb/s; None: it says nothing), `peak`."""
         numbers = [
             f"{self.name} {units.bits_per_second(self.bits)}",
             units.packets_per_second(self.packets),
@@ -170,14 +169,15 @@ class Direction:
         if speed and self.bits is not None:
             share = self.bits / (speed * 1e6)
             numbers.append(f"{units.percentage(share)} of {units.link_speed(speed)}")
-        if self.peak:
-            numbers.append(f"peak {units.bits_per_second(self.peak)}")
+        if peak:
+            numbers.append(f"peak {units.bits_per_second(peak)}")
         return numbers
 
-    @property
-    def peak(self) -> float:
-        """Bits per second of the highest reading."""
-        return highest((*self.series, self.bits))
+    def peak(self, ranges: Sequence[ReadingRange]) -> float:
+        """Bits per second of the highest reading in the columns of a chart, or now."""
+        oldest = min((begin for begin, end in ranges if begin < end), default=0)
+        shown = self.series[oldest:] if oldest else ()
+        return highest((*shown, self.bits))
 
 
 def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Direction, ...]:
@@ -231,7 +231,8 @@ def _chart(
     rows: int,
     glyphs: Glyphs,
 ) -> list[SpanLine]:
-    rate, *others = direction.numbers(speed)
+    peak = direction.peak(ranges)
+    rate, *others = direction.numbers(speed, peak)
     heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
     heads += [(fit(f" {text}", NUMBERS_CELLS), "") for text in others]
     heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
@@ -246,10 +247,10 @@ def _chart(
         rows,
         HISTORY_SECONDS,
         direction.style,
-        peak=direction.peak,
+        peak=peak,
         glyphs=glyphs,
     )
-    hides_peak = max((mean for mean in means if mean is not None), default=0.0) < direction.peak
+    hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
     if has_means and not has_room and hides_peak:
         ((axis, style),) = drawn[-1]
         drawn[-1] = ((with_means_word(axis), style),)

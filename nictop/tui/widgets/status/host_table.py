@@ -19,7 +19,7 @@ from nictop.model.devices.ports import links_counted_by_ports, wire_rates
 from nictop.model.devices.rights import missing_rights_text, rights_text
 from nictop.model.facts import clean, platform_text, width
 from nictop.model.rates.links import LinkRates, Rates, sum_known
-from nictop.model.snapshot import Snapshot, has_platform
+from nictop.model.snapshot import Snapshot, has_platform, trouble_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
@@ -349,7 +349,8 @@ def draw_host(
     for text in retried_texts(snapshot):
         lines += _lines(text, cells, "warn")
     for trouble in snapshot.troubles[-3:]:
-        lines += _lines(f"error: {trouble.message}", cells, "warn")
+        text = trouble_text(snapshot, trouble, since=host.age(now) or 0.0)
+        lines += _lines(f"error {text}", cells, "warn")
     return lines
 
 

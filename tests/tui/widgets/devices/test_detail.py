@@ -69,6 +69,13 @@ def test_the_peak_is_told_and_on_the_axis() -> None:
     assert "50 M┤" in drawn(now, rows=5)[0], "what stands beside it"
 
 
+def test_peak_and_scale_are_those_of_the_seconds_that_are_drawn() -> None:
+    """127 Mb/s two minutes ago made the curve of now flat."""
+    past = Direction("RX", "in", (*(127e6,) * 20, *(1300.0,) * 70), 1300.0, 1.0)
+    text = "\n".join(drawn(past, rows=5))
+    assert "peak 1.30 kb/s" in text and "1.5 k┤" in text and "M" not in text
+
+
 def test_a_chart_of_means_is_called_so_and_one_of_readings_is_not() -> None:
     burst = Direction("RX", "in", (*(1e6,) * 80, 40e6, *(1e6,) * 9), 1e6, 100.0)
     assert "chart: means" in drawn(burst, rows=5)[5]

@@ -13,7 +13,7 @@ from nictop.model.facts import width
 from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.time_axis import LocalClock
-from nictop.probe.records import CPU_TIMES, Clock, Line, PortCounts, Unreadable
+from nictop.probe.records import CPU_TIMES, Clock, Line, PortCounts, Trouble, Unreadable
 from nictop.rules import Severity
 from nictop.tui.widgets.base.table_line import cell_spans
 from nictop.tui.widgets.status.host_strip import draw_hosts, host_badges, host_mark
@@ -302,3 +302,13 @@ def test_a_host_that_was_not_reached_is_not_marked_as_connecting(glyphs: Glyphs)
         for part, _ in draw_hosts([connecting, failed], "vm1", 34, 114.0, 1.0, glyphs=glyphs).spans
     )
     assert f"{marks[2]} pve " in narrow and "refused" not in narrow, "its name is not cut"
+
+
+def test_an_error_has_its_time_and_ends_with_its_connection() -> None:
+    one = session(HELLO, replace(inventory(links=(PF,)), platform=PLATFORM))
+    one.process(Line(trouble=Trouble(1.0, "the login took 9 s of at most 15 s")), 1.0)
+    one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
+    (found,) = [line for line in facts(one) if "login" in line]
+    assert "error 2 min 4 s ago: the login took 9 s" in found
+    one.process(Line(hello=HELLO), MOMENT.here.monotonic)
+    assert not any("login" in line for line in facts(one)), "another login was fast"
