@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
 from nictop.traffic.plan.one_nic import select_nic
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
