@@ -541,8 +541,10 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     the host."""
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
-    if not same_boot:
+    if not same_boot or known is None:
         return replace(Snapshot.empty(snapshot.host), state="live", hello=hello)
+    if hello.monotonic <= known.monotonic:  # the same one, as in a recording
+        return replace(snapshot, state="live", message="", inventory_pending=True)
     lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)
-    known = replace(snapshot, state="live", message="", hello=hello, inventory_pending=True)
-    return _with_event(known, lost)
+    kept = replace(snapshot, state="live", message="", hello=hello, inventory_pending=True)
+    return _with_event(kept, lost)

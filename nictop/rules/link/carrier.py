@@ -307,6 +307,7 @@ def _add_again_fix(link: Link, address: Address) -> Fix:
         "hypervisor_has_disconnected_the_nic",
         "networkd_failed",
         "link_down_profile_waits",
+        "link_with_a_profile_is_down",
         *NIC_FAULTS,
     ),
     needs=("networkmanager",),
