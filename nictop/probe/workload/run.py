@@ -140,9 +140,14 @@ class Supervisor:
     def _start(self) -> int:
         pipes = [os.pipe(), os.pipe()]
         parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            run_command(self._command, parent, [writable for _, writable in pipes])
+        # until the child has reset the handlers, a signal to it would be lost
+        blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGCHLD))
+        try:
+            pid = os.fork()
+            if pid == 0:
+                run_command(self._command, parent, [writable for _, writable in pipes])
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
         for (readable, writable), name in zip(pipes, self._tails):
             os.close(writable)
             os.set_blocking(readable, False)
@@ -292,6 +297,7 @@ def run_command(command: TrafficCommand, parent: int, outputs: list[int]) -> NoR
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.setsid()
         set_parent_death_signal(parent)
         for descriptor, output in enumerate(outputs, 1):
