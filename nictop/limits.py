@@ -75,6 +75,8 @@ MAX_CPU_LIST_CHARS = 6 * MAX_CPUS
 """Characters: four digits and a comma for every CPU."""
 MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
+MAX_WORKLOAD_OUTPUT_CHARS = 96 * 1024
+"""Of each stream of a workload: as in the probe."""
 MAX_NAME_CHARS = 256
 """Of a link: the kernel has 15 bytes, and 127 for another name of it."""
 MAX_SETTINGS_VALUES = MAX_SETTINGS + 2 * MAX_CPUS + 4 * MAX_TEXT_CHARS
@@ -166,6 +168,8 @@ MAX_CHARS = {
     "PlannedAction.before": MAX_CPU_LIST_CHARS,
     "PlannedAction.after": MAX_CPU_LIST_CHARS,
     "TrafficLine.text": MAX_OTHER_LINE_BYTES,
+    "WorkloadReport.stdout": MAX_WORKLOAD_OUTPUT_CHARS,
+    "WorkloadReport.stderr": MAX_WORKLOAD_OUTPUT_CHARS,
     "TrafficLine.arguments": 16 * MAX_TEXT_CHARS,
 }
 """Record and field → most characters; `MAX_TEXT_CHARS` in every other. A CPU mask of `MAX_CPUS` is

@@ -71,6 +71,8 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
         for meanings in (*driver_losses.LOSS_COUNTERS.values(), driver_losses.OTHER)
         for patterns in meanings.values()
     ),
+    "nictop.cli.traffic.options._check_pattern": (),  # typed by the user: --value
+    "nictop.traffic.analysis.workload._with_figure": (),
     "nictop.model.queues.driver_counters._names": (),  # held by tables of the module
     "nictop.model.queues.driver_counters._section": (),
     "nictop.model.queues.vectors._schemes": (),

@@ -63,6 +63,9 @@ NUMBERS = "both sides are numbers"
 TABLE = "called with literals only, for a table of its module"
 EXCEPTIONS: dict[str, str] = {
     "nictop.changes.manual.manual_reason": "the table REASONS",
+    "nictop.cli.traffic.options._check_pattern": "--value, typed by the user",
+    "nictop.traffic.analysis.workload._with_figure": "--value, typed by the user for the output of "
+    "a command of his own",
     "nictop.cli.hosts._is_known_host": "names in files of this user's ssh and in /etc/hosts",
     "nictop.cli.hosts._texts_with_includes": "Include in files of this user's ssh",
     "nictop.model.facts.ethtool_settings._belongs": "the table ETHTOOL_OFFLOADS",

@@ -6,7 +6,6 @@ nictop: vm1: logging in, 4 s · vm2: reading inventory, 2 s
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -112,6 +111,8 @@ async def waiting_line(
 ) -> AsyncGenerator[ProgressLine, None]:
     """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of
     rates that are measured of each; None: a host is waited for until it is read."""
+    import asyncio
+
     line = ProgressLine()
     task = asyncio.ensure_future(_tell(line, sessions, rates_seconds))
     try:
@@ -134,6 +135,8 @@ async def wait_for_hosts(sessions: Sequence[HostSession], seconds: float) -> Non
 async def _tell(
     line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float | None
 ) -> None:
+    import asyncio
+
     while True:
         line.show(waiting_text(sessions, rates_seconds, monotonic()))
         await asyncio.sleep(WAITING_REDRAW_SECONDS)

@@ -30,13 +30,15 @@ def connect(
     parts: bool = False,
     sudo: bool = False,
     allow_changes: bool = False,
+    allow_workload: bool = False,
     accept_new_host_keys: bool = False,
     ask: Ask | None = None,
 ) -> Source:
     """The source of a host; nothing is started before its items are iterated.
 
     `sudo`: run the probe as root, also if the configuration of the host does not say so.
-    `allow_changes`: the probe may change the host on request (likewise). `accept_new_host_keys`:
+    `allow_changes`: the probe may change the host on request (likewise). `allow_workload`: it may
+    run a command that the user has typed. `accept_new_host_keys`:
     write unknown host keys into known_hosts; a key that has changed is refused all the same. `ask`:
     answers questions (password, passphrase, unknown host key); without it, as in scripts, a
     connection that needs an answer fails. `eager`: rates at once, over the first fifth of a second.
@@ -44,7 +46,7 @@ def connect(
     """
     host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
     if host.is_local:
-        return _local(host, interval, eager=eager, parts=parts)
+        return _local(host, interval, eager=eager, parts=parts, allow_workload=allow_workload)
     from nictop.wire.ssh.source import SshSource
 
     policy: Policy | None = "accept-new" if accept_new_host_keys else None
@@ -54,7 +56,7 @@ def connect(
 
         kind = LocalGuestSource
     return kind(
-        ssh_target(host),
+        replace(ssh_target(host), allow_workload=allow_workload),
         interval,
         eager=eager,
         parts=parts,
@@ -84,13 +86,21 @@ def _is_root_here(host: Host) -> bool:
     return host.address == LOCAL and host.user is None and os.geteuid() == 0
 
 
-def _local(host: Host, interval: float, *, eager: bool, parts: bool) -> LocalSource:
+def _local(
+    host: Host, interval: float, *, eager: bool, parts: bool, allow_workload: bool
+) -> LocalSource:
     from nictop.wire.local import LocalSource, probe_command
 
     if not host.sudo or os.geteuid() == 0:
         return LocalSource(
-            interval, eager=eager, parts=parts, allow_changes=host.allow_changes, name=host.label
+            interval,
+            eager=eager,
+            parts=parts,
+            allow_changes=host.allow_changes,
+            allow_workload=allow_workload,
+            name=host.label,
         )
     options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * host.allow_changes
+    options += ["--allow-workload"] * allow_workload
     probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
     return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

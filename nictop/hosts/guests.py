@@ -27,25 +27,27 @@ KIND_OF_PRODUCT: Mapping[str, Kind] = {
 
 def host_of_guest(host: Host, guest: HostedGuest) -> Host | None:
     """None: no way to it is known, or its name cannot be written."""
-    level = level_of_guest(guest)
-    if level is None:
-        return None
-    return host_below(host, str(level), str(level))
+    return next(hosts_of_guest(host, guest), None)
 
 
-def level_of_guest(guest: HostedGuest) -> Level | None:
-    """By its name, else by its id. None: see `host_of_guest`."""
+def hosts_of_guest(host: Host, guest: HostedGuest) -> Iterator[Host]:
+    """By its name, then by its id: under either it may be watched already."""
+    for level in _levels_of_guest(guest):
+        yield host_below(host, str(level), str(level))
+
+
+def _levels_of_guest(guest: HostedGuest) -> Iterator[Level]:
     kind = KIND_OF_PRODUCT.get(guest.product)
     if kind is None:
-        return None
+        return
     for name in _names(guest):
         level = Level(kind, name)
         try:
-            if parse_levels(str(level)) == (level,):
-                return level
+            is_level = parse_levels(str(level)) == (level,)
         except ValueError:
             continue
-    return None
+        if is_level:
+            yield level
 
 
 def _names(guest: HostedGuest) -> Iterator[str]:
@@ -59,5 +61,5 @@ def _names(guest: HostedGuest) -> Iterator[str]:
 def running_guests(guests: Iterable[HostedGuest]) -> tuple[HostedGuest, ...]:
     """Those that can be watched."""
     return tuple(
-        guest for guest in guests if guest.state == "running" and level_of_guest(guest) is not None
+        guest for guest in guests if guest.state == "running" and any(_levels_of_guest(guest))
     )

@@ -26,6 +26,9 @@ QUEUE = re.compile(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5}
 """``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q
 12``, ``qid: 3``, and the channel of mlx5. Not the number of a send queue in the hardware (``SQ:
 0x1a2b``)."""
+CLOCK_TOLERANCE_SECONDS = 10.0
+"""udev reports a device up to so long after the kernel created it, when its driver may have logged
+messages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +218,15 @@ def _renaming(entry: Logged) -> Renaming | None:
     if match is None:
         return None
     return Renaming(entry.time, entry.device, match[2], match[1])
+
+
+def since(entries: Iterable[Logged], created: float | None) -> list[Logged]:
+    """Those that can be about a device that was created at `created` (None: at boot, or not known),
+    and not about an earlier one of the same name or number."""
+    if created is None:
+        return list(entries)
+    begin = created - CLOCK_TOLERANCE_SECONDS
+    return [entry for entry in entries if entry.time >= begin]
 
 
 NO_MESSAGES = KernelLog(())

@@ -51,6 +51,7 @@ T = TypeVar("T")
 CHANGING = ("applying", "applied", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
+BEFORE_LOSS = "read before the connection was lost"
 """What is said of values of such an inventory, and of one that is older than an event of the host:
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
@@ -200,6 +201,8 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
         return ""
     if event.source == "nictop":
         return BEFORE_CHANGE
+    if event.source == "connection":
+        return BEFORE_LOSS
     if brief or not event.source:
         return BEFORE_EVENT
     return f"{BEFORE_EVENT} ({event.source})"
@@ -215,8 +218,10 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if counters is None or counters.time < event.time:
         return f"to be read again: {what}"
-    age = whole_seconds(counters.time - event.time)
-    return f"{_next_reading_text(event, counters.time)}: {what}, {age} ago"
+    notice = f"{_next_reading_text(event, counters.time)}: {what}"
+    if event.source == "connection":  # the event is the new connection
+        return notice
+    return f"{notice}, {whole_seconds(counters.time - event.time)} ago"
 
 
 def _next_reading_text(event: Outdated, now: float) -> str:
@@ -577,9 +582,13 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     the host."""
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
-    if not same_boot:
+    if not same_boot or known is None:
         return replace(Snapshot.empty(snapshot.host), state="live", hello=hello)
+    if hello.monotonic <= known.monotonic:  # the same one, as in a recording
+        return replace(snapshot, state="live", message="", inventory_pending=True)
+    lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)
     # what a probe of before could not do, or the connection to it, says nothing about this one
-    return replace(
+    kept = replace(
         snapshot, state="live", message="", hello=hello, inventory_pending=True, troubles=()
     )
+    return _with_event(kept, lost)

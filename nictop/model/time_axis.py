@@ -12,7 +12,7 @@ from nictop.model.parts import boot_id
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Clock
+from nictop.probe.records import Clock, Inventory
 
 MAX_CLOCK_DRIFT = 1e-4
 """Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm
@@ -41,6 +41,28 @@ class LocalClock:
     """Seconds since the epoch."""
     boot_id: str = ""
     """A host with the same boot ID has the same clock: this machine, or a container on it."""
+
+
+def event_time_text(inventory: Inventory, time: float) -> str:
+    """``2026-11-21 08:01:40 UTC``: time of day, by the clock of the host, of an event that it dates
+    with CLOCK_MONOTONIC. The same at each reading, unlike an age."""
+    return units.wall_time_text(_wall(inventory, time))
+
+
+def short_event_time_text(inventory: Inventory, time: float) -> str:
+    """At most 11 cells, UTC: ``08:01:40`` on the day of the inventory, ``11-20 08:01`` before, and
+    ``2025-11-20`` in another year."""
+    today = units.wall_time_text(inventory.wall)
+    text = units.wall_time_text(_wall(inventory, time))
+    if text[:10] == today[:10]:
+        return text[11:19] or text
+    if text[:4] == today[:4]:
+        return text[5:16]
+    return text[:10]
+
+
+def _wall(inventory: Inventory, time: float) -> float:
+    return inventory.wall - inventory.time + time
 
 
 def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:

@@ -47,7 +47,6 @@ class RatesWindow:
         """Time of the newest counters that were added."""
         self._boot: str | None = None
         self._inventory: Inventory | None = None
-        self._meaning: Meaning = {}
 
     @property
     def parts(self) -> tuple[Rates, ...]:
@@ -101,12 +100,9 @@ class RatesWindow:
         boot = boot_id(snapshot)
         if boot == self._boot and snapshot.inventory is self._inventory:
             return
-        meaning: Meaning = {}
-        if snapshot.inventory is not None:
-            meaning = _meaning(snapshot.inventory)
-        if boot != self._boot or _differs(self._meaning, meaning):
+        if boot != self._boot or _differs(self._inventory, snapshot.inventory):
             self.clear()
-        self._boot, self._inventory, self._meaning = boot, snapshot.inventory, meaning
+        self._boot, self._inventory = boot, snapshot.inventory
 
 
 def _values(part: Rates) -> int:
@@ -141,7 +137,12 @@ def _meaning(inventory: Inventory) -> Meaning:
     return meaning
 
 
-def _differs(before: Meaning, now: Meaning) -> bool:
+def _differs(before: Inventory | None, now: Inventory | None) -> bool:
     """Some counters have another meaning. Links and interrupts that appear or disappear do not
-    affect the others."""
-    return any(now.get(key, meaning) != meaning for key, meaning in before.items())
+    affect the others. Equal parts are the same objects (`snapshot.with_shared_parts`)."""
+    if before is None or now is None:
+        return False
+    if before.links is now.links and before.interrupts is now.interrupts:
+        return False
+    later = _meaning(now)
+    return any(later.get(key, meaning) != meaning for key, meaning in _meaning(before).items())

@@ -80,7 +80,12 @@ class Probe:
         )
         self._connections: ConnectionReader | None = None
         self._actions: Actions | Helper = helper or Actions(
-            self._send, self._poll, allow_changes=options.allow_changes, sys=sys, proc=proc
+            self._send,
+            self._poll,
+            allow_changes=options.allow_changes,
+            allow_workload=options.allow_workload,
+            sys=sys,
+            proc=proc,
         )
         if helper is not None:
             helper.attach(self._write, self._poll)
@@ -298,7 +303,9 @@ def main(arguments: list[str], counters: CounterReader | None = None) -> int:
             os.fstat(descriptor)
         if counters is None:
             counters = send_hello(1, options.interval)
-        helper = give_up_rights(allow_changes=options.allow_changes)
+        helper = give_up_rights(
+            allow_changes=options.allow_changes, allow_workload=options.allow_workload
+        )
         probe = Probe(options, counters=counters, helper=helper)
     except BrokenPipeError:
         return 0

@@ -34,10 +34,12 @@ class Actions:
         poll: select.poll,
         *,
         allow_changes: bool,
+        allow_workload: bool = False,
         sys: str = "/sys",
         proc: str = "/proc",
     ) -> None:
         self._send, self._poll, self._allow_changes = send, poll, allow_changes
+        self._allow_workload = allow_workload
         self._sys, self._proc = sys, proc
         self._generators: Generators | None = None
         self._executor: Executor | Planner | None = None
@@ -93,7 +95,9 @@ class Actions:
         if self._generators is None:
             from nictop.probe.traffic.generators import Generators
 
-            self._generators = Generators(self._send_traffic, self._poll, self._proc)
+            self._generators = Generators(
+                self._send_traffic, self._poll, self._proc, allow_workload=self._allow_workload
+            )
         return self._generators
 
     def _changes(self) -> Executor | Planner:

@@ -123,7 +123,7 @@ class Helper:
         os.waitpid(self._pid, 0)
 
 
-def start_helper(*, allow_changes: bool) -> Helper:
+def start_helper(*, allow_changes: bool, allow_workload: bool = False) -> Helper:
     """Fork the helper. Raises OSError."""
     requests, reports, probe = os.pipe(), os.pipe(), os.getpid()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -132,7 +132,13 @@ def start_helper(*, allow_changes: bool) -> Helper:
     pid = os.fork()
     if pid == 0:
         set_probe(probe)
-        _run_helper(requests[0], reports[1], theirs, allow_changes=allow_changes)
+        _run_helper(
+            requests[0],
+            reports[1],
+            theirs,
+            allow_changes=allow_changes,
+            allow_workload=allow_workload,
+        )
     os.close(requests[0])
     os.close(reports[1])
     theirs.close()
@@ -141,7 +147,12 @@ def start_helper(*, allow_changes: bool) -> Helper:
 
 
 def _run_helper(
-    requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+    requests: int,
+    reports: int,
+    channel: socket.socket,
+    *,
+    allow_changes: bool,
+    allow_workload: bool = False,
 ) -> NoReturn:
     """Main function of the helper."""
     status = 1
@@ -152,7 +163,13 @@ def _run_helper(
         set_process_name(NAME)
         if not allow_changes:
             _give_up_rights()
-        HelperLoop(requests, reports, channel, allow_changes=allow_changes).run()
+        HelperLoop(
+            requests,
+            reports,
+            channel,
+            allow_changes=allow_changes,
+            allow_workload=allow_workload,
+        ).run()
         status = 0
     except BaseException as error:
         text = f"the helper failed: {type(error).__name__}: {error}"[:MAX_ERROR_CHARS]
@@ -174,12 +191,20 @@ class HelperLoop:
     """One poll() over the requests, the questions and the pipes of the children."""
 
     def __init__(
-        self, requests: int, reports: int, channel: socket.socket, *, allow_changes: bool
+        self,
+        requests: int,
+        reports: int,
+        channel: socket.socket,
+        *,
+        allow_changes: bool,
+        allow_workload: bool = False,
     ) -> None:
         self._poll = select.poll()
         self._requests, self._rest, self._channel = requests, bytearray(), channel
         self._output = LineWriter(reports)
-        self._actions = Actions(self._send, self._poll, allow_changes=allow_changes)
+        self._actions = Actions(
+            self._send, self._poll, allow_changes=allow_changes, allow_workload=allow_workload
+        )
         self._poll.register(requests, select.POLLIN)
         self._poll.register(channel, select.POLLIN)
 

@@ -135,9 +135,8 @@ def field_values(record: Any) -> tuple[Any, ...]:
     return values
 
 
-def set_field(record: Any, name: str, value: Any) -> None:
-    """Set a field of a frozen record, which nobody else has yet."""
-    object.__setattr__(record, name, value)
+set_field = object.__setattr__
+"""Takes a frozen record that nobody else has yet, the name of a field, and its value."""
 
 
 def _default(name: str, given: Any) -> Default:

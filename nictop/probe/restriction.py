@@ -52,13 +52,13 @@ _fields: dict[str, Any] | None = None
 """Of a `records.Restriction`; None: this process is not restricted."""
 
 
-def give_up_rights(*, allow_changes: bool) -> Helper | None:
+def give_up_rights(*, allow_changes: bool, allow_workload: bool = False) -> Helper | None:
     """Fork the helper and restrict this process. None without root: there is nothing to give up.
     Raises OSError when no process can be made."""
     global _fields  # noqa: PLW0603
     if os.geteuid() != 0:
         return None
-    helper = start_helper(allow_changes=allow_changes)
+    helper = start_helper(allow_changes=allow_changes, allow_workload=allow_workload)
     keep_configurations()
     _fields = restrict_process()
     _fields["allow_changes"] = allow_changes

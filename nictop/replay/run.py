@@ -37,10 +37,11 @@ from nictop.traffic.live.run_view import LiveRun, RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.endpoint import RunEnd
-from nictop.traffic.record.log import FlowGroup, RunLog
+from nictop.traffic.record.log import FlowGroup, RunLog, new_groups
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import WAITING_FOR_DATA, RunFinished, Stage
+from nictop.traffic.run.one_host import MEASURING
 from nictop.traffic.run.path_test import run_path_report, run_path_test
 from nictop.traffic.run_notes import noted_plan, noted_result
 
@@ -203,6 +204,8 @@ class RecordedRun:
             self._begin(noted_plan(note.text))
         elif note.kind == "stage" and self._live_run is not None:
             self._live_run.process(Stage("running", note.text))
+            if note.text == MEASURING:
+                self._begin_by_hand(time)
         elif note.kind == "result":
             self._process_result(note.text, time)
         elif note.kind == "ended":
@@ -227,6 +230,26 @@ class RecordedRun:
         self._plan, self._live_run = plan, None
         if plan is not None:
             self._live_run = LiveRun(plan, self._hosts)
+        if plan is not None and plan.is_of_one_host:
+            self._begin_one_host(plan)
+
+    def _begin_one_host(self, plan: RunPlan) -> None:
+        """The end of its command is reported later; that of a measurement by hand has no lines."""
+        for host in self._hosts.values():
+            host.clear_records()
+        wall = self._recording.wall_time(self.marks.begin)
+        self._log = RunLog(plan, new_groups(plan, self.marks.identity), self._hosts, wall)
+        if self._live_run is not None:
+            self._live_run.begin(self._log)
+
+    def _begin_by_hand(self, time: float) -> None:
+        """A measurement that the user has begun."""
+        if self._log is None or not self._log.plan.is_of_one_host:
+            return
+        end = self._log.ends["client"]
+        host = self._hosts.get(end.host)
+        if host is not None and end.started is None:
+            end.begin_by_hand(time + host.offset.seconds)
 
     def _end(self, result: Result, time: float) -> None:
         if self._live_run is None:
@@ -285,7 +308,8 @@ class RecordedRun:
         """The request to the client is the last one, but for that to the client of a bulk flow
         beside requests: with it, the generators are known."""
         client = self._requests.get((0, "client"))
-        if client is None or (0, "server") not in self._requests:
+        is_foreign = self._plan is not None and self._plan.foreign
+        if client is None or not (is_foreign or (0, "server") in self._requests):
             return
         if not self.marks.is_complete:
             return
@@ -315,6 +339,8 @@ class RecordedRun:
     def _new_end(self, number: int, side: Side, part: RunPlan) -> RunEnd:
         """`number`: of its group; `part`: what that runs."""
         host = self.marks.client if side == "client" else self.marks.server
+        if part.foreign and side == "server":
+            return RunEnd(side, part.server.host, f"{self.marks.identity}-s", part.omit)
         request = self._requests.get((number, side))
         if request is None:  # the client of a bulk flow, which is started later
             end = RunEnd(side, host, f"{self.marks.identity}{self._attempt}lc", part.omit)

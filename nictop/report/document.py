@@ -16,6 +16,7 @@ from nictop.probe.light_dataclasses import dataclass
 
 if TYPE_CHECKING:  # `nictop show` starts without the rules and without traffic
     from nictop.model.columns.column import Column
+    from nictop.model.place import PlaceLine
     from nictop.rules.finding import Finding
     from nictop.rules.fixes.commands import Step
     from nictop.traffic.results.result import Result
@@ -178,6 +179,15 @@ class BarChart:
 
 
 @dataclass(frozen=True)
+class PlaceDrawing:
+    """Where a NIC is in its machine, on an HTML page only: the facts and the table of queues say
+    the same."""
+
+    title: str
+    lines: Callable[[], Sequence[PlaceLine]]
+
+
+@dataclass(frozen=True)
 class Data:
     """All data as JSON, on an HTML page only: the other forms have ``--format json``."""
 
@@ -216,6 +226,7 @@ Block = (
     | FindingBlock
     | RunCharts
     | BarChart
+    | PlaceDrawing
     | Data
     | Section
 )

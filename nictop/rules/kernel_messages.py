@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
-from nictop.model.kernel_log import Logged
-from nictop.model.text.units import whole_seconds
+from nictop.model.kernel_log import Logged, since
+from nictop.model.time_axis import event_time_text
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES_PER_GROUP
 from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Link, PciFunction
+from nictop.probe.records import Inventory, Link, PciFunction
 from nictop.rules.finding import Evidence, Severity
 from nictop.rules.host import HostFacts
 
@@ -28,9 +28,6 @@ ONGOING_SECONDS = 15 * 60.0
 HOUR_SECONDS = 3600.0
 STARVED_SECONDS = 120.0
 """A CPU that was stuck so long before or after a NIC stalled is named as the cause."""
-CLOCK_TOLERANCE_SECONDS = 10.0
-"""udev reports a device up to so long after the kernel created it, when its driver may have logged
-messages."""
 LOG = "/dev/kmsg"
 DRIVER_NAME = re.compile(r"[a-z0-9_-]{1,32}")
 """Not ``[qede_tx_timeout:594(eth0)]TX``."""
@@ -68,8 +65,13 @@ class Messages:
     """Messages about one device, oldest first; never empty."""
 
     entries: tuple[Logged, ...]
-    now: float
-    """Time of the inventory."""
+    inventory: Inventory
+    """In which they were read."""
+
+    @property
+    def now(self) -> float:
+        """Time of the inventory."""
+        return self.inventory.time
 
     @property
     def newest(self) -> Logged:
@@ -218,16 +220,7 @@ def _messages(
     found = tuple(
         entry for entry in entries if entry.known.meaning in meanings and entry.time >= begin
     )
-    return Messages(found, host.inventory.time) if found else None
-
-
-def since(entries: Iterable[Logged], created: float | None) -> list[Logged]:
-    """Those that can be about a device that was created at `created` (None: at boot, or not known),
-    and not about an earlier one of the same name or number."""
-    if created is None:
-        return list(entries)
-    begin = created - CLOCK_TOLERANCE_SECONDS
-    return [entry for entry in entries if entry.time >= begin]
+    return Messages(found, host.inventory) if found else None
 
 
 def message_evidence(messages: Messages) -> tuple[Evidence, ...]:
@@ -262,22 +255,24 @@ def related_evidence(host: HostFacts, link: Link, messages: Messages) -> tuple[E
 
 
 def history_text(messages: Messages) -> str:
-    """``10 h 6 min ago``, ``3 s ago; 5000 messages, the first 2 h 46 min ago``"""
-    last = f"{_ago(messages.now, messages.newest.time)} ago"
+    """``2026-11-21 08:01:40 UTC``, ``2026-11-21 08:01:40 UTC; 5000 messages, the first 2026-11-21
+    05:15:43 UTC``"""
+    last = newest_time_text(messages)
+    first = event_time_text(messages.inventory, messages.first_time)
     count = messages.count()
     if len(messages.entries) == 1 and count.number <= 1:
         return last
     if count.or_more:
         return f"{last}; {count} messages in 24 h"
     if count.number == 1:
-        return f"{last}; the first {_ago(messages.now, messages.first_time)} ago"
-    return f"{last}; {count} messages, the first {_ago(messages.now, messages.first_time)} ago"
+        return f"{last}; the first {first}"
+    return f"{last}; {count} messages, the first {first}"
 
 
-def _ago(now: float, time: float) -> str:
-    return whole_seconds(max(0.0, now - time))
+def newest_time_text(messages: Messages) -> str:
+    return event_time_text(messages.inventory, messages.newest.time)
 
 
 def message_source(messages: Messages) -> str:
-    """``dmesg, 3 min 5 s ago``: an old message may be about a problem that is solved."""
-    return f"dmesg, {_ago(messages.now, messages.newest.time)} ago"
+    """``dmesg, 2026-11-21 08:01:40 UTC``: an old message may be about a problem that is solved."""
+    return f"dmesg, {newest_time_text(messages)}"

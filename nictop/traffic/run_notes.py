@@ -80,7 +80,8 @@ class RunNotes:
         plan = msgspec.json.encode(begun.step.plan).decode()
         began = self._prepared_since if begun.number == 1 else None
         yield begun.step.plan.client.host, RunNote(begun.identity, "plan", plan, began)
-        yield begun.step.plan.server.host, RunNote(begun.identity, "server")
+        server = begun.step.plan.watched_ends[-1].host
+        yield server, RunNote(begun.identity, "server")
         if self._stage:
             yield from self._noted("stage", self._stage)
 

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack
 
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import LOCAL, Host
+from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.experiment.events import ExperimentEnded, ExperimentEvent
 from nictop.traffic.experiment.experiment import (
@@ -106,7 +107,9 @@ class RunSession:
         self, request: RunRequest, hosts: dict[str, RunHost], emit: EmitSession
     ) -> None:
         """Until they have sent their readings; observers that have not are removed from `hosts`."""
-        ends = (request.client, request.server)
+        ends: tuple[str, ...] = (request.client, request.server)
+        if request.foreign:
+            ends = (request.client,)
         needed = [host.session for name, host in hosts.items() if name in ends]
         if self._timeout is not None:
             needed = [host.session for host in hosts.values()]
@@ -123,6 +126,8 @@ class RunSession:
         self, request: RunRequest, hosts: Mapping[str, RunHost], emit: EmitSession
     ) -> Experiment:
         what = "iperf3 on both hosts" if request.has_bulk else "both hosts"
+        if request.is_of_one_host or request.foreign:
+            what = clean(request.client)
         emit(Stage("preparing", f"checking {what}"))
         experiment = await prepare_experiment(request, hosts)
         emit(ExperimentPrepared(experiment, hosts))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.app import App, ComposeResult
 from textual.events import Event, InputEvent, Key, MouseMove, Paste
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from nictop.changes.actions import Actions
     from nictop.changes.job import ChangeJob
     from nictop.probe.records import Link
+    from nictop.recording.recent import RecentRecording
     from nictop.rules import Finding, Fix
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.clipboard import Clipboard, CopyRequest, Placed
@@ -65,6 +66,22 @@ MAX_GREETED_HOSTS = 10
 """Names of hosts in the first frame."""
 MODES_OF_VIEWS = ("live", "hosts", "traffic", "results")
 """Modes of Textual, of which each has a stack of screens; those of the past have other names."""
+
+
+class WantedPast(NamedTuple):
+    """Which moment is wanted: seconds, CLOCK_MONOTONIC, and so many readings from there."""
+
+    moment: float
+    steps: int
+    asks: bool
+    """For the time."""
+
+    def after(self, before: WantedPast | None, now: float) -> WantedPast:
+        """Both together: a key was pressed again before its first effect."""
+        if before is None:
+            return self
+        moment = before.moment - (now - self.moment)
+        return WantedPast(moment, before.steps + self.steps, before.asks or self.asks)
 
 
 def _commands() -> type[Provider]:
@@ -124,6 +141,10 @@ class NictopApp(PrivateApp):
         )
         self._past: Past | None = None
         """What the screens show while the user looks back."""
+        self._wanted_past: WantedPast | None = None
+        """While it is being opened."""
+        self._past_lock = asyncio.Lock()
+        """The past is opened or closed."""
         self._environment = environment
         self.own_cost = OwnCost(self._past_bytes)
         self.garbage = GarbageCollector()
@@ -225,60 +246,81 @@ class NictopApp(PrivateApp):
     # ------------------------------------------------------------------------------------- the past
 
     def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> None:
-        work: WorkType[None] = partial(self._look_back, moment, steps, asks=asks)
-        self.run_worker(work, name="look back", group="past", exclusive=True)
+        is_opening = self._wanted_past is not None
+        self._wanted_past = WantedPast(moment, steps, asks).after(self._wanted_past, monotonic())
+        if not is_opening:
+            work: WorkType[None] = self._look_back
+            self.run_worker(work, name="look back", group="past")
 
-    async def _look_back(self, moment: float, steps: int, *, asks: bool) -> None:
-        """The same view of the same host and interface."""
-        from nictop.tui.controllers.look_back import Past
+    async def _look_back(self) -> None:
+        """The same view of the same host and interface, when the past before is closed."""
         from nictop.tui.screens.dialogs.go_to_time import ask_time
         from nictop.tui.screens.frame import FramedScreen
         from nictop.tui.widgets.status.replay_line import ReplayLine
 
+        async with self._past_lock:
+            try:
+                recording = await self._recent_recording()
+            finally:
+                wanted, self._wanted_past = self._wanted_past, None
+            if recording is None or wanted is None:
+                return
+            tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
+            self._past = past = self._past_of(recording, wanted)
+            self._add_modes(_live_screen)
+            replay = past.nictop.replay
+            if tab == "traffic" and (replay is None or not replay.runs):
+                tab = "devices"
+            await self.action_view(tab)
+        if isinstance(self.screen, FramedScreen):
+            self.screen.query_one(ReplayLine).focus()  # later than what its screen focuses first
+            if wanted.asks:
+                ask_time(self.screen)
+
+    async def _recent_recording(self) -> RecentRecording | None:
+        """None: there is none, or it is shown already."""
         if self._past is not None or self.nictop.recent is None:
-            return
+            return None
         try:
-            recording = await self.nictop.recent.open()
+            return await self.nictop.recent.open()
         except NictopError as error:
             self.show_notice(error.with_hint, "The past")
-            return
-        tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
-        self._past = Past(
+            return None
+
+    def _past_of(self, recording: RecentRecording, wanted: WantedPast) -> Past:
+        from nictop.tui.controllers.look_back import Past
+
+        return Past(
             recording,
             self,
             self.show_notice,
             self._copy,
-            moment=moment,
-            steps=steps,
+            moment=wanted.moment,
+            steps=wanted.steps,
             chosen=self.nictop.hosts.chosen,
             nic=self._live_screens("live")[-1].chosen_nic,
             leave=self.leave_past,
         )
-        self._add_modes(_live_screen)
-        await self.action_view(tab)
-        if isinstance(self.screen, FramedScreen):
-            self.screen.query_one(ReplayLine).focus()  # later than what its screen focuses first
-            if asks:
-                ask_time(self.screen)
 
     def leave_past(self) -> None:
         work: WorkType[None] = self._leave_past
-        self.run_worker(work, name="leave past", group="past", exclusive=True)
+        self.run_worker(work, name="leave past", group="past")
 
     async def _leave_past(self) -> None:
         """To the same view of the present."""
         from nictop.tui.screens.frame import FramedScreen
 
-        past = self._past
-        if past is None:
-            return
-        modes = [self._mode(name) for name in MODES_OF_VIEWS]
-        tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
-        self._past = None
-        await self.action_view(tab)
-        for mode in modes:
-            await self.remove_mode(mode)
-        await past.close()
+        async with self._past_lock:
+            past = self._past
+            if past is None:
+                return
+            modes = [self._mode(name) for name in MODES_OF_VIEWS]
+            tab = self.screen.tab if isinstance(self.screen, FramedScreen) else "devices"
+            self._past = None
+            await self.action_view(tab)
+            for mode in modes:
+                await self.remove_mode(mode)
+            await past.close()
 
     # --------------------------------------------------------------------------------------- themes
 
@@ -368,6 +410,35 @@ class NictopApp(PrivateApp):
             self.screen.open_again()
             self.call_later(self.screen.action_edit)  # a new screen has yet to focus its table
 
+    async def action_measure(self) -> None:
+        """Begin a measurement of what the selected interface carries, or end the one that runs."""
+        traffic = self.nictop.traffic
+        if traffic.measures_by_hand:
+            work: WorkType[None] = traffic.stop
+            self.run_worker(work, name="stop", group="stop", exclusive=True)
+            return
+        if traffic.running:
+            self.nictop.notify("A test is running.", "Measure")
+            return
+        traffic.start(self._measurement())
+        await self.action_view("traffic")
+
+    def _measurement(self) -> RunRequest:
+        """Of the interface that is selected on the shown host, with the CPUs of all others."""
+        from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
+        from nictop.traffic.plan.request import RunRequest
+
+        hosts = self.nictop.hosts
+        link = self._live_screen.chosen_link
+        return RunRequest(
+            hosts.chosen,
+            hosts.chosen,
+            client_nic="" if link is None else link.name,
+            test="manual",
+            time=DEFAULT_WORKLOAD_SECONDS,
+            observers=tuple(name for name in hosts.by_name if name != hosts.chosen),
+        )
+
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""
         from nictop.tui.screens.traffic.run_page import RunPage
@@ -392,6 +463,8 @@ class NictopApp(PrivateApp):
                 return not is_typed
             case "show_form":
                 return self.shown.replay is None
+            case "measure":
+                return self.shown.replay is None and not isinstance(self.screen, ModalScreen)
             case "show_change":
                 return self.nictop.changes.progress is not None
             case "command_palette":
@@ -455,10 +528,10 @@ class NictopApp(PrivateApp):
         change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
         marked = nictop.marks.first
         parts = (
-            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
             (nictop.recording.status, "app.record"),
             (run_status(nictop.traffic), "app.view('traffic')"),
             (change, "app.show_change"),
+            ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
         )
         return tuple(part for part in parts if part[0])
 

@@ -98,6 +98,9 @@ KEYS: dict[str, Key] = {
     "slower": Key("minus", "read less often; a recording: slower; chart of a test: zoom out"),
     "record": Key("r", "menu: start or stop a recording, save the last minutes, write a report"),
     "options": Key("o", "view options; Devices: also the place of the interface in the machine"),
+    "measure": Key(
+        "b", "begin to measure what the selected interface carries; end that measurement"
+    ),
     "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }
@@ -109,6 +112,7 @@ KEY_GROUPS = {
         "edit",
         "copy",
         "fix",
+        "measure",
         "mark",
         "filter",
         "sort",
@@ -323,6 +327,12 @@ FRAME_KEYS: list[BindingType] = [
     *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),
     _hide("host-previous", "host(-1)", "Previous host"),
     _hide("host-next", "host(1)", "Next host"),
+    _hide(
+        "measure",
+        "app.measure",
+        "Measure",
+        "begin to measure what the selected interface carries; end that measurement",
+    ),
     _hide("next", "next(1)", "Next finding or test"),
     _hide("next-previous", "next(-1)", "Previous finding or test"),
     _hide("pane", "app.focus_next", "Next pane", priority=True),
@@ -539,6 +549,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
 """Every page of a run: one that is running, was saved or was recorded."""
 
 RUN_KEYS: list[BindingType] = [
+    _bind("measure", "end_measurement", "End", "end the measurement that was begun by hand"),
     _bind("open", "stop", "Stop", "stop the test"),
     _bind("open", "again", "Run again", "start the same test again"),
     _bind(

@@ -168,13 +168,6 @@ ALWAYS = (
         "hosts",
     ),
     GeneralCommand(
-        "Hosts: Watch all guests",
-        "",
-        "of the chosen host, those that run",
-        HostsScreen.action_watch_guests,
-        "hosts",
-    ),
-    GeneralCommand(
         "Hosts: Filter", "filter", examples(NIC_FILTER), HostsScreen.action_filter, "hosts"
     ),
     GeneralCommand(
@@ -252,6 +245,13 @@ LIVE = (
         "edit",
         "change the list of hosts",
         HostsScreen.action_edit,
+        "hosts",
+    ),
+    GeneralCommand(
+        "Hosts: Watch all guests",
+        "",
+        "of the chosen host, those that run",
+        HostsScreen.action_watch_guests,
         "hosts",
     ),
     GeneralCommand(

@@ -97,7 +97,7 @@ def fits_64_bits(record: object, text: bytes | bytearray, *, floats: bool = True
     products of very large floats are infinite. `floats`: also if they are written with an
     exponent."""
     has_exponent = floats and EXPONENT.search(text) is not None
-    if not has_exponent and LONG_NUMBER not in text.translate(DIGITS_TO_ZEROS):
+    if not has_exponent and not _has_long_number(text):
         return True
     parts: list[object] = [record]
     while parts:
@@ -113,6 +113,17 @@ def fits_64_bits(record: object, text: bytes | bytearray, *, floats: bool = True
         elif not isinstance(part, (str, type(None))):
             parts += field_values(part)
     return True
+
+
+def _has_long_number(text: bytes | bytearray) -> bool:
+    """Whether there is a run of digits as long as `LONG_NUMBER`. Looks at parts: a copy of a large
+    line would be in memory together with all that was decoded of it."""
+    overlap = len(LONG_NUMBER) - 1
+    for begin in range(0, len(text), MAX_SMALL_LINE_BYTES):
+        part = text[begin : begin + MAX_SMALL_LINE_BYTES + overlap]
+        if LONG_NUMBER in part.translate(DIGITS_TO_ZEROS):
+            return True
+    return False
 
 
 def _times_fit_64_bits(part: object) -> bool:

@@ -48,7 +48,8 @@ class LocalSource(ReconnectingSource):
     """Lines of this machine.
 
     `eager`: rates at once, over the first fifth of a second. `parts`: see `connect`.
-    `allow_changes`: the probe may change this machine when it is requested to. `python` runs the
+    `allow_changes`: the probe may change this machine when it is requested to; `allow_workload`: it
+    may run a command of the user. `python` runs the
     probe; `command` replaces the whole command line (used by tests).
     """
 
@@ -59,6 +60,7 @@ class LocalSource(ReconnectingSource):
         eager: bool = False,
         parts: bool = False,
         allow_changes: bool = False,
+        allow_workload: bool = False,
         python: str = sys.executable,
         command: Sequence[str] | None = None,
         name: str | None = None,
@@ -67,7 +69,10 @@ class LocalSource(ReconnectingSource):
     ) -> None:
         super().__init__(name or os.uname().nodename, interval, retry)
         self._options = (
-            ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * allow_changes
+            ["--eager"] * eager
+            + ["--parts"] * parts
+            + ["--allow-changes"] * allow_changes
+            + ["--allow-workload"] * allow_workload
         )
         self._python = python
         self._command = command

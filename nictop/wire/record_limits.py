@@ -27,6 +27,7 @@ from nictop.probe.records import (
     LinkChange,
     Outdated,
     Pong,
+    PortCounts,
     TrafficLine,
     Trouble,
     Unreadable,
@@ -48,6 +49,12 @@ Record = (
 """What a `Line` holds."""
 Check = Callable[[Any], str]
 """What is wrong with a value, for example ``more than 16 entries``; "" when it is valid."""
+
+
+MAX_SHARED_TEXTS, MAX_SHARED_CHARS = 4096, 64
+"""How many texts are remembered so that records share them, and how long they are at most: a
+quarter of the memory of a large inventory are equal drivers, states and CPU lists."""
+_shared_texts: dict[str, str] = {}
 
 
 class LimitError(NictopError):
@@ -198,8 +205,13 @@ def _names_of_queues(queues: Mapping[int, Iterable[Any]]) -> Iterator[str]:
             yield row[0]
 
 
+def _sources_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
+    return (counted.source for counted in ports.values())
+
+
 _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
     "machine": _texts_of_machine,
+    "ports": _sources_of_ports,
     "queues": _names_of_queues,
     "stack": iter,
 }
@@ -241,7 +253,8 @@ def _record_check(record: Any) -> Check:
         hint = hints[field.name]
         check = _check(hint, f"{record.__name__}.{field.name}")
         if check is not None:
-            judged.append((field.name, check, type(None) in get_args(hint)))
+            is_text = hint in (str, str | None)
+            judged.append((field.name, check, is_text, type(None) in get_args(hint)))
         if _has_needed_fields(hint):
             kept.add(field.name)
     has_reasons = get_origin(hints.get("unreadable")) is dict
@@ -249,10 +262,18 @@ def _record_check(record: Any) -> Check:
         return _nothing_to_check
 
     def check_record(value: Any) -> str:
-        for name, check, is_optional in judged:
+        for name, check, is_text, is_optional in judged:
             present_value = getattr(value, name)
-            wrong = check(present_value) if present_value else ""
+            if not present_value:
+                continue
+            wrong = check(present_value)
             if not wrong:
+                if is_text and len(present_value) <= MAX_SHARED_CHARS:
+                    known = _shared_texts.get(present_value)
+                    if known is None:
+                        _remember(present_value)
+                    else:
+                        set_field(value, name, known)
                 continue
             if not has_reasons or name in kept:
                 return f"{wrong} in {name}"
@@ -261,6 +282,12 @@ def _record_check(record: Any) -> Check:
         return ""
 
     return check_record
+
+
+def _remember(text: str) -> None:
+    if len(_shared_texts) >= MAX_SHARED_TEXTS:
+        _shared_texts.clear()
+    _shared_texts[text] = text
 
 
 def _nothing_to_check(value: Any) -> str:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
 
 from nictop.limits import MAX_LINKS
-from nictop.model.snapshot import ARPHRD_VOID, MAX_TROUBLES, Snapshot, advance, with_state
-from nictop.probe.records import Line, LinkChange, Trouble
+from nictop.model.snapshot import (
+    ARPHRD_VOID,
+    MAX_TROUBLES,
+    Snapshot,
+    advance,
+    outdated_text,
+    reading_notice,
+    with_state,
+)
+from nictop.probe.records import Counters, Line, LinkChange, Trouble
 from tests.model.hosts import (
     HELLO,
     LINKS,
@@ -29,7 +38,7 @@ def change(time: float, ifindex: int, name: str = "ens224", **more: object) -> L
     return replace(record, **more)  # type: ignore[arg-type]
 
 
-def traffic(time: float, ifindex: int, packets: int) -> object:
+def traffic(time: float, ifindex: int, packets: int) -> Counters:
     return counters(time, {ifindex: link_counters(rx_packets=packets, rx_bytes=packets * 100)})
 
 
@@ -238,3 +247,46 @@ def test_the_number_of_changes_is_limited() -> None:
         HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9))
     )
     assert not snapshot.links and len(snapshot.changes) == MAX_LINKS and 0 not in snapshot.changes
+
+
+def test_after_another_hello_of_the_same_boot_what_was_read_is_of_before() -> None:
+    """What happened while the connection was lost is not known until the host is read again."""
+    before = snapshot_of(HELLO, inventory(time=5000.0), traffic(5001.0, 4, 10))
+    assert outdated_text(before) == "" == reading_notice(before)
+    known = before.hello
+    assert known is not None
+    again = advance(before, Line(hello=replace(known, monotonic=5040.0)))
+    assert outdated_text(again) == "read before the connection was lost"
+    assert reading_notice(again).startswith("to be read again: read before the connection was lost")
+    later = advance(again, Line(counters=traffic(5043.0, 4, 10)))
+    assert reading_notice(later) == (
+        "being read again for 3 s: read before the connection was lost"
+    )
+    assert outdated_text(advance(later, Line(inventory=inventory(time=5041.0)))) == ""
+    assert outdated_text(advance(before, Line(hello=known))) == "", "a recording repeats it"
+    other = advance(before, Line(hello=replace(known, monotonic=5040.0, boot_id="another")))
+    assert other.inventory is None
+
+
+def test_an_inventory_consists_of_the_equal_objects_of_the_one_before() -> None:
+    """Two are in memory while the older one is drawn, and what was derived of a link stays
+    valid."""
+    first, again = inventory(1.0), inventory(9.0, copy.deepcopy(LINKS))
+    assert again.links == first.links and again.links is not first.links
+    snapshot = advance(Snapshot.empty("vm1"), Line(inventory=first))
+    snapshot = advance(snapshot, Line(inventory=again))
+    assert snapshot.inventory == again
+    assert snapshot.inventory is not None and snapshot.inventory.links is first.links
+    changed = replace(first.links[0], mtu=9000)
+    later = replace(inventory(12.0), links=(changed, *first.links[1:]))
+    snapshot = advance(snapshot, Line(inventory=later))
+    assert snapshot.inventory == later and snapshot.links[changed.ifindex].mtu == 9000
+    for link in first.links[1:]:
+        assert snapshot.links[link.ifindex] is link
+
+
+def test_a_link_that_has_gone_is_not_in_a_later_inventory() -> None:
+    first = inventory(1.0)
+    snapshot = advance(Snapshot.empty("vm1"), Line(inventory=first))
+    later = replace(inventory(9.0), links=first.links[1:])
+    assert advance(snapshot, Line(inventory=later)).inventory == later

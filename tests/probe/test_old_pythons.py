@@ -64,7 +64,7 @@ these modules."""
 @lru_cache
 def sent_modules() -> dict[str, str]:
     """Path → source as it is sent to Python 3.6."""
-    parts = bundle(allow_changes=True).stripped.parts
+    parts = bundle(allow_changes=True, allow_workload=True).stripped.parts
     bootstrap = ROOT / "nictop/probe/bootstrap.py"
     modules = {"nictop/probe/bootstrap.py": stripped_source(bootstrap.read_text())}
     return modules | {path: text for part in parts for path, text in part.items()}

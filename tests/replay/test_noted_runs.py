@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.terminal import wrap
-from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
+from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, WorkloadReport
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
 from nictop.replay.results import RecordedResults, RecordedTest, recorded_results
@@ -34,7 +34,15 @@ from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import WithoutResult, encode_run, parse_run
+from nictop.traffic.results.workload import (
+    BytesByOwner,
+    CommandFigure,
+    NicTraffic,
+    TrafficPeer,
+    WorkloadFigures,
+)
 from nictop.traffic.run.events import RunFinished, Stage
+from nictop.traffic.run.one_host import MEASURING
 from nictop.traffic.run_notes import RunNotes
 from nictop.traffic.session import SessionEvent
 from tests.support.recordings import TimedItem, host_items, write_recording
@@ -62,7 +70,32 @@ PLANS: dict[str, RunPlan] = {
     "rr": replace(PLAN, test="rr", generator="builtin", streams=2),
     "crr": replace(PLAN, test="crr", generator="builtin", files=100),
     "loaded": replace(PLAN, test="loaded", time=10, direction="reverse", streams=4),
+    "workload": replace(
+        RunPlan(PLAN.client, PLAN.client), test="workload", workload="fio job.fio", time=60
+    ),
+    "manual": RunPlan(PLAN.client, PLAN.client, test="manual", time=60),
 }
+WORK = WorkloadFigures(
+    seconds=4.5,
+    reason="itself",
+    user="alice",
+    status=0,
+    stdout=("running on a", "done"),
+    stdout_bytes=18,
+    figure=CommandFigure("read bandwidth", 8e8, "b/s", "fio JSON"),
+    nics=(
+        NicTraffic("ens4", 3, 1200, 450_000_000, 20, 300_000, 4.6),
+        NicTraffic("ens3", 2, 60, None, 1, None, 4.6),
+    ),
+    chosen_ifindex=3,
+    owners=BytesByOwner(
+        400_000_000, 1_000_000, 2_000_000, (TrafficPeer("192.0.2.2 port 2049", 400_000_000, 0),),
+        (TrafficPeer("sshd", 1_000_000, 0),), (TrafficPeer("192.0.2.9 port 22", 0, 2_000_000),), 7,
+    ),
+    user_seconds=1.5,
+    system_seconds=2.0,
+    processes=3,
+)  # fmt: skip
 
 
 def flows_of(plan: RunPlan) -> tuple[object, ...]:
@@ -78,6 +111,15 @@ def completed(plan: RunPlan) -> Result:
     figures = made.transactions if plan.test == "loaded" else FIGURES if plan.has_requests else None
     if plan.test == "crr" and figures is not None:
         figures = replace(figures, connect=latencies(90.0, 100))
+    if plan.is_of_one_host:
+        work = WORK
+        if plan.test == "manual":
+            work = WorkloadFigures(4.5, "hand", nics=WORK.nics, chosen_ifindex=3)
+        flows = tuple(
+            replace(flow(0.8), sender=ends[0], receiver=ends[1])
+            for ends in (("a", "network"), ("network", "a"))
+        )
+        return Result(plan, made.wall, flows, made.hosts[:1], schema=3, workload=work)
     return replace(
         made,
         plan=plan,
@@ -173,7 +215,7 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
     assert saved == case.stored
     with Recording.open(recorded(tmp_path / "r.nictop", list(events_of(case)))) as recording:
         assert run_marks(recording) == (
-            RunMarks(IDENTITY, BEGIN, END_TIME, "a", "b", is_noted=True),
+            RunMarks(IDENTITY, BEGIN, END_TIME, "a", case.plan.server.host, is_noted=True),
         )
         _, before = view_at(recording, BEGIN - 1)
         assert before is None
@@ -235,9 +277,12 @@ def test_redaction_changes_names_only(name: str, tmp_path: Path) -> None:
         before.goodput,
         len(before.why_not_ranked),
     )
-    assert [kind for kind, _ in result_sentences(after)] == [
-        kind for kind, _ in result_sentences(before)
+    assert [kind for kind, _ in result_sentences(after) if kind != "output"] == [
+        kind for kind, _ in result_sentences(before) if kind != "output"
     ]
+    if after.workload is not None:
+        assert (after.workload.stdout, after.workload.stderr) == ((), ())
+        assert after.flows[0].receiver == "network"
 
 
 @pytest.mark.parametrize(
@@ -256,6 +301,39 @@ def test_a_run_without_a_result_has_its_reason(reason: str, said: str, tmp_path:
         found.runs == ()
         and len(found.missing) == 1
         and found.missing[0].sentence.endswith(f": {said}")
+    )
+
+
+@pytest.mark.parametrize("kind", ["workload", "manual"])
+def test_a_running_workload_is_replayed_with_the_rates_of_its_nic(
+    kind: str, tmp_path: Path
+) -> None:
+    """From the begin that its host reported, or that the user chose."""
+    case = case_of(kind, "completed")
+    endpoint = replace(case.plan.client, ifindex=2)
+    case = replace(case, plan=replace(case.plan, client=endpoint, server=endpoint))
+    begin = 1012.85
+    notes = RunNotes()
+    items: list[TimedItem] = [*host_items("a", 20)]
+    for time, event in [*events_of(case, end=False)][:1]:
+        items += [(host, note, time) for host, note in notes.notes_of(event)]
+    if kind == "manual":
+        items += [(host, note, begin) for host, note in notes.notes_of(Stage("running", MEASURING))]
+    else:
+        report = WorkloadReport("began", 77, begin, "alice")
+        line = TrafficLine(begin, f"{IDENTITY}-c", "work", work=report)
+        items.append(("a", Line(traffic=line), begin))
+    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(tmp_path / "r.nictop")) as recording:
+        _, before = view_at(recording, begin - 0.5)
+        assert before is not None and before.flows[0].points == ()
+        _, during = view_at(recording, begin + 3)
+    assert during is not None and during.result is None
+    assert during.seconds == pytest.approx(3.0, abs=0.01)
+    sent, received = during.flows
+    assert [point.time for point in sent.points if point.time > 0] == pytest.approx([1.0, 2.0, 3.0])
+    assert received.points[-1].interval.bits_per_second == pytest.approx(
+        7 * sent.points[-1].interval.bits_per_second
     )
 
 

@@ -11,6 +11,7 @@ from nictop.hosts.observe import Answer
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import width
 from nictop.model.window import RatesWindow
+from nictop.report.facts.chains import chain_documents
 from nictop.report.facts.host import show_json, show_text
 from nictop.report.facts.hosts import findings_about, hosts_json, hosts_text
 from nictop.report.facts.stream import HostLines
@@ -88,3 +89,14 @@ def test_an_empty_host_has_none() -> None:
     empty = Snapshot.empty("nobody")
     assert json.loads(show_json(empty, {}))["chains"] == []
     assert "slot" not in show_text(empty, 80, {})
+
+
+def test_bridges_and_taps_have_chains_in_json() -> None:
+    host = host_facts({"name": "vm1", **base("proxmox-vlan-aware")})
+    found = {
+        host.snapshot.links[chain.ifindex].name: [step.step for step in chain.steps]
+        for chain in chain_documents(host.snapshot, {})
+        if chain.ifindex is not None
+    }
+    assert found["vmbr0"][:3] == ["name", "ports", "vlan"]
+    assert found["tap100i0"] == ["name", "link", "port", "guest", "load"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nictop.rules.link.carrier_causes import nic_kind, plug_in_fixes
+from nictop.rules.link.carrier_causes import flap_fixes, nic_kind, plug_in_fixes
 from tests.support.findings import step_texts
 from tests.support.rule_cases import host_facts
 
@@ -55,4 +55,26 @@ def test_the_cable_of_a_nic_that_is_passed_through_is_in_the_host() -> None:
     fields = {"bus": "pci", "device": "0000:01:00.0", "ethtool": driver}
     host = host_facts({"base": "kvm-guest", "links": {"enp1s0": fields}})
     (fix,) = plug_in_fixes(host, host.links[0])
-    assert (fix.where, "in the host" in fix.note) == ("switch", True)
+    assert fix.where == "switch"
+    assert fix.note.startswith("If the NIC is passed through to this guest, its cable is in the")
+
+
+def test_a_nic_that_qemu_emulates_is_not_passed_through() -> None:
+    """igb of QEMU, which has the subsystem of all its devices without one of their own."""
+    fields = {"bus": "pci", "device": "0000:02:00.0", "pci_address": "0000:02:00.0"}
+    function = {"device_id": 0x10C9, "driver": "igb", "vendor_id": 0x8086}
+    subsystem = {"subsystem_vendor_id": 0x1AF4, "subsystem_device_id": 0x1100}
+    host = host_facts(
+        {
+            "base": "kvm-guest",
+            "platform": {"environment": "libvirt"},
+            "links": {"enp1s0": {**fields, "ethtool": {"driver": {"driver": "igb"}}}},
+            "pci": {"0000:02:00.0": {**function, **subsystem}},
+        }
+    )
+    assert nic_kind(host, host.links[0]) == "virtual NIC"
+    (fix,) = plug_in_fixes(host, host.links[0])
+    (step,) = step_texts(fix.commands)
+    assert step.startswith("virsh domif-setlink") and not fix.note
+    (flaps,) = flap_fixes(host, host.links[0])
+    assert flaps.where == "hypervisor"

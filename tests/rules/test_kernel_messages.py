@@ -427,7 +427,10 @@ def test_a_link_that_is_set_down_and_up_does_not_flap() -> None:
     (mixed,) = findings(
         nic(sample), [*by_hand, *((NOW - 40 + number, lost) for number in range(3))]
     )
-    assert (mixed.rule, mixed.title) == ("carrier_flaps", "link flapped 3 times in the last hour")
+    assert (mixed.rule, mixed.title) == (
+        "carrier_flaps",
+        "lost its carrier 3 times in the last hour",
+    )
 
 
 def test_a_link_that_is_set_up_is_logged_only_beside_a_loss() -> None:

@@ -86,6 +86,24 @@ def test_deleted_addresses_of_the_profile() -> None:
         expect_gone(place, rule)
 
 
+def test_a_link_that_was_set_down() -> None:
+    """NetworkManager calls it connected, some seconds later unavailable."""
+    rule = "link_with_a_profile_is_down"
+    with managed("ipv4.gateway", "192.0.2.1") as place:
+        assert find_finding((place,), rule, NIC) is None
+        run_in_bash(place.manager, [f"ip link set dev {NIC} down"])
+        finding = expect(place, rule)
+        run_in_bash(place.manager, finding.fixes[0].commands)
+        expect_gone(place, rule)
+        assert find_finding((place,), "default_route_is_missing", NIC) is None
+        run_in_bash(place.manager, finding.fixes[0].undo)
+        place.manager.wait_for(lambda: "waits" in expect(place, rule).title)
+        finding = expect(place, rule)
+        run_in_bash(place.manager, finding.fixes[0].commands)
+        expect_gone(place, rule)
+        expect_gone(place, "default_route_is_missing")
+
+
 def test_a_profile_that_was_changed_and_not_activated_again() -> None:
     with managed("ipv4.gateway", "192.0.2.1") as place:
         place.manager.nmcli("con", "mod", NIC, "ipv4.routes", "198.51.100.0/24 192.0.2.254")

@@ -1346,6 +1346,7 @@ TYPED_ELSEWHERE = {
 ROUTES_WITH_NETWORKMANAGER = "tests.rules.test_routes_with_networkmanager"
 ROUTES_TYPED_ELSEWHERE = {
     "default_route_is_missing": "test_a_deleted_default_route",
+    "link_with_a_profile_is_down": "test_a_link_that_was_set_down",
     "address_of_the_profile_is_missing": "test_deleted_addresses_of_the_profile",
     "profile_has_lost_its_nic": "test_a_nic_that_disappears_while_its_profile_is_active",
     "route_of_the_profile_is_missing": "test_a_deleted_route_of_the_profile",

@@ -174,7 +174,10 @@ class SentProbe(Probe):
     def __init__(
         self, python: str, folder: Path, *arguments: str, namespace: Namespace | None = None
     ) -> None:
-        packed = bundle(allow_changes="--allow-changes" in arguments)
+        packed = bundle(
+            allow_changes="--allow-changes" in arguments,
+            allow_workload="--allow-workload" in arguments,
+        )
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         (folder / "python3").symlink_to(python)
         environment = ["env", "-i", f"PATH={folder}:/usr/sbin:/usr/bin:/sbin:/bin"]

@@ -64,6 +64,8 @@ from nictop.rules import HostFacts
 
 CASES_DIRECTORY = Path(__file__).parents[1] / "data" / "rules"
 
+WALL = 1_800_000_000.0
+"""2027-01-15 08:00:00 UTC, of each inventory."""
 HELLO = {
     "protocol": 1,
     "version": "0",
@@ -235,7 +237,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         ]
     written = {
         "time": host.get("time", 0.0),
-        "wall": host.get("wall", 0.0),
+        "wall": host.get("wall", WALL),
         "took": 0.1,
         "reason": "start",
         "platform": {**PLATFORM, **host.get("platform", {})},

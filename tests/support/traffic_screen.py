@@ -155,16 +155,19 @@ async def two_hosts(
     request: RunRequest | None = None,
     bare: Sequence[str] = (),
     rate: str = "50mbit",
+    options: Sequence[str] = (),
 ) -> AsyncIterator[ScreenWithTraffic]:
     """The live screen with "a" and "b" after their first inventories; `bare`: hosts without
-    iperf3."""
+    iperf3; `options`: of the probes."""
     async with AsyncExitStack() as stack:
         spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
         add_veth(spaces["a"], spaces["b"], shaper_arguments(rate))
 
         def connect(host: Host, ask: object) -> Source:
-            made = without_iperf3 if host.label in bare else source
-            return OwnBootId(made(spaces[host.label], host.label))
+            space = spaces[host.label]
+            if host.label in bare:
+                return OwnBootId(without_iperf3(space, host.label))
+            return OwnBootId(source(space, host.label, "", *options))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
         app = NictopApp(connect, hosts, glyphs=glyphs, request=request)

@@ -100,9 +100,10 @@ def processes_in(namespace: Namespace) -> list[int]:
     return list(map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()))
 
 
-def source(namespace: Namespace, name: str, tools: str = "") -> LocalSource:
-    """A probe in a namespace. `tools`: a directory that comes first in its PATH."""
-    probe = probe_command(sys.executable, "--interval", "0.2")
+def source(namespace: Namespace, name: str, tools: str = "", *options: str) -> LocalSource:
+    """A probe in a namespace. `tools`: a directory that comes first in its PATH; `options`: more of
+    the probe."""
+    probe = probe_command(sys.executable, "--interval", "0.2", *options)
     path = ["env", f"PATH={tools}:{os.environ['PATH']}"] if tools else []
     return LocalSource(
         0.2, name=name, command=["ip", "netns", "exec", namespace.name, *path, *probe], retry=RETRY
@@ -139,13 +140,14 @@ def shaper_arguments(rate: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def pair(
-    rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")
+    rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", ""), options: Sequence[str] = ()
 ) -> AsyncIterator[Pair]:
-    """Both hosts; removed on exit. `tools`: see `source`, for client and server."""
+    """Both hosts; removed on exit. `tools`: see `source`, for client and server; `options`: of the
+    probe of the client."""
     with namespaces() as (client, server):
         add_veth(client, server, shaper_arguments(rate) if rate is not None else ())
         async with followed(
-            client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]
+            client, server, [source(client, "a", tools[0], *options), source(server, "b", tools[1])]
         ) as both:
             yield both
 

@@ -3,7 +3,9 @@ field."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import json
 
 import pytest
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.probe.light_dataclasses import field_mapping
+from nictop.limits import MAX_SMALL_LINE_BYTES
+from nictop.probe.light_dataclasses import field_mapping, replace
 from nictop.probe.protocol.hello import hello
 from nictop.probe.protocol.requests import parse_request
 from nictop.probe.records import (
@@ -19,6 +22,7 @@ from nictop.probe.records import (
     PROTOCOL,
     Counters,
     Hello,
+    Interrupt,
     Line,
     Request,
     Trouble,
@@ -26,6 +30,7 @@ from nictop.probe.records import (
 )
 from nictop.wire import codec
 from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
+from tests.model.hosts import inventory
 
 COUNTERS = Counters(
     time=1.5,
@@ -183,3 +188,21 @@ def test_fields_that_are_none_are_not_sent() -> None:
 
 def test_hello_has_all_fields() -> None:
     assert {field.name for field in dataclasses.fields(Hello)} == set(hello(1.0))
+
+
+def test_equal_short_texts_of_a_line_are_the_same_object() -> None:
+    """Thousands of records of a large inventory have the same driver and CPU list."""
+    rows = tuple(Interrupt(number, ("a",), None, allowed_cpus="0-3") for number in (1, 2))
+    sent = replace(inventory(), interrupts=rows)
+    found = decode(line_of("inventory", sent)).inventory
+    assert found is not None
+    first, second = found.interrupts
+    assert first.allowed_cpus == "0-3" and first.allowed_cpus is second.allowed_cpus
+
+
+def test_the_garbage_collector_runs_again_after_a_large_line() -> None:
+    large = line_of("inventory", replace(inventory(), reason="x" * MAX_SMALL_LINE_BYTES))
+    for line in (large, large[:-1], large.replace(b'"wall"', b'"walls"')):
+        with contextlib.suppress(LineError):
+            decode(line)
+        assert gc.isenabled()

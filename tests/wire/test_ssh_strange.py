@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import re
 import resource
 import shlex
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
+import msgspec
 import pytest
 from asyncssh.constants import (
     MSG_CHANNEL_DATA,
@@ -35,6 +37,7 @@ from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.channel import CHANNEL_WINDOW_BYTES
 from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.items import ITEM_TIMEOUT, Item, has_record, items_until, next_state
+from tests.support.lines import inventory
 from tests.support.sshd import disable_ssh_timeouts
 
 QUICK = (0.01, 0.05)
@@ -481,6 +484,26 @@ async def test_silent_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(remote_probe, "MAX_UNANSWERED_PINGS", 4)
     async with serving(tmp_path, sends()) as there:
         assert "no more data from" in await failure(SshSource(there))
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+async def test_a_host_that_is_too_slow_to_be_read_gets_more_time_at_each_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_read: bool
+) -> None:
+    """Else it would be started again and again, for ever."""
+    monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(remote_probe, "MAX_UNANSWERED_PINGS", 4)
+    read = msgspec.json.encode({"inventory": inventory().inventory}) + b"\n"
+    lines = (read,) if is_read else ()
+    async with serving(tmp_path, sends(*lines)) as there:
+        source = SshSource(there, retry=(0.0, 0.0))
+        waited: list[str] = []
+        async with aclosing(source.items()) as items:
+            while len(waited) < 4:
+                lost = await next_state(items, "lost")
+                waited.append(re.findall(r"for (\S+) s", lost.message)[0])
+            await source.close()
+    assert waited == (["0.2"] * 4 if is_read else ["0.2", "0.4", "0.8", "0.8"])
 
 
 async def test_half_closed_channel(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from nictop.cli import output
 from nictop.cli.terminal import is_dumb, is_terminal
 from nictop.cli.traffic.options import add_arguments, request_of
 from nictop.errors import NictopError
+from nictop.model.text.terminal import clean
 
 __all__ = ["add_arguments", "run"]
 
@@ -17,6 +18,10 @@ __all__ = ["add_arguments", "run"]
 def run(options: argparse.Namespace) -> int:
     if options.list or options.schema:
         return _print_stored_or_schema(options)
+    if options.since is not None or options.until is not None:
+        from nictop.cli.traffic.interval import run_interval
+
+        return run_interval(options)
     _check_endpoints(options)
     plain = options.plain or options.format is not None or not _has_terminal()
     request = request_of(options, plain=plain)
@@ -31,12 +36,16 @@ def run(options: argparse.Namespace) -> int:
 
 def _check_endpoints(options: argparse.Namespace) -> None:
     """Raises NictopError if hosts are missing, or given with --self-test, which needs none."""
+    if options.foreign:
+        _check_foreign(options)
     if options.self_test:
         if options.client is not None:
             raise NictopError("--self-test takes no hosts", "omit the hosts")
         given = _endpoint_option(options)
         if given:
             raise NictopError(f"--self-test cannot be combined with {given}", "omit one of them")
+    elif options.workload is not None or options.manual:
+        _check_one_host(options)
     elif options.server is None:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(
@@ -44,9 +53,34 @@ def _check_endpoints(options: argparse.Namespace) -> None:
         )
 
 
+def _check_foreign(options: argparse.Namespace) -> None:
+    """Raises NictopError for an end that is not an address, and for options about its host."""
+    from nictop.traffic.plan.foreign import check_foreign_address
+
+    for name in ("server_nic", "server_address"):
+        if getattr(options, name):
+            raise NictopError(f"--foreign excludes --{name.replace('_', '-')}", "omit one of them")
+    if options.server is not None:
+        check_foreign_address(options.server)
+
+
+def _check_one_host(options: argparse.Namespace) -> None:
+    """Raises NictopError unless exactly one host is given."""
+    name = "--manual" if options.manual else "--workload"
+    if options.client is None:
+        raise NictopError("HOST is missing", f"nictop traffic HOST {name} …")
+    if options.server is not None:
+        raise NictopError(
+            f"{name} measures one host", f"--observe {clean(options.server)} monitors the other one"
+        )
+
+
 def _endpoint_option(options: argparse.Namespace) -> str:
     """The first option about endpoints or observers; "": none is given."""
-    for name in ("client_nic", "client_address", "server_nic", "server_address", "observe"):
+    for name in (
+        *("client_nic", "client_address", "server_nic", "server_address", "observe"),
+        *("workload", "manual", "foreign"),
+    ):
         if getattr(options, name):
             return f"--{name.replace('_', '-')}"
     return ""

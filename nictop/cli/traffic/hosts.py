@@ -26,11 +26,16 @@ def run_hosts(
     """Client, server and observers, and the request with the names under which they are watched.
     Raises NictopError for a word that is not a host, and for an end that means several."""
     known = read_configuration(configuration_path(os.environ))
-    names = [
-        one_host(request.client, "client", known).label,
-        one_host(request.server, "server", known).label,
-    ]
-    every = named_hosts([request.client, request.server, *options.observe], known)
+    names = [one_host(request.client, "client", known).label]
+    words = [request.client]
+    if request.is_of_one_host:
+        names *= 2
+    elif request.foreign:
+        names.append(request.server)
+    else:
+        names.append(one_host(request.server, "server", known).label)
+        words.append(request.server)
+    every = named_hosts([*words, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
     return every, replace(request, client=names[0], server=names[1], observers=observers)
 
@@ -43,8 +48,11 @@ def one_host(word: str, side: str, known: Configuration) -> Host:
     return meant[0]
 
 
-def sessions_of(options: argparse.Namespace, meant: Iterable[Host]) -> list[HostSession]:
-    """Their sessions; nothing is connected to before their items are processed."""
+def sessions_of(
+    options: argparse.Namespace, meant: Iterable[Host], request: RunRequest | None = None
+) -> list[HostSession]:
+    """Their sessions; nothing is connected to before their items are processed. Only that of the
+    host of a workload may run a command."""
     return [
         HostSession(
             host,
@@ -52,9 +60,15 @@ def sessions_of(options: argparse.Namespace, meant: Iterable[Host]) -> list[Host
                 host,
                 RUN_SAMPLE_SECONDS,
                 sudo=options.sudo,
+                allow_workload=runs_workload(request, host),
                 accept_new_host_keys=options.accept_new_host_keys,
             ),
             window=False,
         )
         for host in meant
     ]
+
+
+def runs_workload(request: RunRequest | None, host: Host) -> bool:
+    """The command of the request is to run on this host."""
+    return request is not None and request.test == "workload" and host.label == request.client

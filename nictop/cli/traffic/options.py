@@ -7,7 +7,9 @@ connected to.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 from nictop.cli.arguments import (
@@ -20,7 +22,15 @@ from nictop.cli.arguments import (
 from nictop.errors import NictopError
 from nictop.probe.light_dataclasses import replace
 from nictop.traffic.plan import quantities as amounts
-from nictop.traffic.plan.plan import Direction, TestKind
+from nictop.traffic.plan.formats import FORMATS
+from nictop.traffic.plan.plan import (
+    DEFAULT_WORKLOAD_SECONDS,
+    GENERATED_TESTS,
+    ONE_HOST_TESTS,
+    Direction,
+    Judge,
+    TestKind,
+)
 from nictop.traffic.plan.request import RunRequest, Values, parse_values, with_sizes
 from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import VARIABLES
@@ -41,6 +51,11 @@ examples:
   nictop traffic vm1 vm2 --bitrate 1G --repeat 5 --compare nic=ens4,ens5
   nictop traffic vm1 vm2 --repeat 5 --compare queues=/1,/4 \\
       --between 'ssh root@vm2 ethtool -L ens3 combined "${NICTOP_VALUE#/}"'
+  nictop traffic vm1 --workload 'fio job.fio'  measure a command of yours on vm1
+  nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' \\
+      --sweep bs=4K,64K,1M
+  nictop traffic vm1 --observe root@pve --manual   what flows until Enter
+  nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
   nictop traffic --self-test                   this machine only
   nictop traffic --list                        saved results
 
@@ -53,13 +68,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """In groups, each for one question."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.usage = (
-        "nictop traffic [OPTIONS] CLIENT SERVER\n       nictop traffic [OPTIONS] "
-        "--self-test | --list"
+        "nictop traffic [OPTIONS] CLIENT SERVER\n"
+        "       nictop traffic [OPTIONS] HOST --workload COMMAND | --manual\n"
+        "       nictop traffic [OPTIONS] RECORDING [HOST] --from TIME --to TIME\n"
+        "       nictop traffic [OPTIONS] --self-test | --list"
     )
     parser.description = (
         "Traffic test: CLIENT sends to SERVER. Prints goodput or latency, bottleneck, CPU\n"
         "cost per host and the NICs that carried the packets. Uses iperf3 if both hosts\n"
-        "have it, else a built-in generator. Installs nothing and changes no settings."
+        "have it, else a built-in generator. Installs nothing and changes no settings.\n"
+        "With --workload or --manual, what one host does is measured."
     )
     parser.epilog = EPILOG
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=HOST_FORMS)
@@ -69,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_options(parser)
     _add_endpoints(parser.add_argument_group("endpoints"))
     _add_load(parser.add_argument_group("load"))
+    _add_workload(parser.add_argument_group("your own workload, on one host"))
     _add_variants(parser.add_argument_group("repeats and variants"))
     _add_output(parser.add_argument_group("output"))
 
@@ -82,6 +101,12 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
         help="also monitor this host (repeatable)",
     )
     add_endpoint_options(group, {"client-": "client", "server-": "server"})
+    group.add_argument(
+        "--foreign",
+        action="store_true",
+        help="SERVER is the IP address of an iperf3 server that runs already (iperf3 -s), on a "
+        "host that nictop does not log in to",
+    )
     group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
     group.add_argument(
         "--self-test",
@@ -93,7 +118,7 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
 def _add_load(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--test",
-        choices=get_args(TestKind),
+        choices=GENERATED_TESTS,
         default="bulk",
         help="bulk (default): full speed; rr: request and response; crr: connect, request, "
         "response, close; "
@@ -160,13 +185,52 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     )
 
 
+def _add_workload(group: argparse._ArgumentGroup) -> None:
+    what = group.add_mutually_exclusive_group()
+    what.add_argument(
+        "--workload",
+        metavar="COMMAND",
+        help="run this shell command on CLIENT, as the user of the login, and measure from its "
+        "start to its end (at most --time, default 3600)",
+    )
+    what.add_argument(
+        "--manual", action="store_true", help="measure what flows now, until Enter is pressed"
+    )
+    group.add_argument(
+        "--from",
+        dest="since",
+        metavar="TIME",
+        help="CLIENT is a recording: what a host of it carried from this time (14:03:20, +90) ...",
+    )
+    group.add_argument(
+        "--to",
+        dest="until",
+        metavar="TIME",
+        help="... to this one; SERVER is the name of the host, if it has several",
+    )
+    group.add_argument(
+        "--value",
+        default="",
+        metavar="REGEX",
+        help="finds the command's own figure in its output; known without it: "
+        f"{', '.join(FORMATS)}",
+    )
+    group.add_argument(
+        "--by",
+        choices=get_args(Judge),
+        help="what the verdict of a comparison is about (default: the command's figure, else its "
+        "duration)",
+    )
+
+
 def _add_variants(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--repeat", metavar="N", help="runs per variant (default 1; 5 recommended)")
     group.add_argument("--rest", metavar="SECONDS", help="pause between runs (default 2)")
     group.add_argument(
         "--sweep",
         metavar="WHAT=V,V,...",
-        help=f"one variant per value; WHAT: {', '.join(VARIABLES)}",
+        help=f"one variant per value; WHAT: {', '.join(VARIABLES)}; of a workload any name "
+        "(value: $NICTOP_VALUE)",
     )
     group.add_argument("--compare", metavar="WHAT=A,B", help="A and B alternately, with a verdict")
     group.add_argument(
@@ -207,9 +271,12 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     """With the hosts as they were typed. `plain`: one line every `--interval` seconds, by default
     one second."""
     numbers = _numbers(options)
+    test = _test(options)
+    is_of_one_host = test in ONE_HOST_TESTS
+    parse = partial(parse_values, of_workload=is_of_one_host)
     request = RunRequest(
         client=options.client or "",
-        server=options.server or "",
+        server=(options.client if is_of_one_host else options.server) or "",
         client_nic=options.client_nic,
         client_address=options.client_address,
         server_nic=options.server_nic,
@@ -221,19 +288,34 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         zerocopy=options.zerocopy,
         interval=_interval(options, plain),
         ip_version=options.ip_version,
-        test=options.test,
-        sweep=None if options.sweep is None else parse_values(options.sweep),
-        compare=None if options.compare is None else _two(parse_values(options.compare)),
+        test=test,
+        foreign=options.foreign,
+        workload=options.workload or "",
+        value_pattern=options.value,
+        judged_by=options.by,
+        sweep=None if options.sweep is None else parse(options.sweep),
+        compare=None if options.compare is None else _two(parse(options.compare)),
         between=options.between,
         label=options.label,
     )
     if "files" in numbers:
         numbers.setdefault("time", FILES_TIME_SECONDS)
+    if is_of_one_host:
+        numbers.setdefault("time", DEFAULT_WORKLOAD_SECONDS)
     request = replace(request, **numbers)
     if options.size is not None:
         request = with_sizes(request, options.size, "--size")
+    _check_pattern(options.value)
     validate_request(request)
     return request
+
+
+def _check_pattern(typed: str) -> None:
+    """Raises NictopError unless it is a regular expression."""
+    try:
+        re.compile(typed)
+    except re.error as error:
+        raise NictopError(f"--value is not a regular expression: {error}") from None
 
 
 def _numbers(options: argparse.Namespace) -> dict[str, Any]:
@@ -256,6 +338,22 @@ def _interval(options: argparse.Namespace, plain: bool) -> float:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _test(options: argparse.Namespace) -> TestKind:
+    """Raises NictopError for options that exclude each other."""
+    name = "--manual" if options.manual else "--workload"
+    if not options.manual and options.workload is None:
+        kind: TestKind = options.test
+        return kind
+    if options.test != "bulk":
+        raise NictopError(f"{name} excludes --test", "omit one of them")
+    for other in ("server_nic", "server_address", "client_address"):
+        if getattr(options, other):
+            raise NictopError(f"{name} excludes {_option(other)}", "--client-nic chooses the NIC")
+    if options.generator != "auto":
+        raise NictopError(f"{name} excludes --generator", "omit one of them")
+    return "manual" if options.manual else "workload"
 
 
 def _direction(options: argparse.Namespace) -> Direction:

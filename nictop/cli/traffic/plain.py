@@ -12,7 +12,8 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from nictop.cli import output
 from nictop.cli.progress_line import wait_for_hosts
@@ -99,7 +100,7 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, _
     sessions = None
     if not options.self_test:
         hosts, request = run_hosts(options, request)
-        sessions = sessions_of(options, hosts)
+        sessions = sessions_of(options, hosts, request)
         output.print_status(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
     change = _ask_for_change if is_terminal(sys.stdin) else None
     run = RunSession(request, sessions, change=change, timeout=HOSTS_TIMEOUT)
@@ -107,7 +108,7 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, _
     task = asyncio.ensure_future(_measure(run, measured, sessions or ()))
     stop = _Stop(run, task)
     try:
-        with termination_signals(stop.on_signal) as received:
+        with termination_signals(stop.on_signal) as received, _enter_stops(request, run):
             await asyncio.wait({task})
     finally:
         stop.close()
@@ -116,6 +117,25 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, _
         return received[0], measured
     task.result()
     return 0, measured
+
+
+@contextmanager
+def _enter_stops(request: RunRequest, run: RunSession) -> Iterator[None]:
+    """Of a measurement by hand: a line on standard input ends it."""
+    if request.test != "manual" or not is_terminal(sys.stdin):
+        yield
+        return
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def read() -> None:
+        os.read(descriptor, 4096)
+        run.stop()
+
+    loop.add_reader(descriptor, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
 
 
 class _Stop:

@@ -12,7 +12,11 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import endpoint_text, path_test_sentences
+from nictop.report.runs.sentences import (
+    endpoint_text,
+    path_test_sentences,
+    workload_plan_text,
+)
 from nictop.traffic.analysis.assemble import incidents_so_far
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
@@ -29,8 +33,12 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample, axis_start
 from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import PathTested, RunBegan, Stage
+from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage
 
+HOW_IT_ENDS = {
+    "workload": "Ctrl-C ends the command and all processes that it started",
+    "manual": "Enter or Ctrl-C ends it",
+}
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
 
@@ -71,6 +79,8 @@ class ProgressLines:
         elif isinstance(event, IntervalMeasured):
             yield from self._measured(event)
             yield from self._incident_lines()
+        elif isinstance(event, NicMeasured):
+            yield _nic_line(event)
         elif isinstance(event, StepEnded):
             yield from self._end_lines(event)
         else:
@@ -108,7 +118,11 @@ class ProgressLines:
         self._plan, self._number = event.step.plan, event.number
         self._before, self._newest, self._bulk, self._is_rising = {}, {}, {}, False
         plan = event.step.plan
-        if event.number == 1:
+        if event.number == 1 and plan.is_of_one_host:
+            nic = endpoint_text(plan.client, None)
+            yield f"on {nic}: {workload_plan_text(plan)}"
+            yield f"  at most {whole_seconds(plan.time)}; {HOW_IT_ENDS[plan.test]}"
+        elif event.number == 1:
             first, arrow, second = plan.drawn_ends
             way = ("between", "and") if arrow == "↔" else ("from", "to")
             yield f"{way[0]} {endpoint_text(first, None)} {way[1]} {endpoint_text(second, None)}"
@@ -116,7 +130,8 @@ class ProgressLines:
             text = f"run {event.number} of {event.total}"
             if event.step.label:
                 text += f": {clean(event.step.label)}"
-            yield f"{text}, about {whole_seconds(max(1.0, event.seconds_left))} left"
+            left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
+            yield text if plan.is_open_ended else f"{text}{left}"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
         """Of the receiver only: the sender counts what went into its own buffers."""
@@ -183,6 +198,12 @@ class ProgressLines:
         for measure in measures_of(result)[1:]:
             parts.append(f"{measure.title} {measure.text(measure.value(result))}")
         yield ", ".join(parts)
+
+
+def _nic_line(event: NicMeasured) -> str:
+    """``      3.0 s  9.38 Gb/s sent  12.0 Mb/s received``"""
+    sent, received = units.bits_per_second(event.sent), units.bits_per_second(event.received)
+    return f"  {event.time:7.1f} s  {sent:>9} sent  {received:>9} received"
 
 
 def _general_lines(event: ExperimentEvent) -> Iterator[str]:

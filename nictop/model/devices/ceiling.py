@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from nictop.model.devices.emulated import is_emulated_nic
 from nictop.model.devices.links import (
     ethtool_driver,
     function_of,
@@ -39,8 +40,8 @@ MIN_FRAME_BYTES = 64
 FALSE_SPEED_DRIVERS = ("vmxnet3",)
 """Drivers that report a speed that does not limit anything: packets between two guests of one host
 are faster."""
-EMULATED_NIC_DRIVERS = ("e1000", "8139cp", "pcnet32", "tulip")
-"""Drivers of NICs that are often emulated; in a guest, the speed they report does not limit
+LEGACY_ADAPTER_DRIVER = "tulip"
+"""Of Hyper-V's legacy network adapter; the speed that an emulated NIC reports does not limit
 anything."""
 
 PCIE_EFFICIENCY = 0.9
@@ -358,10 +359,7 @@ def _unknown_speed_reason(snapshot: Snapshot, link: Link) -> str:
     if link.bus is None and link.kind not in KINDS_WITH_SPEED:
         return f"{name} is virtual ({clean(link.kind or 'no PCI device')})"
     driver = ethtool_driver(link) or ""
-    nominal: tuple[str, ...] = FALSE_SPEED_DRIVERS
-    if _is_guest(snapshot):
-        nominal += EMULATED_NIC_DRIVERS
-    if driver in nominal:
+    if driver in FALSE_SPEED_DRIVERS or _is_emulated(snapshot, link):
         return f"{name} reports only a nominal speed ({driver})"
     if reported_speed(link):
         return ""
@@ -375,6 +373,13 @@ def _is_guest(snapshot: Snapshot) -> bool:
     """The host is known to be a virtual machine."""
     inventory = snapshot.inventory
     return inventory is not None and inventory.platform.hypervisor is not None
+
+
+def _is_emulated(snapshot: Snapshot, link: Link) -> bool:
+    if not _is_guest(snapshot):
+        return False
+    function = function_of(link, functions_by_address(snapshot.pci))
+    return ethtool_driver(link) == LEGACY_ADAPTER_DRIVER or is_emulated_nic(link, function)
 
 
 def _pcie(snapshot: Snapshot, link: Link, end: End) -> list[Limit]:

@@ -27,7 +27,8 @@ class Point:
 
     time: float
     """Of the inventory, CLOCK_MONOTONIC."""
-    carrier_changes: int = 0
+    losses: int = 0
+    """Of the carrier."""
     resets: int = 0
     netdevs: int = 0
     """How often another netdev appeared for the device: the driver was bound again, or a VF was
@@ -45,6 +46,8 @@ class LinkHistory:
     is_settled: bool
     """Administratively up, and it had its carrier since: other changes of the carrier are not
     losses."""
+    has_carrier: bool
+    """At the last reading."""
     points: tuple[Point, ...]
     """Oldest first, never empty."""
 
@@ -54,9 +57,9 @@ class LinkHistory:
         return self.points[-1].time - self.points[0].time
 
     @property
-    def new_carrier_changes(self) -> int:
-        """Within the time watched, at most an hour."""
-        return self.points[-1].carrier_changes - self.points[0].carrier_changes
+    def new_losses(self) -> int:
+        """Of the carrier, within the time watched, at most an hour."""
+        return self.points[-1].losses - self.points[0].losses
 
     @property
     def new_resets(self) -> int:
@@ -87,27 +90,45 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     changes, resets = link.carrier_changes, reset_total(link)
     if before is None:
         is_settled = link.carrier is True and bool(link.flags & IFF_UP)
-        return LinkHistory(link.ifindex, changes, resets, is_settled, (Point(time),))
+        return LinkHistory(
+            link.ifindex, changes, resets, is_settled, link.carrier is True, (Point(time),)
+        )
     last = before.points[-1]
     is_new = link.ifindex != before.ifindex
     point = Point(
         time,
-        last.carrier_changes + _counted_changes(before, link, is_new=is_new),
+        last.losses + _new_losses(before, link, is_new=is_new),
         last.resets + increase(before.resets, resets, is_new=is_new),
         last.netdevs + is_new,
     )
     is_settled = _is_settled(before, link, is_new=is_new)
-    return LinkHistory(link.ifindex, changes, resets, is_settled, _appended(before.points, point))
+    points = _appended(before.points, point)
+    return LinkHistory(link.ifindex, changes, resets, is_settled, link.carrier is True, points)
 
 
-def _counted_changes(before: LinkHistory, link: Link, *, is_new: bool) -> int:
-    """Carrier changes since the last inventory, without those by "down" and "up"."""
+def losses_after_the_first_carrier(changes: int, *, has_carrier: bool) -> int:
+    """How often the carrier went after it had come, of this many changes since the netdev was
+    created or set up. Each change is a gain or a loss, in turn; `has_carrier`: after the last one.
+
+    A driver that takes the carrier away when it has registered its netdev, before any cable was
+    looked at, makes the first change a loss (igb_probe: "carrier off reporting is important to
+    ethtool even BEFORE open"); one that does so before makes it a gain, as netif_carrier_off then
+    counts nothing (net/sched/sch_generic.c). Documentation/ABI/testing/sysfs-class-net:
+    carrier_changes is the sum of carrier_up_count and carrier_down_count.
+    """
+    gains = (changes + has_carrier) // 2
+    return max(0, gains - has_carrier)
+
+
+def _new_losses(before: LinkHistory, link: Link, *, is_new: bool) -> int:
+    """Losses of the carrier since the last inventory, without those by "down" and "up"."""
     if not link.flags & IFF_UP:
         return 0
     changed = increase(before.carrier_changes, link.carrier_changes, is_new=is_new)
-    if before.is_settled or is_new:
-        return changed
-    return max(0, changed - 1)  # the carrier that follows "up"
+    has_carrier = link.carrier is True
+    if is_new or not before.is_settled:
+        return losses_after_the_first_carrier(changed, has_carrier=has_carrier)
+    return max(0, (changed + before.has_carrier - has_carrier) // 2)
 
 
 def _is_settled(before: LinkHistory, link: Link, *, is_new: bool) -> bool:

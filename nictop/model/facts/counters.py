@@ -70,8 +70,8 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
 
 
 def _port_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
-    """Of a port with VFs: what it carries for all of them; the lines below are those of the netdev
-    alone."""
+    """Of a port with VFs: what it carries for all of them. The lines below are those of the netdev,
+    which with most drivers counts its own queues only."""
     if not link.virtual_functions:
         return []
     counted = newest_ports(snapshot).get(link.ifindex)
@@ -88,9 +88,7 @@ def _port_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     return [
         traffic_fact("Port RX", "rx", total, rates),
         traffic_fact("Port TX", "tx", total, rates),
-        Fact(
-            "Port source", f"{source}; RX and TX below: {link.name} alone, without its VFs", "dim"
-        ),
+        Fact("Port source", f"{source}; RX and TX below: as {link.name} itself counts", "dim"),
     ]
 
 

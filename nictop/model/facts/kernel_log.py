@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nictop.model.facts.sections import Fact, Section, section
-from nictop.model.kernel_log import Logged
+from nictop.model.kernel_log import Logged, since
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import dim_if
-from nictop.probe.records import Link, PciFunction
+from nictop.model.time_axis import short_event_time_text
+from nictop.probe.records import Inventory, Link, PciFunction
 
 MAX_TEXTS = 8
 HARMLESS = frozenset(
@@ -21,47 +21,60 @@ HARMLESS = frozenset(
 """Meanings that are no problem by themselves."""
 
 
+TITLE = "Kernel log (UTC)"
+
+
 def kernel_log_section(
     link: Link | None, pci: PciFunction | None, snapshot: Snapshot
 ) -> tuple[Section, ...]:
     """Messages about an interface, or about a function without one; none if there are no
     messages."""
     entries: Sequence[Logged] = ()
+    created = None
     if link is not None:
-        entries = snapshot.kernel_log.of_link(link)
+        entries, created = snapshot.kernel_log.of_link(link), link.created
     elif pci is not None:
         entries = snapshot.kernel_log.of_address(pci.address)
-    return section("Kernel log", _facts(entries, snapshot))
+    return section(TITLE, _facts(entries, snapshot, created))
 
 
 def other_messages_section(snapshot: Snapshot) -> tuple[Section, ...]:
     """Messages about no NIC of this host: tables, devices that are gone."""
-    return section("Kernel log", _facts(snapshot.kernel_log.others, snapshot))
+    return section(TITLE, _facts(snapshot.kernel_log.others, snapshot))
 
 
-def _facts(entries: Iterable[Logged], snapshot: Snapshot) -> list[Fact]:
-    """The newest message of each text, newest first, with its age and how many there are."""
+def _facts(
+    entries: Iterable[Logged], snapshot: Snapshot, created: float | None = None
+) -> list[Fact]:
+    """The newest message of each text, newest first, with its time and how many there are."""
+    if snapshot.inventory is None:
+        return []
     groups: dict[str, list[Logged]] = {}
     for entry in entries:
         groups.setdefault(entry.known.text, []).append(entry)
-    now = 0.0
-    if snapshot.inventory is not None:
-        now = snapshot.inventory.time
     newest_first = sorted(groups.values(), key=lambda group: -group[-1].time)
-    return [_fact(group, now) for group in newest_first[:MAX_TEXTS]]
+    return [_fact(group, snapshot.inventory, created) for group in newest_first[:MAX_TEXTS]]
 
 
-def _fact(group: list[Logged], now: float) -> Fact:
+def _fact(group: list[Logged], inventory: Inventory, created: float | None) -> Fact:
     newest = group[-1]
-    text = newest.text
-    number = len(group) + group[0].message.omitted
-    if number > 1:
-        text += f" ({number} times)"
     tone = dim_if(newest.known.meaning in HARMLESS)
-    return Fact(_age(max(0.0, now - newest.time)), text, tone)
+    text = f"{newest.text}{_number_text(group, created)}"
+    return Fact(short_event_time_text(inventory, newest.time), text, tone)
 
 
-def _age(seconds: float) -> str:
-    """In the largest unit only: labels are short."""
-    number, unit = whole_seconds(seconds).split(" ")[:2]
-    return f"{number} {unit} ago"
+def _number_text(group: list[Logged], created: float | None) -> str:
+    """`` (4 times, 3 since this interface was created)``: the log has also what was said of an
+    earlier netdev of the device. "": one message."""
+    omitted = group[0].message.omitted
+    number = len(group) + omitted
+    if number == 1:
+        return ""
+    recent = len(since(group, created))
+    first = group[0].message.omitted_since
+    if first is None:
+        first = group[0].time
+    if created is None or (recent == len(group) and first >= created):
+        return f" ({number} times)"
+    or_more = " or more" if omitted and recent == len(group) else ""
+    return f" ({number} times, {recent}{or_more} since this interface was created)"

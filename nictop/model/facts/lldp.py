@@ -73,5 +73,5 @@ def _origin(neighbour: LldpNeighbour) -> str:
     if neighbour.ttl is not None:
         parts.append(f"valid for {neighbour.ttl} s")
     if neighbour.age is not None:
-        parts.append(f"{units.duration(neighbour.age)} old")
+        parts.append(f"{units.duration(neighbour.age)} old when read")
     return " · ".join(parts)

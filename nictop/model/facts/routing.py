@@ -10,6 +10,7 @@ from collections import Counter
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import absence_reason
+from nictop.model.time_axis import event_time_text
 from nictop.probe.records import Link, PolicyRule, Routing, TableRoute
 
 MAX_LISTED = 4
@@ -41,8 +42,8 @@ def neighbour_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
 
 
 def expiry_text(link: Link, snapshot: Snapshot) -> str:
-    """``expires in 1790 s``: the IPv6 default route of the link; "": it does not end, or is not
-    known."""
+    """``expires 2026-11-21 08:31:30 UTC unless renewed``: the IPv6 default route of the link; "":
+    it does not end, or is not known."""
     routing = _routing(snapshot)
     if routing is None:
         return ""
@@ -51,9 +52,11 @@ def expiry_text(link: Link, snapshot: Snapshot) -> str:
         is_default = route.destination == "::/0" and route.ifindex == link.ifindex
         if is_default and route.expires is not None:
             ends.append(route.expires)
-    if not ends:
+    inventory = snapshot.inventory
+    if not ends or inventory is None:
         return ""
-    return f"expires in {min(ends):.0f} s"
+    end = event_time_text(inventory, inventory.time + min(ends))
+    return f"expires {end} unless renewed"
 
 
 def routing_section(snapshot: Snapshot) -> tuple[Section, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from nictop.model.chain import ANSWERED, Step
 from nictop.model.devices.tree import Row
 from nictop.model.facts.facts import link_facts
+from nictop.model.facts.kernel_log import TITLE as KERNEL_LOG
 from nictop.model.facts.routing import UNANSWERED_STATES
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
@@ -25,7 +26,7 @@ NAMES = ("MAC", "Permanent MAC", "Altnames", "Alias")
 SECTIONS: Mapping[Step, Mapping[str, Collection[str]]] = {
     "slot": {"PCI function": HARDWARE, "Virtual function": ALL},
     "driver": {"Driver": ALL, "PCI function": ("PCI driver", "SR-IOV", "Reset methods")}
-    | dict.fromkeys(("Devlink", "Kernel log", "Not available"), ALL),
+    | dict.fromkeys(("Devlink", KERNEL_LOG, "Not available"), ALL),
     "name": {"Addresses": NAMES, "Link": ("Kind",)},
     "link": {"Summary": ("Values", "State", "Errors"), "Link": ALL}
     | dict.fromkeys(("Link parameters", "Module", "Bond port"), ALL),

@@ -3,8 +3,8 @@
 ``--interval S`` (0.1 to 60), ``--eager`` (second reading soon after the first, for early rates),
 ``--parts`` (send parts of the first inventory before it is complete), ``--once`` (hello, counters,
 inventory, counters, end), ``--heartbeat S`` (end after so long without a request, because a broken
-network does not close stdin) and ``--allow-changes`` (execute `records.ChangeRequest`s; without it
-the probe only reads).
+network does not close stdin), ``--allow-changes`` (execute `records.ChangeRequest`s; without it
+the probe only reads) and ``--allow-workload`` (execute the command of a `records.TrafficRequest`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from nictop.probe.protocol.requests import clamped_interval
 
 USAGE = (
     b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat "
-    b"S] [--allow-changes]\n"
+    b"S] [--allow-changes] [--allow-workload]\n"
 )
 BOOLEAN_OPTIONS = {
     "--once": "once",
     "--eager": "eager",
     "--parts": "parts",
     "--allow-changes": "allow_changes",
+    "--allow-workload": "allow_workload",
 }
 
 
@@ -29,7 +30,8 @@ class ProbeOptions:
     def __init__(self) -> None:
         self.interval = 1.0
         self.heartbeat: float | None = None
-        self.once = self.eager = self.parts = self.allow_changes = False
+        self.once = self.eager = self.parts = False
+        self.allow_changes = self.allow_workload = False
 
 
 def parse_options(arguments: list[str]) -> ProbeOptions | None:

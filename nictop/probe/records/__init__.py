@@ -130,6 +130,8 @@ from nictop.probe.records.traffic import (
     TrafficRequest,
     TrafficSocket,
     TrafficTools,
+    WorkloadConnection,
+    WorkloadReport,
 )
 from nictop.probe.records.tunnels import Tunnel, VethPeer
 from nictop.probe.records.unreadable import NOT_OFFERED_BY_ESXI, NOT_READ_YET, Unreadable
@@ -262,6 +264,8 @@ __all__ = [
     "Unreadable",
     "VethPeer",
     "VirtualFunction",
+    "WorkloadConnection",
+    "WorkloadReport",
 ]
 
 PROTOCOL = 1

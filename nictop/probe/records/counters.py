@@ -267,9 +267,11 @@ EventSource = Literal[
     "interrupt affinity",
     "events were lost",
     "nictop",
+    "connection",
 ]
 """What an event was about, after which an inventory is taken; nictop: its own change of the host,
-"": not recorded."""
+connection: it was lost, and what happened meanwhile is not known (made by nictop), "": not
+recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class TrafficRequest:
         "drops",
         "lldp",
         "losses",
+        "work",
     ]
     """check: list the generators ("tools"). start: start one child. stop: end that child; "exit"
     follows. path: the route from `source` to `address` ("path"). path_listen: answer the path test
@@ -39,7 +40,9 @@ class TrafficRequest:
     path from `source` to `address` ("path_test"). floor: measure the latency of the built-in
     generator itself over loopback ("floor"). drops: monitor dropped packets for `deadline` seconds,
     as root ("drops"). lldp: listen on `links` until each has had a frame, stop or `deadline`
-    ("lldp", several times; then "exit"). losses: read the counters of lost packets ("losses")."""
+    ("lldp", several times; then "exit"). losses: read the counters of lost packets ("losses").
+    work: run a command until its end, stop or `deadline` ("work", twice; then "exit"); only by a
+    probe with ``--allow-workload``."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -80,6 +83,10 @@ class TrafficRequest:
     congestion: str = ""
     """start, server of iperf3: the congestion control that its client will ask it to set; "": the
     default."""
+    workload: str = ""
+    """work: what ``/bin/sh -c`` executes, one line."""
+    variables: dict[str, str] = field(default_factory=dict)
+    """work: variables of its environment; their names begin with ``NICTOP_``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +240,73 @@ class GeneratorFloor:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadConnection:
+    """Bytes of a TCP connection while a workload ran, or of several together."""
+
+    owner: Literal["own", "other", "unknown"]
+    """own: a process of the workload has it open. other: another process. unknown: no process that
+    may be read, or it is the kernel's own, as of an NFS mount."""
+    local: str
+    """Address; connections within the host are left out."""
+    sent: int
+    """Bytes of payload that were acknowledged."""
+    received: int
+    retransmits: int = 0
+    """Segments."""
+    local_port: int = 0
+    remote: str = ""
+    """Address; "": several connections."""
+    remote_port: int = 0
+    rtt: int = 0
+    """µs, smoothed, at the last reading."""
+    process: str = ""
+    """other: its name."""
+    connections: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """A command of the user: that it began, and how it ended."""
+
+    state: Literal["began", "ended"]
+    pid: int
+    """Of its shell."""
+    time: float
+    """Seconds, CLOCK_MONOTONIC: of its begin or end."""
+    user: str = ""
+    """began: as whom it runs."""
+    seconds: float = 0.0
+    """ended: from its begin to its end."""
+    reason: Literal["itself", "deadline", "stopped"] = "itself"
+    """ended: why."""
+    status: int | None = None
+    """ended: exit status of the shell; None: ended by `signal`."""
+    signal: int | None = None
+    user_seconds: float | None = None
+    """ended: CPU time of all its processes."""
+    system_seconds: float | None = None
+    processes: int = 1
+    """ended: the most at one time."""
+    left: int = 0
+    """ended: processes that it left running, and that were ended; -1: some could not be ended."""
+    connections: tuple[WorkloadConnection, ...] = ()
+    """ended: of the host, those with the most bytes first."""
+    unreadable: Unreadable | None = None
+    """ended: why the bytes of connections are not known."""
+    threads: tuple[BusyThread, ...] = ()
+    """ended: those of the host that used most CPU time meanwhile; "generator": of its session."""
+    threads_seconds: float = 0.0
+    threads_unreadable: Unreadable | None = None
+    """ended: why some may be missing."""
+    stdout: str = ""
+    """ended: the end of its standard output."""
+    stderr: str = ""
+    stdout_bytes: int = 0
+    """ended: all that it wrote."""
+    stderr_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TrafficLine:
     """A reply about the generator `id`. In this order for each child: "started", "listening" (of a
     server), then "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of
@@ -251,6 +325,7 @@ class TrafficLine:
         "drops",
         "lldp",
         "losses",
+        "work",
         "started",
         "listening",
         "output",
@@ -293,3 +368,5 @@ class TrafficLine:
     lldp: LldpListening | None = None
     losses: tuple[LossCount, ...] | None = None
     """losses: the reply to losses, totals above 0."""
+    work: WorkloadReport | None = None
+    """work: a command has begun or ended."""

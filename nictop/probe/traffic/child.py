@@ -53,6 +53,8 @@ class TrafficChild:
         self.start_pipe = start_pipe
         self.outputs = outputs
         self.deadline = deadline
+        self.terminate_timeout = TERMINATE_TIMEOUT
+        """Seconds from SIGTERM to SIGKILL."""
         self.terminated_at: float | None = None
         """When SIGTERM was sent."""
         self._exited = False
@@ -146,7 +148,7 @@ class TrafficChild:
         if (
             self.terminated_at is not None
             and not self.was_killed
-            and now >= self.terminated_at + TERMINATE_TIMEOUT
+            and now >= self.terminated_at + self.terminate_timeout
         ):
             self.was_killed = True
             self._signal(signal.SIGKILL)

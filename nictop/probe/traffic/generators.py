@@ -56,12 +56,16 @@ LOOKUPS = {
     "drops": ("drops", "drop monitor"),
     "lldp": ("lldp", "listening for LLDP"),
     "losses": ("losses", "reading of the counters of lost packets"),
+    "work": ("work", "workload"),
 }
 """Action → (kind and field of the answer, text for messages)."""
 ANSWER_MARK = "answer"
 """Begins the lines of the child of a lookup that are answers."""
-SEVERAL_ANSWERS = ("path_listen", "lldp")
+SEVERAL_ANSWERS = ("path_listen", "lldp", "work")
 """Actions with several answers; "exit" follows the last one."""
+WORKLOAD_END_SECONDS = 10.0
+"""Added to the deadline of the child that supervises a workload, which ends that itself; also how
+long it may take to end all its processes."""
 LLDP_END_SECONDS = 5.0
 """Added to the deadline of a child that listens for LLDP, which ends itself."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
@@ -89,6 +93,8 @@ class Generator:
         self.error = ""
         self.last_errors: deque[str] = deque(maxlen=LAST_ERROR_LINES)
         """Last lines of its standard error, and of its output that look like errors."""
+        self.user = 0
+        """Of the processes of a workload."""
         self.kills: int | None = None
         """Processes that the kernel had killed for lack of memory when it was started."""
         self.next_listen_check = now
@@ -120,8 +126,16 @@ class Generators:
     """All generators of one probe. Registers its descriptors with `poll`; `now` is
     CLOCK_MONOTONIC."""
 
-    def __init__(self, report: ReportLine, poll: select.poll, proc: str = "/proc") -> None:
+    def __init__(
+        self,
+        report: ReportLine,
+        poll: select.poll,
+        proc: str = "/proc",
+        *,
+        allow_workload: bool = False,
+    ) -> None:
         self._report, self._poll, self._proc = report, poll, proc
+        self._allow_workload = allow_workload
         self._running: dict[str, Generator] = {}
         self._lookups: dict[str, Generator] = {}
         self._diagnosis = SocketDiagnosis(proc)
@@ -253,6 +267,8 @@ class Generators:
 
         if command.action == "floor":
             check_floor_options(command.arguments)
+        if command.action == "work" and not self._allow_workload:
+            raise ValueError("this probe was started without --allow-workload")
 
         def look_up() -> None:
             if command.action == "check":
@@ -287,6 +303,10 @@ class Generators:
                 from nictop.probe.traffic.loss_counters import read_loss_counts
 
                 write_answer(read_loss_counts(command.ifindex, self._proc))
+            elif command.action == "work":
+                from nictop.probe.workload.run import run_workload
+
+                run_workload(command, write_answer, self._proc)
             elif command.action == "lldp":
                 from nictop.probe.traffic.lldp import listen_for_lldp
 
@@ -301,7 +321,14 @@ class Generators:
             deadline += DROPS_END_SECONDS
         if command.action == "lldp":
             deadline += LLDP_END_SECONDS
-        self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
+        if command.action == "work":
+            deadline += WORKLOAD_END_SECONDS
+        lookup = self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
+        if command.action == "work":
+            from nictop.probe.traffic.user import workload_user
+
+            lookup.child.terminate_timeout = WORKLOAD_END_SECONDS
+            lookup.user = workload_user()[0]
 
     def _start(self, command: TrafficCommand, now: float) -> None:
         if command.id in self._running:
@@ -349,6 +376,8 @@ class Generators:
         def prepare() -> None:
             from nictop.probe.traffic.user import leave_root
 
+            if command.action == "work":
+                import_supervisor()  # its user may not be able to read Python's or nictop's files
             leave_root(command, "" if callable(program) else program[0])
 
         child = TrafficChild.start(program, now + deadline, prepare)
@@ -459,6 +488,8 @@ class Generators:
         code = generator.child.reap()
         status, number = (code, None) if code >= 0 else (None, -code)
         name = generator.command.id
+        if generator.command.action == "work" and code != 0:
+            self._end_workload(generator)
         if generator.command.action in LOOKUPS:
             del self._lookups[name]
             if not generator.is_answered:
@@ -484,6 +515,12 @@ class Generators:
         else:
             self._send(name, "failed", now, text=generator.error or "stopped before it started")
 
+    def _end_workload(self, generator: Generator) -> None:
+        """Its supervisor was killed: its processes must not be left."""
+        from nictop.probe.workload.processes import kill_marked
+
+        kill_marked(generator.command.id, generator.user, self._proc)
+
     def _register(self, descriptor: int, generator: Generator) -> None:
         self._descriptors[descriptor] = generator
         self._poll.register(descriptor, 0 if self._paused else select.POLLIN)
@@ -503,6 +540,16 @@ def _unanswered_text(generator: Generator, label: str, code: int) -> str:
     if generator.child.terminated_at is not None:
         return f"{label} was stopped before it answered"
     return f"{label} {exit_text(code)}"
+
+
+def import_supervisor() -> None:
+    """Everything that the supervisor of a workload imports."""
+    import ctypes  # noqa: F401
+    import errno  # noqa: F401
+    import signal  # noqa: F401
+
+    import nictop.probe.kernel.pdeathsig
+    import nictop.probe.workload.run  # noqa: F401
 
 
 def check_floor_options(arguments: list[str]) -> None:

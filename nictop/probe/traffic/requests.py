@@ -28,6 +28,7 @@ ACTIONS = (
     "drops",
     "lldp",
     "losses",
+    "work",
 )
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 120.0
@@ -41,6 +42,10 @@ MAX_DEADLINE_SECONDS = 86400.0
 MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
 """Seconds between two readings of its sockets."""
 MAX_ARGUMENTS, MAX_ARGUMENT_CHARS = 64, 128
+MAX_WORKLOAD_CHARS = 4096
+VARIABLE = re.compile(r"NICTOP_[A-Z]{1,32}", re.ASCII)
+MAX_VARIABLES, MAX_VARIABLE_CHARS = 16, 1024
+"""Of the environment of a workload."""
 
 
 class TrafficCommand:
@@ -56,6 +61,8 @@ class TrafficCommand:
         self.source, self.ifindex, self.cookie, self.short = "", 0, "", False
         self.peer = self.congestion = ""
         self.links: tuple[int, ...] = ()
+        self.workload = ""
+        self.variables: dict[str, str] = {}
         self.deadline, self.interval, self.sockets, self.threads = (
             0.0,
             MAX_SOCKET_INTERVAL,
@@ -77,6 +84,8 @@ class TrafficCommand:
             self._check_lldp(request)
         elif self.action == "losses":
             self.ifindex = _ifindex(request)
+        elif self.action == "work":
+            self._check_work(request)
 
     def _check_path(self, request: Mapping[str, object]) -> None:
         address, source = request.get("address"), request.get("source")
@@ -115,6 +124,21 @@ class TrafficCommand:
             raise ValueError(f"links is not a list of 1 to {MAX_LLDP_LINKS} ifindexes")
         self.links = tuple(dict.fromkeys(links))
         self.deadline = _seconds(request, "deadline", MAX_LLDP_SECONDS)
+
+    def _check_work(self, request: Mapping[str, object]) -> None:
+        workload = request.get("workload")
+        if not isinstance(workload, str) or not is_command(workload):
+            raise ValueError(f"workload is not one line of 1 to {MAX_WORKLOAD_CHARS} characters")
+        variables = request.get("variables", {})
+        if not isinstance(variables, dict) or not all(
+            isinstance(name, str) and VARIABLE.fullmatch(name) and is_value(value)
+            for name, value in variables.items()
+        ):
+            raise ValueError("variables are not texts named NICTOP_…")
+        if len(variables) > MAX_VARIABLES:
+            raise ValueError(f"more than {MAX_VARIABLES} variables")
+        self.workload, self.variables = workload, variables
+        self.deadline = _seconds(request, "deadline", MAX_DEADLINE_SECONDS)
 
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))
@@ -167,6 +191,16 @@ def is_argument(value: object) -> bool:
         and "\0" not in value
         and value.isprintable()
     )
+
+
+def is_command(text: str) -> bool:
+    """Whether a text can be the command of a workload: one line."""
+    return 0 < len(text) <= MAX_WORKLOAD_CHARS and text.isprintable() and bool(text.strip())
+
+
+def is_value(value: object) -> bool:
+    """Whether it can be the value of a variable of a workload."""
+    return isinstance(value, str) and len(value) <= MAX_VARIABLE_CHARS and "\0" not in value
 
 
 def is_address(value: object) -> bool:

@@ -64,6 +64,38 @@ def test_user() -> tuple[int, int]:
     return user, group
 
 
+def workload_user() -> tuple[int, int]:
+    """(user, group) of a command of the user: that of the login. Of a root probe under sudo it is
+    who called sudo; else the login itself is root's."""
+    if os.geteuid() != 0:
+        return os.getuid(), os.getgid()
+    user, group = (_number(os.environ.get(name, "")) for name in ("SUDO_UID", "SUDO_GID"))
+    return (user, group) if user and group else (0, 0)
+
+
+def become_workload_user() -> None:
+    """That user, with its groups and without capabilities. Raises OSError; a command of a user is
+    never run as root instead."""
+    user, group = workload_user()
+    if os.geteuid() != 0 or user == 0:
+        return
+    why = why_stays_root()
+    if why:
+        raise OSError(f"cannot become the user who called sudo: {why}")
+    import pwd
+
+    try:
+        os.initgroups(pwd.getpwuid(user).pw_name, group)
+    except KeyError:
+        os.setgroups([])
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+    set_no_new_privileges()
+    forget_closed_directories()
+    if not os.access(".", os.X_OK):
+        os.chdir("/")
+
+
 def why_stays_root(proc: str = "/proc") -> str:
     """Why a test of this probe, which is root's, runs as root; "" if it does not. Raises
     OSError."""
@@ -93,6 +125,9 @@ def leave_root(command: TrafficCommand, program: str = "") -> None:
     """Become that user, with the capabilities of this request only. Does nothing without root; the
     user stays root where that cannot be changed (`why_stays_root`). `program`: the file to be
     executed. Raises OSError."""
+    if command.action == "work":
+        become_workload_user()
+        return
     if os.geteuid() != 0:
         return
     kept = needed_capabilities(command)

@@ -14,6 +14,7 @@ from typing import Literal
 from nictop.model.devices.tree import row_of_host, row_of_link
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import vf_text
+from nictop.model.facts.kernel_log import TITLE as KERNEL_LOG
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import sysctl_values
 from nictop.model.queues.cpu_lists import format_cpu_list
@@ -26,7 +27,7 @@ from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity
 
 Kind = Literal["differs", "expected"]
 EXPECTED_SECTIONS = frozenset(
-    ("Summary", "Counters", "Driver counters", "Queue rates", "Kernel log", "Other profiles")
+    ("Summary", "Counters", "Driver counters", "Queue rates", KERNEL_LOG, "Other profiles")
 )
 """What is counted, logged, about other NICs, or said again elsewhere."""
 EXPECTED_LABELS = frozenset(

@@ -30,7 +30,7 @@ class StepDocument:
 
 @dataclass(frozen=True)
 class ChainDocument:
-    """The layers of one NIC, from its slot to its peers."""
+    """The layers of one NIC, from its slot to its peers, or of a virtual link."""
 
     ifindex: int | None
     """null: a PCI function without a driver, or without a netdev."""
@@ -39,13 +39,15 @@ class ChainDocument:
 
 
 def chain_documents(snapshot: Snapshot, findings: DeviceFindings) -> tuple[ChainDocument, ...]:
-    """Of all NICs, in the order of the tree."""
+    """Of all NICs, and of virtual links that have one, in the order of the tree."""
     return tuple(_chains(snapshot, findings))
 
 
 def _chains(snapshot: Snapshot, findings: DeviceFindings) -> Iterator[ChainDocument]:
-    for row in described_rows(device_tree(snapshot), snapshot):
-        if not has_chain(row):
+    rows = device_tree(snapshot)
+    described = {row.key for row in described_rows(rows, snapshot)}
+    for row in rows:
+        if not has_chain(row) or (row.kind != "link" and row.key not in described):
             continue
         chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
         steps = tuple(

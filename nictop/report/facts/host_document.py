@@ -19,6 +19,7 @@ from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section as FactSection
 from nictop.model.facts import clean, is_virtual, platform_text, state_text
 from nictop.model.facts.facts import link_facts
+from nictop.model.place import has_place, place_of
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.snapshot import Snapshot, recorded_age_text
@@ -34,6 +35,7 @@ from nictop.report.document import (
     Head,
     Items,
     Line,
+    PlaceDrawing,
     Section,
     Toned,
     lines_of,
@@ -171,6 +173,9 @@ def device_section(
     if findings is not None and has_chain(row):
         chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
         blocks.append(chain_block(chain))
+    if has_place(row, snapshot):
+        drawing = PlaceDrawing(f"{row.title}: place", partial(place_of, row, snapshot))
+        blocks.append(drawing)
     blocks += map(section_facts, link_facts(row, snapshot))
     note = None
     if row.link is not None:

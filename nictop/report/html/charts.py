@@ -76,8 +76,8 @@ def run_chart(result: Result) -> Html:
     if drawn is not None:
         parts.append(_ceiling_line(drawn / top, axes))
     parts += cpu_lines(loads, axes)
-    legend = [*_flow_legend(result.flows), *_ceiling_legend(ceiling, drawn), *cpu_legend(loads)]
-    return figure(parts, CHART_HEIGHT, "goodput over time", legend)
+    legend = [*_flow_legend(result), *_ceiling_legend(ceiling, drawn), *cpu_legend(loads)]
+    return figure(parts, CHART_HEIGHT, f"{_rate_name(result)} over time", legend)
 
 
 def drawn_ceiling(ceiling: float | None, highest: float) -> float | None:
@@ -206,10 +206,15 @@ def _tenths(time: float) -> float:
     return round(time, 1) + 0.0  # no -0
 
 
-def _flow_legend(flows: Iterable[Flow]) -> Iterator[str]:
-    for number, flow in enumerate(flows):
+def _rate_name(result: Result) -> str:
+    """Of what one host sends and receives, with headers."""
+    return "rate of the NIC" if result.plan.is_of_one_host else "goodput"
+
+
+def _flow_legend(result: Result) -> Iterator[str]:
+    for number, flow in enumerate(result.flows):
         shape = "green line" if number else "area"
-        yield f"{shape}: goodput {flow.sender} → {flow.receiver}"
+        yield f"{shape}: {_rate_name(result)} {flow.sender} → {flow.receiver}"
 
 
 def _ceiling_legend(ceiling: float | None, drawn: float | None) -> Iterator[str]:

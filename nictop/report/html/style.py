@@ -68,6 +68,9 @@ svg .value { fill: var(--ink); }
 svg .axis { stroke: var(--line); }
 svg .area { fill: var(--area); stroke: var(--accent); stroke-width: 1; }
 svg .bar { fill: var(--area); stroke: var(--accent); stroke-width: 1; }
+svg .place, svg .own { fill: none; stroke: var(--line); stroke-width: 1; }
+svg .own { fill: var(--area); stroke: var(--accent); }
+svg .cost { fill: var(--warn); }
 svg .p99, svg .p90, svg .p50 { fill: var(--accent); }
 svg .p99 { fill-opacity: .2; }
 svg .p90 { fill-opacity: .3; }

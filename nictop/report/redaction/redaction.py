@@ -31,6 +31,7 @@ from nictop.report.redaction.fields import (
 )
 from nictop.report.redaction.names import Kind, NameAliases
 from nictop.traffic.path.store import StoredPath
+from nictop.traffic.plan.plan import NETWORK
 from nictop.traffic.results.store import StoredRun, WithoutResult
 
 T = TypeVar("T")
@@ -239,7 +240,8 @@ def redact(
 ]:
     """Answers, runs, path tests and tests without a result on the same hosts with aliases, and the
     sentences about what was replaced. Rates need no redaction."""
-    answers, runs, path_tests = tuple(answers), tuple(runs), tuple(path_tests)
+    answers, path_tests = tuple(answers), tuple(path_tests)
+    runs = tuple(map(_without_output, runs))
     redaction = make_redaction([*map(_host_of, answers), *runs, *path_tests])
     return (
         tuple(_hidden_answer(redaction, answer) for answer in answers),
@@ -248,6 +250,15 @@ def redact(
         tuple(replace(test, sentence=redaction.text(test.sentence)) for test in without_result),
         redaction.sentences(),
     )
+
+
+def _without_output(run: StoredRun) -> StoredRun:
+    """Without the lines that a command of the user has written: they may have anything."""
+    figures = run.result.workload
+    if figures is None:
+        return run
+    hidden = replace(figures, stdout=(), stderr=())
+    return replace(run, result=replace(run.result, workload=hidden))
 
 
 def _host_of(answer: Answer) -> Snapshot | Unreachable:
@@ -273,6 +284,8 @@ def make_redaction(values: Iterable[object]) -> Redaction:
         networks += map(_network_text, _addresses_of(value))
     names = NameAliases({text for _, text in strings})
     names.keep(_interfaces(values))
+    if any(_is_of_one_host(value) for value in values):
+        names.keep({NETWORK, "root"})
     for name in _machine_ports(values):
         names.alias("machine", name.rpartition(".")[0] or name)
     for value in values:
@@ -281,6 +294,11 @@ def make_redaction(values: Iterable[object]) -> Redaction:
     for field, text in strings:
         _name_field(names, field, text)
     return Redaction(AddressAliases(originals, networks), names)
+
+
+def _is_of_one_host(value: object) -> bool:
+    """A run in which the other end is called "network"."""
+    return isinstance(value, StoredRun) and value.result.plan.is_of_one_host
 
 
 def _network_text(address: Address) -> str:

@@ -22,6 +22,7 @@ from nictop.report.document import (
     Items,
     Line,
     PartLine,
+    PlaceDrawing,
     RunCharts,
     Section,
     Style,
@@ -40,6 +41,7 @@ from nictop.report.html.elements import (
     table,
 )
 from nictop.report.html.latency_charts import latency_charts
+from nictop.report.html.place import place_figure
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import SEVERITY_LABELS, place_text, severity_mark, subject_text
 
@@ -259,6 +261,12 @@ def bar_chart_html(chart: BarChart, level: int) -> Iterator[Html]:
     yield bar_chart(chart.bars, chart.title, chart.ceiling)
 
 
+def place_html(drawing: PlaceDrawing, level: int) -> Iterator[Html]:
+    lines = drawing.lines()
+    if lines:
+        yield place_figure(lines, drawing.title)
+
+
 def data_html(data: Data, level: int) -> Iterator[Html]:
     yield details_element(data.title, element("pre", Html(escaped_json(data.json()))))
 
@@ -280,5 +288,6 @@ DRAW: dict[type, Callable[[Any, int], Iterable[Html]]] = {
     FindingBlock: finding_html,
     RunCharts: run_charts_html,
     BarChart: bar_chart_html,
+    PlaceDrawing: place_html,
     Data: data_html,
 }

@@ -26,6 +26,7 @@ from nictop.report.document import (
     Items,
     Line,
     PartLine,
+    PlaceDrawing,
     RunCharts,
     Section,
     Table,
@@ -246,8 +247,8 @@ def chart_lines(charts: RunCharts, level: int) -> Iterator[str]:
         yield from (HISTOGRAM_TITLE, "", *fenced_block(bars))
 
 
-def nothing(block: BarChart | Data, level: int) -> Sequence[str]:
-    """A table beside it has the same figures."""
+def nothing(block: BarChart | PlaceDrawing | Data, level: int) -> Sequence[str]:
+    """A table or facts beside it say the same."""
     return ()
 
 
@@ -262,6 +263,7 @@ DRAW: dict[type, Callable[[Any, int], Iterable[str]]] = {
     FindingBlock: finding_lines,
     RunCharts: chart_lines,
     BarChart: nothing,
+    PlaceDrawing: nothing,
     Data: nothing,
 }
 

@@ -25,6 +25,7 @@ from nictop.report.document import (
     Items,
     Line,
     PartLine,
+    PlaceDrawing,
     RunCharts,
     Section,
     Table,
@@ -221,8 +222,8 @@ class TextRenderer:
             yield HISTOGRAM_TITLE
             yield from bars
 
-    def nothing(self, block: BarChart | Data) -> Sequence[str]:
-        """A table beside it has the same figures."""
+    def nothing(self, block: BarChart | PlaceDrawing | Data) -> Sequence[str]:
+        """A table or facts beside it say the same."""
         return ()
 
 
@@ -238,6 +239,7 @@ DRAW: dict[type, Callable[[TextRenderer, Any], Iterable[str]]] = {
     FindingBlock: TextRenderer.finding,
     RunCharts: TextRenderer.run_charts,
     BarChart: TextRenderer.nothing,
+    PlaceDrawing: TextRenderer.nothing,
     Data: TextRenderer.nothing,
 }
 

@@ -139,7 +139,7 @@ def run_report(kept: StoredRun) -> RunReport:
         why_not_ranked=result.why_not_ranked,
         sentences=tuple(RunSentence(kind, text) for kind, text in result_sentences(result)),
         kept=kept,
-        verified=not caveat_of(result),
+        verified=not caveat_of(result) and not result.plan.is_of_one_host,
         caveat=caveat_of(result),
     )
     if result.transactions is None:

@@ -66,7 +66,7 @@ class SetUpPoint:
 
     @property
     def cost_unit(self) -> CostUnit:
-        return "Gb/s" if self.runs[0].result.plan.has_bulk else "transaction"
+        return "Gb/s" if self.runs[0].result.plan.has_rate else "transaction"
 
     @property
     def caveat(self) -> str:
@@ -213,6 +213,9 @@ def experiment_summary(runs: Sequence[StoredRun]) -> str:
     first = runs[0]
     plan = first.result.plan
     texts = [*_kind_texts(runs), hosts_text(plan)]
+    if plan.is_of_one_host:
+        texts.append(clean(plan.workload) or TEST_TEXTS[plan.test])
+        return ": ".join(filter(None, (clean(first.label), ", ".join(texts))))
     if plan.test != "bulk":
         texts.append(TEST_TEXTS[plan.test])
     texts += (plan.protocol.upper(), f"{_length_text(plan)} each", generator_text(plan))

@@ -65,6 +65,8 @@ SENTENCE_STYLES: dict[Kind, Style] = {
     "goodput": "verdict",
     "transactions": "verdict",
     "under load": "verdict",
+    "command": "verdict",
+    "figure": "verdict",
 }
 SENTENCE_MARKS: dict[Kind, Mark] = {"failed": "critical", "not ranked": "warning"}
 LIMIT_STYLES: dict[str, Style] = {"cause": "verdict", "possible": "normal", "excluded": "dim"}

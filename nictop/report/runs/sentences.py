@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
+from nictop.probe.kernel.exits import signal_text
 from nictop.probe.records import PathTest
 from nictop.rules.wording import headline
 from nictop.traffic.analysis.loaded import added_latency
@@ -24,17 +25,20 @@ from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.outcomes import round_trips
 from nictop.traffic.path.result import PathDirection, PathReport
-from nictop.traffic.plan.plan import Endpoint, RunPlan, TestKind
+from nictop.traffic.plan.plan import NETWORK, Endpoint, RunPlan, TestKind
 from nictop.traffic.results.caveats import after_caveat, caveat_of
 from nictop.traffic.results.host_load import Busy, HostLoad, Machine
+from nictop.traffic.results.measures import figure_text
 from nictop.traffic.results.path_proof import ProofVerdict
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 from nictop.traffic.results.transactions import NEAR_FLOOR, Floor, IdlePhase, TransactionFigures
+from nictop.traffic.results.workload import NicTraffic, TrafficPeer, WorkloadFigures
 
 Kind = Literal[
     "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server",
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
+    "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -48,6 +52,9 @@ KIND_LABELS: dict[str, str] = {
     "seen by": "observed",
     "floor": "generator",
     "transactions": "rate",
+    "cpu time": "processes",
+    "connections": "whose",
+    "foreign": "server",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 
@@ -62,6 +69,8 @@ TEST_TEXTS: dict[TestKind, str] = {
     "rr": "request/response",
     "crr": "connect/request/response/close",
     "loaded": "latency under load",
+    "workload": "workload",
+    "manual": "measured by hand",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {
     "proven": "verified",
@@ -76,6 +85,10 @@ FIREWALLS = ("firewall-cmd", "ufw", "nft")
 """Programs of commands that open a port; those of several: it is not known which firewall it is."""
 MAX_SIGNIFICANT = 999.5
 """From here on three digits are no whole number."""
+MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
+MIN_REST_SHARE = 0.01
+REPORTED = " (reported by iperf3)"
+NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
 compared."""
@@ -99,6 +112,7 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
         *_text_sentences("event", result.event),
         *_failure(result),
         *_under_load(result),
+        *workload_sentences(result),
         *_goodput(result),
         *_transactions(result),
         *_path(result),
@@ -108,6 +122,8 @@ def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
         *_floors(result),
         *_round_trips_of_tcp(result),
         *_costs(result),
+        *_foreign(result),
+        *output_sentences(result),
         *_text_sentences("note", *result.notes),
         *_why_not_ranked(result),
     )
@@ -122,6 +138,8 @@ def _text_sentences(kind: Kind, *texts: str) -> Iterator[ResultSentence]:
 
 def plan_text(plan: RunPlan) -> str:
     """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
+    if plan.is_of_one_host:
+        return workload_plan_text(plan)
     options = plan_options(plan)
     return ", ".join([*_test_texts(plan), _seconds_text(plan), *options, generator_text(plan)])
 
@@ -202,7 +220,8 @@ def host_role_text(role: str, host: str) -> str:
 
 def endpoint_text(endpoint: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
-    return " ".join(map(clean, filter(None, (endpoint.host, nic, endpoint.address))))
+    words = dict.fromkeys((endpoint.host, nic, endpoint.address))
+    return " ".join(map(clean, filter(None, words)))
 
 
 def endpoints_text(result: Result) -> str:
@@ -210,6 +229,8 @@ def endpoints_text(result: Result) -> str:
     server."""
     plan = result.plan
     client = endpoint_text(plan.client, result.facts.get("client nic"))
+    if plan.is_of_one_host:
+        return client
     server = f"{endpoint_text(plan.server, result.facts.get('server nic'))} port {plan.port}"
     first, second = (server, client) if plan.direction == "reverse" else (client, server)
     return f"{first} {plan.drawn_ends[1]} {second}"
@@ -218,10 +239,157 @@ def endpoints_text(result: Result) -> str:
 def hosts_text(plan: RunPlan) -> str:
     """``a → b``: the sender first."""
     first, arrow, second = plan.drawn_ends
+    if plan.is_of_one_host:
+        return clean(first.host)
     return f"{clean(first.host)} {arrow} {clean(second.host)}"
 
 
 # ------------------------------------------------------------------------------------ the sentences
+
+
+def workload_plan_text(plan: RunPlan) -> str:
+    """``fio job.fio, value 4K``; ``measured by hand``"""
+    parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
+    if plan.variable_value:
+        parts.append(clean(f"{plan.variable_name or 'value'} {plan.variable_value}"))
+    return ", ".join(parts)
+
+
+def workload_sentences(result: Result) -> Iterator[ResultSentence]:
+    """Of a workload, or of a measurement by hand: how it ended, the figure that it reports, and
+    whose traffic the NIC carried."""
+    figures = result.workload
+    if figures is None:
+        return
+    yield ResultSentence("command", after_caveat(_command_text(result, figures), ""))
+    if figures.figure is not None:
+        measured = figure_text(figures.figure.value, figures.figure.unit)
+        name = f"{clean(figures.figure.name)} {measured}"
+        yield ResultSentence("figure", f"{name}, reported by the command ({figures.figure.source})")
+    elif figures.no_figure:
+        yield ResultSentence("figure", f"not known: {clean(figures.no_figure)}")
+    for text in _nic_texts(result, figures):
+        yield ResultSentence("traffic", text)
+    for text in _owner_texts(figures):
+        yield ResultSentence("connections", text)
+    if figures.user_seconds is not None and figures.system_seconds is not None:
+        yield ResultSentence("cpu time", _process_text(figures))
+
+
+def _command_text(result: Result, figures: WorkloadFigures) -> str:
+    """``12.3 s as alice: exit status 0``"""
+    text = units.duration(figures.seconds)
+    if result.plan.test == "manual":
+        how = {"hand": "ended by hand", "deadline": "ended by its time limit"}
+        return f"measured for {text}: {how.get(figures.reason, 'its host was lost')}"
+    if figures.user:
+        text += f" as {clean(figures.user)}"
+    return f"{text}: {_end_text(figures)}"
+
+
+def _end_text(figures: WorkloadFigures) -> str:
+    if figures.reason == "deadline":
+        return "ended by its time limit"
+    if figures.reason == "stopped":
+        return "stopped"
+    if figures.reason == "lost":
+        return "its end is not known; the probe of its host ends it when the connection is lost"
+    if figures.signal is not None:
+        return f"ended by signal {signal_text(figures.signal)}"
+    return f"exit status {figures.status}"
+
+
+def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
+    """The chosen NIC, with rates; then the bytes of the others."""
+    chosen = figures.chosen
+    if chosen is not None:
+        rates = []
+        for flow in result.flows:
+            if flow.goodput is not None:
+                way = "sent" if flow.receiver == NETWORK else "received"
+                rates.append(f"{units.bits_per_second(flow.goodput)} {way}")
+        text = f"{clean(chosen.name)}: {_nic_counts(chosen)}"
+        if rates:
+            text += f" ({', '.join(rates)}, with headers, over {units.duration(figures.seconds)})"
+        yield after_caveat(text, caveat_of(result))
+    others = [nic for nic in figures.nics if nic is not chosen]
+    if others:
+        listed = [f"{clean(nic.name)} {_nic_counts(nic)}" for nic in others[:MAX_NICS_IN_SENTENCE]]
+        yield f"other NICs: {'; '.join(listed)}"
+    if not figures.nics:
+        yield "not known: no counters of its NICs before and after"
+
+
+def _nic_counts(nic: NicTraffic) -> str:
+    """``1.20 GB sent in 800 k packets, 12.0 MB received in 90.0 k packets``"""
+    ways = (("sent", nic.sent_bytes, nic.sent_packets),
+            ("received", nic.received_bytes, nic.received_packets))  # fmt: skip
+    texts = []
+    for way, size, packets in ways:
+        if size is None or packets is None:
+            texts.append(f"{way} not known (counter reset)")
+        else:
+            texts.append(f"{units.bytes_(size)} {way} in {count_noun(packets, 'packet')}")
+    return ", ".join(texts)
+
+
+def _owner_texts(figures: WorkloadFigures) -> Iterator[str]:
+    owners, nic = figures.owners, figures.chosen
+    if owners is None or nic is None or not nic.bytes:
+        if figures.owners_unknown:
+            yield f"whose the bytes were is not known: {clean(figures.owners_unknown)}"
+        return
+    shares = []
+    for name, size, peers in (
+        ("of its TCP connections", owners.own, owners.peers),
+        ("of other processes", owners.other, owners.others),
+        ("of connections of which the process is not known", owners.unknown, owners.unknowns),
+    ):
+        if size:
+            listed = ", ".join(map(_peer_text, peers[:MAX_PEERS_IN_SENTENCE]))
+            shares.append(f"{units.percentage(min(1.0, size / nic.bytes))} {name} ({listed})")
+    if not owners.own:
+        shares.insert(0, NO_OWN_CONNECTIONS)
+    rest = max(0.0, 1 - (owners.own + owners.other + owners.unknown) / nic.bytes)
+    if rest >= MIN_REST_SHARE:
+        shares.append(f"{units.percentage(rest)} not known (headers, UDP, what the kernel sends "
+                      "itself, connections too short to be seen)")  # fmt: skip
+    yield f"of the bytes of {clean(nic.name)}: {'; '.join(shares)}"
+    if owners.own:
+        yield f"{count_noun(owners.retransmits, 'retransmit')} on its connections"
+
+
+def _peer_text(peer: TrafficPeer) -> str:
+    """``192.0.2.5 port 445: 1.20 GB``"""
+    text = f"{clean(peer.text)}: {units.bytes_(peer.sent + peer.received)}"
+    if peer.connections > 1:
+        text += f" in {peer.connections} connections"
+    return text
+
+
+def _process_text(figures: WorkloadFigures) -> str:
+    user, system = figures.user_seconds or 0.0, figures.system_seconds or 0.0
+    most = count_noun(figures.processes, "process", "processes")
+    text = f"at most {most} at a time, CPU time {units.duration(user + system)}"
+    return f"{text} ({units.duration(user)} user, {units.duration(system)} system)"
+
+
+def output_sentences(result: Result) -> Iterator[ResultSentence]:
+    """The last lines that a command wrote."""
+    figures = result.workload
+    if figures is None or result.plan.test != "workload":
+        return
+    for name, lines, size in (
+        ("standard output", figures.stdout, figures.stdout_bytes),
+        ("standard error", figures.stderr, figures.stderr_bytes),
+    ):
+        if not size:
+            continue
+        end = ", its end:" if lines else ", not in this report"
+        yield ResultSentence("output", f"{name}, {units.bytes_(size)}{end}")
+        for line in lines[-MAX_OUTPUT_LINES:]:
+            if line.strip():
+                yield ResultSentence("output", clean(line))
 
 
 def _failure(result: Result) -> Iterator[ResultSentence]:
@@ -250,6 +418,8 @@ def _commands_text(failure: Failure) -> str:
 
 
 def _goodput(result: Result) -> Iterator[ResultSentence]:
+    if result.plan.is_of_one_host:
+        return
     caveat = caveat_of(result)
     for flow in result.flows:
         if flow.goodput is not None:
@@ -411,6 +581,8 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
+    if _is_foreign(result, flow.receiver):
+        text += REPORTED
     if flow is result.flows[0]:
         text += _of_requested(result)
     seconds = exceeding_seconds(result, flow)
@@ -441,6 +613,23 @@ def exceeding_seconds(result: Result, flow: Flow) -> float | None:
     return received.seconds
 
 
+def _is_foreign(result: Result, host: str) -> bool:
+    """The other end, of which only iperf3 tells something."""
+    return result.foreign is not None and host == result.plan.server.host
+
+
+def _foreign(result: Result) -> Iterator[ResultSentence]:
+    """What iperf3 told of the other end."""
+    foreign = result.foreign
+    if foreign is None or not result.flows or result.failure is not None:
+        return
+    cpu = "its CPU is not reported"
+    if foreign.cpu is not None:
+        cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
+    text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
+    yield ResultSentence("foreign", text)
+
+
 def highest_goodput(result: Result) -> float:
     """That of the faster direction; 0: of none is known."""
     return max(flow.goodput or 0.0 for flow in result.flows)
@@ -459,6 +648,8 @@ def _of_requested(result: Result) -> str:
 def _sent_text(result: Result, flow: Flow) -> str:
     assert flow.sent is not None
     rate = f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"
+    if _is_foreign(result, flow.sender):
+        rate += REPORTED
     parts = [rate + _seconds_apart_text(flow.sent, flow.received)]
     if flow.retransmits is not None:
         parts.append(count_noun(flow.retransmits, "retransmit") + _per_gigabyte_text(flow))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.terminal import clean
 from nictop.model.text.units import wall_time_text
 from nictop.report.render.text import text_of
 from nictop.report.runs.experiment_document import experiment_blocks
 from nictop.report.runs.run_document import RUN_LABEL_CELLS, run_blocks
-from nictop.report.runs.sentences import hosts_text
+from nictop.report.runs.sentences import TEST_TEXTS, hosts_text
 from nictop.report.stored_list import list_blocks
 from nictop.report.text_table import labelled_lines
 from nictop.traffic.results.caveats import caveat_of, with_caveat
@@ -19,6 +20,8 @@ from nictop.traffic.results.selection import StoredRun, StoredRuns
 
 LIST_TITLES = ("written", "run", "experiment", "what", "result")
 NO_RESULTS = "no stored results\n"
+MAX_COMMAND_CELLS = 40
+"""Of the command of a workload in a list."""
 
 
 def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
@@ -56,14 +59,23 @@ def _description(run: StoredRun) -> Iterator[str]:
     """``a → b``, ``rr``, ``TCP``, the label, and the varied parameter of one run."""
     plan = run.result.plan
     yield hosts_text(plan)
-    if plan.test != "bulk":
-        yield plan.test
-    yield plan.protocol.upper()
+    if plan.is_of_one_host:
+        yield shortened_command(plan.workload) or TEST_TEXTS[plan.test]
+    else:
+        if plan.test != "bulk":
+            yield plan.test
+        yield plan.protocol.upper()
     yield run.label
     if run.group != run.value:
         yield run.group
     if run.value:
         yield f"{run.variable} {run.value}".strip()
+
+
+def shortened_command(command: str) -> str:
+    """Of a workload, for a line of a table."""
+    text = clean(command)
+    return text if len(text) <= MAX_COMMAND_CELLS else f"{text[: MAX_COMMAND_CELLS - 1]}…"
 
 
 def _narrow_row(row: tuple[str, ...], room: int) -> Iterator[str]:

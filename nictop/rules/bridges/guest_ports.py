@@ -86,7 +86,8 @@ def guest_address_is_learned_on_another_port(host: HostFacts) -> Outcomes:
     the veth of a container); behind the firewall bridge of Proxmox, on the bridge of the network.
 
     Causes: another machine with the same address (a clone on another host, a copy that still runs
-    after a failed migration), or a loop by which the guest's own frames come back.
+    after a failed migration), a live migration to this host that has not ended, or a loop by which
+    the guest's own frames come back.
 
     Not reported: permanent entries, VLANs that the port does not have, addresses of virtual routers
     (VRRP), and an address that several NICs of the guest have, as net_failover and bonds do.
@@ -147,8 +148,8 @@ def _learned_finding(host: HostFacts, found: LearnedElsewhere) -> Finding:
             Evidence("learned on", f"{other.name}{vlan}", source),
         ),
         why=f"{found.bridge.name} sends frames for the guest to {other.name} until the guest sends "
-        "again: it loses what is sent to it meanwhile. Another machine has this address, or "
-        "frames of the guest come back through a loop.",
+        "again: it loses what is sent to it meanwhile. Another machine has this address, a live "
+        "migration to this host has not ended, or frames of the guest come back through a loop.",
         fixes=(_search_fix(found),),
     )
 

@@ -17,7 +17,12 @@ from nictop.rules.fixes.commands import Command, ManualStep, command, echo, join
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, driver_counter_names
-from nictop.rules.kernel_messages import HOUR_SECONDS, link_messages, newest_evidence
+from nictop.rules.kernel_messages import (
+    HOUR_SECONDS,
+    link_messages,
+    newest_evidence,
+    newest_time_text,
+)
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     is_up,
@@ -197,7 +202,6 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
         count = messages.count(HOUR_SECONDS)
         if count.number < MIN_REMOVALS_PER_HOUR:
             continue
-        ago = units.whole_seconds(max(0.0, host.inventory.time - messages.newest.time))
         yield link_finding(
             "warning",
             host,
@@ -205,7 +209,7 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
             f"its VF was removed {count} times in the last hour",
             evidence=(
                 *newest_evidence(messages),
-                Evidence("last one", f"{ago} ago", "/dev/kmsg"),
+                Evidence("last one", newest_time_text(messages), "/dev/kmsg"),
             ),
             why="Throughput drops and packets are reordered at each switch. Connections continue.",
             fixes=tuple(fixes),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nictop.model.text import units
+from nictop.model.devices.link_history import losses_after_the_first_carrier
+from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
+from nictop.model.time_axis import event_time_text
 from nictop.probe.inventory.machine.message_table import TABLE
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
@@ -22,6 +24,7 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import (
     HOUR_SECONDS,
+    LOG,
     RECENT_SECONDS,
     link_messages,
     message_evidence,
@@ -52,6 +55,7 @@ DRIVERS_THAT_LOG_LOSSES = frozenset(
     message.driver for message in TABLE if message.meaning == "link_lost"
 ) - {"any"}
 """All but those whose texts are of a library."""
+SINCE_CREATED = "since it was created"
 CREATION_SECONDS = 60.0
 """Until a netdev is renamed, which the kernel logs, after it was made."""
 
@@ -63,8 +67,10 @@ class Losses:
     number: int
     or_more: bool
     period: str
-    """``in the last hour``"""
+    """``in the last hour``; the same at each reading."""
     source: str
+    begin: str = ""
+    """``since 2026-11-21 08:01:40 UTC``; "": the period says it."""
 
     @property
     def number_text(self) -> str:
@@ -89,14 +95,16 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     nictop counts losses of the carrier in the last hour (messages of the driver such as "NIC Link
     is Down", and carrier_changes while the host is watched): three or more; in the last 24 hours:
     ten or more in the log; and as a mean since the netdev was created: ten a day or more.
-    carrier_changes counts each loss and each return.
+    carrier_changes counts each loss and each return, and with some drivers the first one: before a
+    carrier has come there is nothing to lose.
 
     If Energy Efficient Ethernet is in use, turning it off is the first fix: igc loses its link with
     it at 2.5 Gb/s, and for other NICs it is the quickest test.
 
     Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if
-    8021q is loaded), as who sets a link down takes its carrier; changes of the carrier since boot
-    of which a driver that logs each loss has logged none, for the same reason; a port that a bond
+    8021q is loaded), as who sets a link down takes its carrier; losses in carrier_changes that a
+    driver that logs each one has not logged, for the same reason, or because another MTU or other
+    rings have reset the NIC, by nictop or by others; a port that a bond
     keeps down for another reason. Of a port the mean is at most what the bond has counted: adding a
     port to a bond sets it down and up.
 
@@ -113,7 +121,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"link flapped {losses.number_text} times {losses.period}",
+            f"lost its carrier {losses.number_text} times {losses.period}",
             evidence=tuple(_flap_evidence(host, link, losses, saving)),
             why=f"{CAUSES[nic_kind(host, link)].flaps} {saving or ''}".rstrip(),
             fixes=_flap_fixes(host, link, saving=saving is not None),
@@ -123,7 +131,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
 def _flap_evidence(
     host: HostFacts, link: Link, losses: Losses, saving: str | None
 ) -> Iterator[Evidence]:
-    value = f"{losses.number_text} {losses.period}"
+    value = f"{losses.number_text} {losses.begin or losses.period}"
     yield Evidence("carrier losses", value, losses.source)
     logged = link_messages(host, link, "link_lost")
     if logged is not None:
@@ -155,16 +163,9 @@ def _is_wireless(host: HostFacts, link: Link) -> bool:
 
 
 def _losses(host: HostFacts, link: Link) -> Losses | None:
-    """The first that is frequent of: the last hour, the last 24 hours, the mean since the netdev
-    was created."""
-    logged = _logged_losses(host, link)
-    if logged is not None:
-        return logged
-    history = host.snapshot.histories.get(link.device or "")
-    if history is not None and history.new_carrier_changes // 2 >= MIN_LOSSES_PER_HOUR:
-        period = f"in {units.duration(history.watched)} of watching"
-        return Losses(history.new_carrier_changes // 2, False, period, "carrier_changes")
-    return _mean_losses(host, link)
+    """The first that is frequent of: the last hour, the last 24 hours, the time of watching, the
+    mean since the netdev was created."""
+    return _logged_losses(host, link) or _watched_losses(host, link) or _mean_losses(host, link)
 
 
 def _logged_losses(host: HostFacts, link: Link) -> Losses | None:
@@ -177,8 +178,13 @@ def _logged_losses(host: HostFacts, link: Link) -> Losses | None:
     ):
         count = logged.count(seconds)
         number = count.number - _set_up_again(host, link, logged.first_time, seconds)
-        if number >= enough:
-            return Losses(number, count.or_more, period, "/dev/kmsg")
+        if number < enough:
+            continue
+        if link.created is None or link.created < host.inventory.time - seconds:
+            return Losses(number, count.or_more, period, LOG)
+        # Those about an earlier netdev of the device are not counted.
+        begin = _since_text(host, link.created)
+        return Losses(number, count.or_more, SINCE_CREATED, LOG, begin)
     return None
 
 
@@ -190,33 +196,56 @@ def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> i
     return sum(entry.time > since for entry in opened.entries)
 
 
-def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
-    changed = (link.carrier_changes or 0) // 2
-    if changed < MIN_LOSSES_IN_ALL or _log_has_no_loss(host, link):
+def _watched_losses(host: HostFacts, link: Link) -> Losses | None:
+    history = host.snapshot.histories.get(link.device or "")
+    if history is None:
         return None
-    losses = changed - _set_up_again(host, link, 0.0, math.inf)
+    begin = history.points[0].time
+    losses = _at_most_logged(host, link, history.new_losses, begin)
+    if losses < MIN_LOSSES_PER_HOUR:
+        return None
+    since = _since_text(host, begin)
+    return Losses(losses, False, "while it was watched", "carrier_changes", since)
+
+
+def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
+    has_carrier = link.carrier is True
+    changes = link.carrier_changes or 0
+    counted = losses_after_the_first_carrier(changes, has_carrier=has_carrier)
+    if counted < MIN_LOSSES_IN_ALL:
+        return None
+    created = link.created or 0.0
+    losses = counted - _set_up_again(host, link, 0.0, math.inf)
+    losses = _at_most_logged(host, link, losses, created)
     if link.bond_port is not None and link.bond_port.link_failures is not None:
         # the bond sets its ports down and up when it takes them
         losses = min(losses, link.bond_port.link_failures)
-    age = host.inventory.time - (link.created or 0.0)
-    hours = max(age / HOUR_SECONDS, MIN_MEAN_HOURS)
+    hours = max((host.inventory.time - created) / HOUR_SECONDS, MIN_MEAN_HOURS)
     if losses * 24 < MIN_LOSSES_PER_DAY * hours or losses < MIN_LOSSES_IN_ALL:
         return None
-    text = units.duration(age)
-    period = f"in the {text} since it was created"
-    if link.created is None:
-        period = f"in {text} of uptime"
-    return Losses(losses, False, period, "carrier_changes")
+    period = SINCE_CREATED if link.created is not None else "since boot"
+    return Losses(losses, False, period, "carrier_changes", _since_text(host, created))
 
 
-def _log_has_no_loss(host: HostFacts, link: Link) -> bool:
-    """The driver logs each loss of the carrier of a link that is up, and the log, which reaches
-    back to the creation of the netdev, has none: somebody has set the link down and up."""
+def _since_text(host: HostFacts, time: float) -> str:
+    return f"since {event_time_text(host.inventory, time)}"
+
+
+def _at_most_logged(host: HostFacts, link: Link, losses: int, begin: float) -> int:
+    """Without those that a driver that logs each loss of a link that is up has not logged since
+    `begin`: somebody has set the link down and up, or another MTU or other rings have reset the NIC
+    (igb_change_mtu, igb_reinit_locked)."""
     log = host.snapshot.kernel_log
     if link_driver(link) not in DRIVERS_THAT_LOG_LOSSES or not log.entries:
-        return False
-    reaches_back = log.entries[0].time <= (link.created or 0.0) + CREATION_SECONDS
-    return reaches_back and link_messages(host, link, "link_lost", within=math.inf) is None
+        return losses
+    reaches_back = log.entries[0].time <= begin + CREATION_SECONDS
+    if not reaches_back:
+        return losses
+    logged = link_messages(host, link, "link_lost", within=math.inf)
+    if logged is None:
+        return 0
+    count = logged.count(host.inventory.time - begin + CLOCK_TOLERANCE_SECONDS)
+    return losses if count.or_more else min(losses, count.number)
 
 
 def _saving_cause(link: Link) -> str | None:
@@ -307,6 +336,7 @@ def _add_again_fix(link: Link, address: Address) -> Fix:
         "hypervisor_has_disconnected_the_nic",
         "networkd_failed",
         "link_down_profile_waits",
+        "link_with_a_profile_is_down",
         *NIC_FAULTS,
     ),
     needs=("networkmanager",),

@@ -21,7 +21,10 @@ from nictop.rules.virtio.virtio_net import is_emulated
 Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
 
 CLOUD_PLACES = (("cloud",), ("azure",))
-PORT_IN_GUEST = "The NIC is passed through to this guest: its cable is in the host."
+PORT_IN_GUEST = (
+    "If the NIC is passed through to this guest, its cable is in the host; if it is emulated, the "
+    "hypervisor sets its link."
+)
 NIC_FAULTS = (
     "driver_has_detached_the_nic",
     "transceiver_is_refused",
@@ -77,7 +80,7 @@ CAUSES: dict[Kind, Causes] = {
 
 def nic_kind(host: HostFacts, link: Link) -> Kind:
     """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a
-    port."""
+    port, and so is one that a hypervisor emulates so well that nictop cannot tell."""
     driver = link_driver(link)
     if driver in CLOUD_DRIVERS or hypervisor_places(host.inventory.platform) in CLOUD_PLACES:
         return "cloud NIC"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from nictop.model.kernel_log import Logged
+from nictop.model.kernel_log import Logged, since
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
@@ -18,7 +18,6 @@ from nictop.rules.kernel_messages import (
     host_messages,
     links_with_messages,
     message_evidence,
-    since,
 )
 from nictop.rules.link.connection_tracking import SOURCE as CONNECTION_COUNTS
 from nictop.rules.link.connection_tracking import connection_limit_fixes
@@ -110,7 +109,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     ]
     if not still_full:
         return
-    messages = Messages(tuple(still_full), overflows.now)
+    messages = Messages(tuple(still_full), overflows.inventory)
     family = _families(messages.newest.text)[0]
     number = joined(
         "|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l")
@@ -173,7 +172,7 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             host,
             link,
             "receives its own frames (loop or duplicate MAC)",
-            evidence=message_evidence(Messages(tuple(returning), logged.now)),
+            evidence=message_evidence(Messages(tuple(returning), logged.inventory)),
             why="Causes: a network loop, another machine with the same MAC address (a clone), or "
             "a switch port that "
             "mirrors frames back.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from nictop.model.text.units import whole_seconds
+from nictop.model.time_axis import event_time_text
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
@@ -113,8 +113,8 @@ def starved_evidence(host: HostFacts, messages: Messages) -> tuple[Evidence, ...
     for entry in reversed(stuck.entries):
         distance = min(abs(entry.time - time) for time in times)
         if distance <= STARVED_SECONDS:
-            ago = whole_seconds(max(0.0, host.inventory.time - entry.time))
-            return (Evidence("CPU stuck", f"{entry.text} ({ago} ago)", "/dev/kmsg"),)
+            at = event_time_text(host.inventory, entry.time)
+            return (Evidence("CPU stuck", f"{entry.text} ({at})", "/dev/kmsg"),)
     return ()
 
 

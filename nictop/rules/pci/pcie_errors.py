@@ -169,7 +169,7 @@ def _logged_errors(host: HostFacts) -> tuple[dict[str, Messages], dict[str, Mess
             target = uncorrected if _is_uncorrected(entry.text) else corrected
             known = target.get(address)
             entries = (entry,) if known is None else (*known.entries, entry)
-            target[address] = Messages(entries, messages.now)
+            target[address] = Messages(entries, messages.inventory)
     return corrected, uncorrected
 
 

@@ -93,7 +93,7 @@ def driver_did_not_start(host: HostFacts) -> Outcomes:
         failures = tuple(entry for entry in messages.entries if _still_counts(function, entry))
         if not failures:
             continue
-        failed = Messages(failures, messages.now)
+        failed = Messages(failures, messages.inventory)
         reason = _reason(host, address, failed)
         yield host_finding(
             "critical",
@@ -288,7 +288,7 @@ def device_has_no_address_space(host: HostFacts) -> Outcomes:
             host,
             address,
             f"no PCI address space: {pci_name(function)}",
-            evidence=message_evidence(Messages(needed, messages.now)),
+            evidence=message_evidence(Messages(needed, messages.inventory)),
             why="The firmware, or the hypervisor, has reserved too little address space for this "
             "device.",
             fixes=(

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.device_specs import matches_device
-from nictop.model.managers.networkmanager_states import DISCONNECTED, UNAVAILABLE, UNMANAGED
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    UNAVAILABLE,
+    UNMANAGED,
+)
 from nictop.model.managers.profile_match import (
     AUTOCONNECT_OFF,
     DISCONNECTED_MANUALLY,
@@ -28,7 +33,7 @@ from nictop.rules.fixes.profiles import (
     quoted_name,
 )
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.link.carrier_causes import plug_in_fixes
+from nictop.rules.link.carrier_causes import NIC_FAULTS, plug_in_fixes
 from nictop.rules.profiles.nics import (
     devices_of_networkmanager,
     is_nic,
@@ -40,7 +45,7 @@ from nictop.rules.profiles.nics import (
     without_profile,
 )
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.subjects import host_finding, is_up, link_finding
 
 UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
 """NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
@@ -373,6 +378,73 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
             "nmcli con show has no DEVICE for an inactive profile.",
             fixes=plug_in_fixes(host, link),
         )
+
+
+@host_rule("critical", yields_to=NIC_FAULTS, needs=("networkmanager",))
+def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
+    """A NIC with a profile is administratively down: NetworkManager calls it connected, later
+    unavailable, and leaves it as it is.
+
+    Somebody or something set it down without NetworkManager (ip link set dev … down). nictop reads
+    the flags of the link and the state of the device: activated, or unavailable with a profile that
+    is bound to the NIC by name or MAC address and was active before or has static addresses.
+    Critical: no other NIC of the host is up with a carrier. Else warning.
+
+    Not reported: ports of bonds and bridges, profiles that describe what another program has
+    configured, and those that are activated manually only.
+
+    Sources: NetworkManager src/core/devices/nm-device.c; ip-link(8).
+    """
+    is_alone = not any(is_up(link) and link.carrier for link in host.links if link.bus is not None)
+    for link, device in managed_nics(host):
+        if is_up(link) or link.master is not None:
+            continue
+        profile, is_active = _profile_of_down_link(host, link, device)
+        if profile is None:
+            continue
+        state = "is active" if is_active else "waits"
+        yield link_finding(
+            "critical" if is_alone else "warning",
+            host,
+            link,
+            f"administratively down; profile {quoted_name(profile.id)} {state}",
+            evidence=(
+                *profile_evidence(profile),
+                state_evidence(device),
+                Evidence("state", "administratively down", f"ip link show dev {link.name}"),
+            ),
+            why="Nothing passes, and NetworkManager does nothing about it: it was set down without "
+            "NetworkManager.",
+            fixes=(_bring_up_fix(host, link, profile, is_active=is_active),),
+        )
+
+
+def _profile_of_down_link(
+    host: HostFacts, link: Link, device: ManagedDevice
+) -> tuple[Profile | None, bool]:
+    """The profile that is active, or that waits for the link; and which of both."""
+    active = host.profiles.active(link)
+    if device.state == ACTIVATED and active is not None:
+        is_own = not active.external and not is_generated_default(active)
+        return (active, True) if is_own else (None, True)
+    if device.state == UNAVAILABLE:
+        for match in host.profiles.user_profiles(link):
+            if _is_bound_and_used(match) and match.profile.autoconnect:
+                return match.profile, False
+    return None, False
+
+
+def _bring_up_fix(host: HostFacts, link: Link, profile: Profile, *, is_active: bool) -> Fix:
+    """NetworkManager activates a profile that waits by itself."""
+    up, down = with_undo(("ip", "link", "set", "dev", link.name), "up", "down")
+    if is_active:
+        title, changes = (
+            "Bring it up, and activate the profile again",
+            (up, bring_up(host, profile)),
+        )
+        return Fix("here", title, changes, False, (down,))
+    note = "NetworkManager then activates the profile."
+    return Fix("here", "Bring it up", (up,), False, (down,), note)
 
 
 def _without_carrier(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
-from nictop.model.text.units import duration
+from nictop.model.text.units import wall_time_text
 from nictop.probe.records import PciFunction, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo
@@ -86,15 +86,6 @@ def _is_usb_name(name: str) -> bool:
     return name.startswith("en") and USB_PORT.search(name) is not None
 
 
-def _last_active(host: HostFacts, profile: Profile) -> str:
-    """``12 min before this reading``; NetworkManager notes when a profile is activated, and at
-    times while it is."""
-    seconds = host.inventory.wall - profile.timestamp
-    if seconds <= 0:
-        return "while the host was being read"
-    return f"{duration(seconds)} before this reading"
-
-
 def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     reserved = _addresses(host, lambda function: function.driver in PASSTHROUGH_DRIVERS)
     unbound = _addresses(host, lambda function: lacks_driver(host, function))
@@ -103,7 +94,8 @@ def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
     ]
     binding = profile.interface_name or profile.mac_address or ""
     addresses = ", ".join((*profile.ipv4.addresses, *profile.ipv6.addresses))
-    last_active = _last_active(host, profile)
+    # NetworkManager notes when a profile is activated, and at times while it is
+    last_active = wall_time_text(profile.timestamp)
     evidence = [
         *profile_evidence(profile),
         Evidence("NIC", missing, "ip link"),

@@ -8,6 +8,7 @@ the default routes at once.
 
 from __future__ import annotations
 
+from nictop.model.time_axis import event_time_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -22,7 +23,7 @@ from nictop.rules.fixes.persistence import (
 )
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.routes.facts import duration_text, routes
+from nictop.rules.routes.facts import routes
 from nictop.rules.routes.fixes import own_profile
 from nictop.rules.subjects import address_text, has_default_route, link_finding
 
@@ -149,17 +150,18 @@ def _expiring(
     what_ends = "so does IPv6 to other networks"
     if others:
         what_ends += f" by {link.name}"
-    ends = f"default via {route.gateway}, expires in {expires:.0f} s"
+    now = host.inventory.time
+    last = event_time_text(host.inventory, now - age)
+    ends = f"default via {route.gateway}, ends {event_time_text(host.inventory, now + expires)}"
     show = "ip -6 route show default"
     return link_finding(
         "warning",
         host,
         link,
-        f"IPv6 default route ends in {duration_text(expires)}: no advertisement for "
-        f"{duration_text(age)}",
+        "IPv6 default route ends soon: router advertisements are missing",
         evidence=(
             Evidence("route", ends, show),
-            Evidence("last router advertisement", f"{duration_text(age)} ago", "ip -6 -s address"),
+            Evidence("last router advertisement", last, "ip -6 -s address"),
             Evidence("other IPv6 default routes", names, show),
         ),
         why=f"Each advertisement renews the route. Without one it ends, and {what_ends}.",

@@ -12,6 +12,7 @@ from nictop.model.devices.route_lookup import MAIN_TABLE, RoutingTables, Span, n
 from nictop.model.facts.routing import route_text
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND
 from nictop.model.text.words import IFF_NOARP, IFF_UP
+from nictop.model.time_axis import event_time_text
 from nictop.probe.kernel.route_protocols import route_owner, routing_daemon
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import DefaultRoute, Link, Neighbour, TableRoute
@@ -110,22 +111,18 @@ def entries_of(host: HostFacts, link: Link, family: str) -> list[Neighbour]:
     return [entry for address, entry in entries.items() if separator in address]
 
 
-def age_text(entry: Neighbour) -> str:
-    """``failed (12 s ago)``"""
+def last_update_text(host: HostFacts, entry: Neighbour) -> str:
+    """``failed (2026-11-21 08:01:40 UTC)``: when the kernel last changed the entry."""
     age = entry.since_update
-    return entry.nud_state if age is None else f"{entry.nud_state} ({duration_text(age)} ago)"
+    if age is None:
+        return entry.nud_state
+    changed = event_time_text(host.inventory, host.inventory.time - age)
+    return f"{entry.nud_state} ({changed})"
 
 
-def duration_text(seconds: float) -> str:
-    """``12 s``, ``3 min``, ``2 h``"""
-    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def neighbour_evidence(link: Link, entry: Neighbour) -> Evidence:
-    return Evidence(f"neighbour {entry.address}", age_text(entry), f"ip neigh show dev {link.name}")
+def neighbour_evidence(host: HostFacts, link: Link, entry: Neighbour) -> Evidence:
+    source = f"ip -s neigh show dev {link.name}"
+    return Evidence(f"neighbour {entry.address}", last_update_text(host, entry), source)
 
 
 def resolves_neighbours(link: Link) -> bool:

@@ -19,9 +19,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import (
     Gateway,
-    age_text,
     answering,
-    duration_text,
     entries_of,
     gateways,
     has_answered,
@@ -31,6 +29,7 @@ from nictop.rules.routes.facts import (
     is_recent,
     is_unanswered,
     is_unanswered_now,
+    last_update_text,
     neighbour,
     neighbour_evidence,
     on_link_route,
@@ -152,7 +151,7 @@ def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: S
     others = answering(host, link, gateway.family)
     evidence = [
         gateway.evidence,
-        neighbour_evidence(link, entry),
+        neighbour_evidence(host, link, entry),
         Evidence("others that answer", _listed(others), f"ip neigh show dev {link.name}"),
     ]
     if is_outside:
@@ -172,7 +171,7 @@ def _title_end(host: HostFacts, gateway: Gateway, entry: Neighbour, *, is_outsid
     if is_outside:
         return "is in none of its subnets; no answer"
     if not is_recent(entry) and entry.since_update is not None:
-        return f"did not answer when last asked, {duration_text(entry.since_update)} ago"
+        return "did not answer when last asked"
     if answering(host, gateway.link, gateway.family):
         return "does not answer; other hosts do"
     asked = entries_of(host, gateway.link, gateway.family)
@@ -262,7 +261,7 @@ def gateway_is_outside_its_subnets(host: HostFacts) -> Outcomes:
         is_a_mistake = _is_typed(host, gateway) and not answers
         if _is_declared(host, gateway) and not is_a_mistake:
             continue
-        known = "no entry" if entry is None else age_text(entry)
+        known = "no entry" if entry is None else last_update_text(host, entry)
         why = (
             "Packets to other subnets are probably lost: the gateway, the address or the prefix "
             "length is wrong."
@@ -347,7 +346,7 @@ def default_route_has_no_gateway(host: HostFacts) -> Outcomes:
         outside = _neighbours_outside(host, link, route.family)
         silent = list(filter(is_unanswered_now, outside))
         if silent and not any(map(has_answered, outside)):
-            asked = [neighbour_evidence(link, entry) for entry in silent[:2]]
+            asked = [neighbour_evidence(host, link, entry) for entry in silent[:2]]
             yield link_finding(
                 "critical",
                 host,
@@ -414,7 +413,7 @@ def _silent_server(host: HostFacts, link: Link, entry: Neighbour, others: list[s
         link,
         f"name server {entry.address} does not answer",
         evidence=(
-            neighbour_evidence(link, entry),
+            neighbour_evidence(host, link, entry),
             Evidence("other name servers", ", ".join(others) or "none", "/etc/resolv.conf"),
         ),
         why=why,

@@ -323,19 +323,19 @@ def address_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
     ipv6.addresses of active NetworkManager profiles (method manual) with the addresses of the link.
     Critical: the NIC has no other address than link-local ones; else warning.
 
-    Not reported: NICs that are still being activated or have no carrier, and ports of bridges and
-    bonds.
+    Not reported: NICs that are still being activated or have no carrier, ports of bridges and
+    bonds, and other prefix lengths.
 
     Sources: nm-settings-nmcli(5) ipv4.addresses; nmcli(1) device reapply.
     """
     for link, profile, _ in _links_with_profiles(host):
         if _is_port(host, link):
             continue
-        present = set(global_address_texts(link))
+        present = {address.address for address in link.addresses}
         wanted = (*_manual_addresses(profile.ipv4), *_manual_addresses(profile.ipv6))
-        missing = [address for address in wanted if _normal_form(address) not in present]
+        missing = [address for address in wanted if _without_prefix(address) not in present]
         if missing:
-            yield _missing_addresses(host, link, profile, missing, sorted(present))
+            yield _missing_addresses(host, link, profile, missing)
 
 
 def _is_port(host: HostFacts, link: Link) -> bool:
@@ -348,18 +348,19 @@ def _manual_addresses(settings: IpSettings) -> Sequence[str]:
     return settings.addresses if settings.method == "manual" else ()
 
 
-def _normal_form(address: str) -> str:
-    """``2001:db8::5/64`` as the kernel prints it; as it is if it is malformed."""
+def _without_prefix(address: str) -> str:
+    """``2001:DB8:0::5/64`` → ``2001:db8::5``, as the kernel prints it; as it is if it is
+    malformed."""
     try:
-        return ipaddress.ip_interface(address).with_prefixlen
+        return str(ipaddress.ip_interface(address).ip)
     except ValueError:
         return address
 
 
 def _missing_addresses(
-    host: HostFacts, link: Link, profile: Profile, missing: Sequence[str], present: Sequence[str]
+    host: HostFacts, link: Link, profile: Profile, missing: Sequence[str]
 ) -> Finding:
-    shown = names_text(missing, 1)
+    shown, present = names_text(missing, 1), global_address_texts(link)
     now = names_text(present, MAX_LISTED) or "none"
     note = "If it is missing again, another program deletes it."
     return link_finding(

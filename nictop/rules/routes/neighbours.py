@@ -546,7 +546,7 @@ def _no_answer_finding(peer: Peer, entry: Neighbour, back: Neighbour, silence: _
         f"{other.host.name} ({other.address.address}) {silence.title}",
         evidence=(
             Evidence("addresses", addresses, "ip address"),
-            neighbour_evidence(own.link, entry),
+            neighbour_evidence(own.host, own.link, entry),
             Evidence(f"on {other.named}", f"{own.address.address} {back.nud_state}", there),
         ),
         why=silence.why,

@@ -193,15 +193,17 @@ def _part_finding(host: HostFacts, part: Diverted, entries: Sequence[Neighbour])
         evidence=(
             Evidence("subnet", part.place.written, f"ip address show dev {link.name}"),
             _route_evidence(part),
-            *_entry_evidence(part, entries),
+            *_entry_evidence(host, part, entries),
         ),
         why=why,
         fixes=_fixes(host, part),
     )
 
 
-def _entry_evidence(part: Diverted, entries: Sequence[Neighbour]) -> list[Evidence]:
-    return [neighbour_evidence(part.by, entry) for entry in entries[:MAX_ENTRIES]]
+def _entry_evidence(
+    host: HostFacts, part: Diverted, entries: Sequence[Neighbour]
+) -> list[Evidence]:
+    return [neighbour_evidence(host, part.by, entry) for entry in entries[:MAX_ENTRIES]]
 
 
 @pair_rule(
@@ -294,7 +296,7 @@ def _routed_finding(host: HostFacts, part: Diverted, routed: list[Peer]) -> Find
         host,
         link,
         f"{first_peer_text(routed)} is routed by {by.name}",
-        evidence=(*evidence, _route_evidence(part), *_entry_evidence(part, entries)),
+        evidence=(*evidence, _route_evidence(part), *_entry_evidence(host, part, entries)),
         why=f"This route is preferred to the subnet of {link.name}: packets to it leave by "
         f"{by.name}, {effect}",
         fixes=_fixes(host, part),

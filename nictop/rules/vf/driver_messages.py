@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from nictop.model.kernel_log import Logged
+from nictop.model.kernel_log import Logged, since
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
@@ -23,7 +23,6 @@ from nictop.rules.kernel_messages import (
     functions_with_messages,
     message_evidence,
     message_source,
-    since,
 )
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.subjects import link_finding

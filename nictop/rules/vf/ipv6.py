@@ -101,7 +101,7 @@ def _failed_ipv6(host: HostFacts, link: Link) -> list[Neighbour]:
 def _finding(
     host: HostFacts, link: Link, pair: Pair | None, failed: list[Neighbour], working: Neighbour
 ) -> Finding:
-    evidence = [neighbour_evidence(link, entry) for entry in failed[:2]]
+    evidence = [neighbour_evidence(host, link, entry) for entry in failed[:2]]
     works = f"{working.address} {working.nud_state}"
     evidence.append(Evidence("IPv4", works, f"ip neigh show dev {link.name}"))
     severity: Severity = "info"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nictop.probe.records import Link, PciFunction
+from nictop.model.devices.emulated import EMULATED_NICS, is_emulated_nic
+from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.hypervisors import fixes_of_places
@@ -19,18 +20,8 @@ from nictop.rules.subjects import (
     online_cpus_evidence,
 )
 
-EMULATED_NICS = {
-    "e1000": "Intel 82540/82545",
-    "8139cp": "Realtek 8139",
-    "8139too": "Realtek 8139",
-    "pcnet32": "AMD PCnet",
-}
-"""Drivers of NICs so old that in a virtual machine they are always emulated."""
 MAX_QUEUES = 8
 """That are proposed for one NIC."""
-VMWARE, INTEL = 0x15AD, 0x8086
-EMULATED_82574 = 0x10D3
-"""Device ID of the e1000e that VMware and QEMU emulate."""
 
 
 @host_rule(
@@ -164,7 +155,8 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
 
     nictop identifies it by the driver (e1000, 8139cp, 8139too, pcnet32) in a guest. e1000e also
     drives physical NICs that are passed through: there the PCI device must be 8086:10d3 with
-    VMware's subsystem, or Intel's with number 0 as QEMU sets it. Not reported: links that are down.
+    VMware's subsystem, or Intel's with number 0 or Red Hat's 1af4:1100, as QEMU sets them. Not
+    reported: links that are down.
 
     Sources: netutils-linux, grades of drivers; VMware's list of adapter types.
     """
@@ -193,17 +185,7 @@ def is_emulated(host: HostFacts, link: Link) -> bool:
     """The hypervisor emulates a physical NIC."""
     if not host.is_guest:
         return False
-    driver = link_driver(link)
-    if driver == "e1000e":
-        return _is_emulated_82574(host.function_of(link))
-    return driver in EMULATED_NICS
-
-
-def _is_emulated_82574(function: PciFunction | None) -> bool:
-    if function is None or function.device_id != EMULATED_82574:
-        return False
-    subsystem = (function.subsystem_vendor_id, function.subsystem_device_id)
-    return subsystem[0] == VMWARE or subsystem == (INTEL, 0)
+    return is_emulated_nic(link, host.function_of(link))
 
 
 def change_model_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:

@@ -60,8 +60,9 @@ from nictop.traffic.record.log import (
 )
 from nictop.traffic.record.strangers import refused_texts, translated_texts
 from nictop.traffic.results.result import (
-    RESULT_SCHEMA,
+    TRANSACTION_SCHEMA,
     Flow,
+    ForeignEnd,
     IntervalPoint,
     Result,
     SocketFigures,
@@ -100,7 +101,7 @@ def result_of(log: RunLog) -> Result:
         proof=proof_of_run(log, flows, transactions) if axis is not None else None,
         failure=log.failure or no_measured_interval(log.stopped, flows, measured=has_transactions),
         stopped=log.stopped,
-        schema=RESULT_SCHEMA if plan.has_requests else 1,
+        schema=TRANSACTION_SCHEMA if plan.has_requests else 1,
         transactions=transactions,
         facts=_facts(plan, snapshots, tools, mtus),
         notes=(
@@ -111,6 +112,7 @@ def result_of(log: RunLog) -> Result:
         ),
         clock_uncertainty=_clock_uncertainty(log),
         losses=_losses(log, snapshots),
+        foreign=_foreign(log),
         ports=port_loads(log, axis) if plan.has_bulk else (),
     )
     if log.path_test is not None:
@@ -118,6 +120,13 @@ def result_of(log: RunLog) -> Result:
     result = _with_delay(result)
     result = _with_bottleneck(result, log, snapshots, _incidents(log, snapshots, chosen))
     return replace(result, notes=(*result.notes, *_notes(result)))
+
+
+def _foreign(log: RunLog) -> ForeignEnd | None:
+    """What iperf3 told of a server that is not watched."""
+    if not log.plan.foreign:
+        return None
+    return ForeignEnd(log.plan.server.address, log.ends["client"].remote_cpu)
 
 
 def _tools(log: RunLog) -> dict[Side, TrafficTools]:
@@ -259,15 +268,21 @@ def _sent_points(log: RunLog, end: RunEnd, axis: float | None) -> tuple[Interval
     points = _points(log, end, True)
     if axis is None or log.last.plan.protocol == "udp":
         return points
-    shift = axis + log.hosts[end.host].offset.seconds
+    shift = axis + _offset(log, end)
     samples = ((time - shift, sockets) for time, sockets in end.sockets)
     return fill_from_sockets(points, samples, log.plan.interval)
 
 
 def _window(log: RunLog, end: RunEnd, axis: float) -> tuple[float, float]:
     """Start and end of the measured seconds, on the clock of the host of an end."""
-    since, (begin, finish) = axis + log.hosts[end.host].offset.seconds, measured_window(log)
+    since, (begin, finish) = axis + _offset(log, end), measured_window(log)
     return since + begin, since + finish + log.plan.interval
+
+
+def _offset(log: RunLog, end: RunEnd) -> float:
+    """Of the clock of its host; 0 if that is not watched, which has no lines."""
+    host = log.hosts.get(end.host)
+    return host.offset.seconds if host is not None else 0.0
 
 
 def _socket_figures(log: RunLog, axis: float | None) -> tuple[SocketFigures, ...]:

@@ -87,6 +87,8 @@ def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judg
         )
     )
     unseen = cpu_limits.unseen_hypervisors(result, flow)
+    if result.foreign is not None:
+        unseen = (*unseen, Phrase(f"host of {clean(result.foreign.address)}", " (not watched)"))
     if found.cause is None and not found.possible:
         return replace(found, possible=_beyond_the_hosts(result, unseen))
     return replace(found, possible=(*found.possible, *unseen))

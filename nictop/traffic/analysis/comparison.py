@@ -30,6 +30,7 @@ from nictop.traffic.results.measures import (
 )
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, set_ups
+from nictop.traffic.results.workload import CommandFigure
 
 MIN_PAIRS = 3
 """Without that many pairs there is no verdict; five or more are better."""
@@ -42,7 +43,7 @@ MUST_AGREE = (
     "generator", "client iperf3", "server iperf3", "protocol", "direction", "streams", "length",
     "mss", "window", "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version",
     "dscp", "request size", "response size",
-    "files", "request rate",
+    "files", "request rate", "test", "command", "value",
 )  # fmt: skip
 """Facts of a run that must not differ, as they would be compared instead of the set-up."""
 
@@ -119,10 +120,15 @@ class ComparedFigure:
     """refused: without a ratio."""
     absent: tuple[str, str] = ("", "")
     """Why A and B have no value: `absent_text`."""
+    title: str = ""
+    """Of the figure of a command; "": that of `measure`."""
+    unit: str = ""
+    """Of the figure of a command."""
 
     @property
     def measure(self) -> Measure:
-        return MEASURES[self.name]
+        measure = MEASURES[self.name]
+        return measure.of_command(self.title, self.unit) if self.title else measure
 
 
 @dataclass(frozen=True)
@@ -182,6 +188,7 @@ def compare(
         *_repeat_refusals(a, b, names),
         *_differing_refusals(differences, compared),
         *_unequal_refusals(a, b, names, load),
+        *_unit_refusals((*a, *b)),
     )
     first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
     if first.ratio is None and not refusals:
@@ -236,6 +243,22 @@ def _unequal_refusals(
         yield f"different tests: {', '.join(tests)}"
 
 
+def _unit_refusals(runs: Sequence[Result]) -> Iterator[str]:
+    """Figures of commands that are not the same quantity."""
+    found = dict.fromkeys(
+        figure_name(run.workload.figure)
+        for run in runs
+        if run.workload is not None and run.workload.figure is not None
+    )
+    if len(found) > 1:
+        yield f"different figures of the command: {', '.join(found)}"
+
+
+def figure_name(figure: CommandFigure) -> str:
+    """``read bandwidth (b/s)``"""
+    return clean(f"{figure.name} ({figure.unit or 'no unit'})")
+
+
 def _goodputs(figures: Iterable[ComparedFigure]) -> tuple[Spread | None, Spread | None]:
     """Of both set-ups; None: not among the figures."""
     for figure in figures:
@@ -261,7 +284,7 @@ def _load_refusals(runs: Sequence[Result], name: str) -> Iterator[str]:
 
 
 def _load_words(run: Result, load: float | None) -> str:
-    return units.bits_per_second(load) if run.plan.has_bulk else units.per_second(load)
+    return units.bits_per_second(load) if run.plan.has_rate else units.per_second(load)
 
 
 def _equal_load_verdict(figures: Sequence[ComparedFigure]) -> ComparisonVerdict:
@@ -293,7 +316,8 @@ def _figure(a: Sequence[Result], b: Sequence[Result], measure: Measure) -> Compa
     if ratio is not None:
         verdict = _verdict(ratio, less=measure.less_is_better)
     absent = absent_text(a, measure), absent_text(b, measure)
-    return ComparedFigure(measure.name, spread(of_a), spread(of_b), ratio, verdict, absent)
+    found = ComparedFigure(measure.name, spread(of_a), spread(of_b), ratio, verdict, absent)
+    return replace(found, title=measure.title, unit=measure.unit) if measure.unit else found
 
 
 def _values(runs: Iterable[Result], measure: Measure) -> list[float]:
@@ -459,7 +483,7 @@ def _differences(a: Sequence[Result], b: Sequence[Result]) -> tuple[tuple[str, s
 
 
 def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:
-    per: Literal["Gb/s", "transaction"] = "Gb/s" if a[0].plan.has_bulk else "transaction"
+    per: Literal["Gb/s", "transaction"] = "Gb/s" if a[0].plan.has_rate else "transaction"
     found = []
     for role in ("client", "server", "observer"):
         of_a, of_b = _costs_of(a, role, per), _costs_of(b, role, per)
@@ -517,6 +541,8 @@ def compare_stored_runs(
     varied_facts: list[str] = []
     for name in sorted(variables):
         varied_facts += VARIABLES[name].facts
+    if any(run.result.plan.is_of_one_host and run.variable for run in (*a, *b)):
+        varied_facts.append("value")
     return compare(
         [run.result for run in a], [run.result for run in b], names=names, compared=varied_facts
     )

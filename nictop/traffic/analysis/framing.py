@@ -36,7 +36,7 @@ def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
     rates = transmit_rates(snapshots.values(), found)
     limits: list[Limit] = []
     unknown: list[str] = []
-    for endpoint in (plan.client, plan.server):
+    for endpoint in plan.watched_ends:
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None or endpoint.ifindex is None:
             unknown.append(f"no NIC selected on {endpoint.host}")

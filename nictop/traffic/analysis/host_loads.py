@@ -78,7 +78,7 @@ def host_roles(plan: RunPlan, hosts: Iterable[str]) -> list[tuple[str, HostRole,
     """(host, role, its endpoint) of both ends, then of the observers; a host that is both ends is
     the client."""
     ends: list[tuple[str, HostRole, Endpoint | None]] = [(plan.client.host, "client", plan.client)]
-    if plan.server.host != plan.client.host:
+    if plan.server.host != plan.client.host and not plan.foreign:
         ends.append((plan.server.host, "server", plan.server))
     known = {name for name, _, _ in ends}
     return ends + [(name, "observer", None) for name in hosts if name not in known]

@@ -75,6 +75,8 @@ def prove_path(
     during the run, with omitted seconds. `overhead`: bytes that a netdev counts for each byte of
     payload that arrived (1.05: segments of 1448 bytes); `headers`: the same for each byte that was
     sent, lost or not; `failed`: the run did not end normally."""
+    if plan.foreign:
+        return _proof_of_client(plan, hosts, expected, overhead, failed=failed)
     client, server = (
         _host_proof(end, hosts.get(end.host), expected.get(end.host, (0.0, 0.0)), overhead)
         for end in (plan.client, plan.server)
@@ -89,6 +91,35 @@ def prove_path(
             _checked_with_sender(server, client, expected, headers),
         )
     verdict, sentence = _worst_verdict(ends), "; ".join(end.sentence for end in ends)
+    return _proof(plan, hosts, expected, PathProof(verdict, sentence, ends), failed=failed)
+
+
+def _proof_of_client(
+    plan: RunPlan,
+    hosts: Mapping[str, ObservedHost],
+    expected: Mapping[str, tuple[float, float]],
+    overhead: float,
+    *,
+    failed: bool,
+) -> PathProof:
+    """Of a run whose server is not watched."""
+    end, host = plan.client, hosts.get(plan.client.host)
+    client = _host_proof(end, host, expected.get(end.host, (0.0, 0.0)), overhead)
+    sentence = f"{client.sentence}; {clean(plan.server.host)} is not watched"
+    proof = PathProof(client.verdict, sentence, (client,))
+    return _proof(plan, hosts, expected, proof, failed=failed)
+
+
+def _proof(
+    plan: RunPlan,
+    hosts: Mapping[str, ObservedHost],
+    expected: Mapping[str, tuple[float, float]],
+    of_ends: PathProof,
+    *,
+    failed: bool,
+) -> PathProof:
+    """With what the other hosts counted; a failed run is never verified."""
+    verdict, sentence = of_ends.verdict, of_ends.sentence
     if failed and verdict == "proven":
         verdict = "unknown"
         sentence = f"the test failed while data was in flight: {sentence}"
@@ -100,7 +131,7 @@ def prove_path(
     for name, host in hosts.items():
         if name not in (plan.client.host, plan.server.host):
             observed += _observed(host, highest)
-    return PathProof(verdict, sentence, ends, tuple(observed))
+    return PathProof(verdict, sentence, of_ends.hosts, tuple(observed))
 
 
 def _worst_verdict(ends: Iterable[HostProof]) -> ProofVerdict:

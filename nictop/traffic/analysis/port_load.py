@@ -86,13 +86,13 @@ def _load(end: str, snapshot: Snapshot, link: Link, records: Sequence[Counters])
     name = clean(link.name)
     speed = reported_speed(link)
     if rates is None or rates.rx_bits is None or rates.tx_bits is None:
-        why = why_port_is_unknown(link, snapshot)
+        why = clean(why_port_is_unknown(link, snapshot))
         return PortLoad(end, snapshot.host, name, speed=speed, unknown=why)
     return PortLoad(
         end,
         snapshot.host,
         name,
-        rates.source,
+        clean(rates.source),
         rates.rx_bits,
         rates.tx_bits,
         _on_wire(rates, "rx"),

@@ -224,8 +224,8 @@ class _RunningExperiment:
         failure = first.failure
         if failure is None or failure.kind not in RETRIED_KINDS or self._stop.is_set():
             return first
-        if len(self._experiment.steps) == 1:
-            return first
+        if len(self._experiment.steps) == 1 or step.plan.is_of_one_host:
+            return first  # a command of the user is not repeated unasked
         self._emit(Stage("waiting", f"retrying after failure: {failure.sentence}"))
         await run_until(self._stop, asyncio.sleep(self._experiment.rest))
         second = await self._run(step, self._identity(number) + RETRY_SUFFIX)

@@ -35,7 +35,7 @@ class ManualChangeTimeouts:
 
 def unavailable_end(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
     """The first end that is not live, and why, without control characters; "" if both are."""
-    for name in dict.fromkeys((plan.client.host, plan.server.host)):
+    for name in (end.host for end in plan.watched_ends):
         host = hosts.get(name)
         if host is None:
             return f"{clean(name)} is not watched"
@@ -52,7 +52,7 @@ def _is_live(host: RunHost) -> bool:
 async def wait_for_ends(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> str:
     """Wait for ends that are not live; returns the one that still is not, "" if both are live."""
     end = time.monotonic() + seconds
-    for name in dict.fromkeys((plan.client.host, plan.server.host)):
+    for name in (end.host for end in plan.watched_ends):
         if name in hosts:
             await hosts[name].session.until(
                 partial(_is_settled, hosts[name]), end - time.monotonic()
@@ -68,7 +68,7 @@ def _is_settled(host: RunHost) -> bool:
 async def refreshed_plan(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
     """Request new inventories of both ends; returns the plan with the NICs that have its addresses
     now."""
-    names = {plan.client.host, plan.server.host} & hosts.keys()
+    names = {end.host for end in plan.watched_ends} & hosts.keys()
     await asyncio.gather(*(hosts[name].refresh(seconds) for name in sorted(names)))
     snapshots = {name: host.snapshot for name, host in hosts.items()}
     return replace(

@@ -20,6 +20,8 @@ from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.endpoints import select_pair
+from nictop.traffic.plan.foreign import foreign_pair
+from nictop.traffic.plan.one_nic import select_nic
 from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.quantities import low_rate_question, quoted
@@ -30,7 +32,7 @@ from nictop.traffic.plan.request import (
     not_supported,
     plan_of,
 )
-from nictop.traffic.plan.tools import iperf3_differences, refusals
+from nictop.traffic.plan.tools import client_refusals, iperf3_differences, refusals
 from nictop.traffic.plan.validation import (
     ExperimentKind,
     ValidatedRequest,
@@ -38,7 +40,7 @@ from nictop.traffic.plan.validation import (
     reasons_by_value,
     validate_request,
 )
-from nictop.traffic.plan.variables import change_text, variable_of
+from nictop.traffic.plan.variables import change_text, variable_in
 
 MIN_RANKED_SECONDS = 2
 """Shorter runs may not contain two counter records that are `cpu_load.MIN_CPU_WINDOW_SECONDS`
@@ -101,9 +103,10 @@ async def prepare_experiment(request: RunRequest, hosts: Mapping[str, RunHost]) 
     """Request the generators of both ends, then `experiment_of`. Every host must have an
     inventory."""
     tools = {}
-    for name in dict.fromkeys((request.client, request.server)):
-        if name in hosts:
-            tools[name] = await hosts[name].tools()
+    if not request.is_of_one_host:
+        for name in dict.fromkeys((request.client, request.server)):
+            if name in hosts:
+                tools[name] = await hosts[name].tools()
     snapshots = {name: host.snapshot for name, host in hosts.items()}
     found = endpoint_pairs(pairs(snapshots.values()).subnets, snapshots.values())
     return experiment_of(request, found, snapshots, tools)
@@ -118,6 +121,10 @@ def experiment_of(
     """The experiment that a request means. `snapshots` and `tools`: by host. Raises NictopError
     with every reason if it cannot be run."""
     checked = validate_request(request)
+    if request.is_of_one_host:
+        return _experiment_of_one_host(checked, snapshots)
+    if request.foreign:
+        return _foreign_experiment(checked, snapshots, tools)
     pair, plans = _plans(checked, candidates, snapshots)
     missing = [clean(name) for name in (request.client, request.server) if name not in tools]
     if missing:
@@ -130,10 +137,84 @@ def experiment_of(
         if note:
             notes.append(note)
     _refuse(checked.variable, plans, client, server)
+    notes += _missing_observers(request, snapshots)
+    notes += _notes(checked, pair, plans.values(), (client, server))
+    return _experiment(checked, plans, snapshots, notes)
+
+
+def _missing_observers(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Iterable[str]:
     for name in request.observers:
         if name not in snapshots:
-            notes.append(f"{clean(name)} is not connected, not monitored")
-    notes += _notes(checked, pair, plans.values(), (client, server))
+            yield f"{clean(name)} is not connected, not monitored"
+
+
+def _experiment_of_one_host(
+    checked: ValidatedRequest, snapshots: Mapping[str, Snapshot]
+) -> Experiment:
+    """Of a workload, or of a measurement by hand."""
+    request, plans = checked.request, {}
+    notes: dict[str, None] = {}
+    for value in checked.values:
+        selection = request
+        if checked.variable == "nic":
+            selection = replace(request, client_nic=value)
+        chosen = select_nic(selection, snapshots)
+        pair = EndpointPair("", chosen.endpoint, chosen.endpoint)
+        plan = plan_of(request, pair, "iperf3")
+        plans[value] = replace(plan, variable_name=checked.variable, variable_value=value)
+        notes[chosen.note] = None
+    listed = [note for note in notes if note]
+    listed += _missing_observers(request, snapshots)
+    listed += _variant_notes(checked)
+    return _experiment(checked, plans, snapshots, listed)
+
+
+def _foreign_experiment(
+    checked: ValidatedRequest,
+    snapshots: Mapping[str, Snapshot],
+    tools: Mapping[str, TrafficTools],
+) -> Experiment:
+    """Against a server that nictop does not start."""
+    request = checked.request
+    if request.client not in tools:
+        raise NictopError(f"{clean(request.client)}: iperf3 not checked yet")
+    into_plan = None
+    if checked.variable:
+        into_plan = variable_in(request, checked.variable).into_plan
+    plans: dict[str, RunPlan] = {}
+    notes: dict[str, None] = {}
+    for value in checked.values:
+        selection = request
+        if checked.variable == "nic":
+            selection = replace(request, client_nic=value)
+        chosen = foreign_pair(selection, snapshots)
+        plan = plan_of(request, chosen.pair, "iperf3")
+        plans[value] = into_plan(plan, value) if into_plan is not None else plan
+        notes[chosen.note] = None
+    client = tools[request.client]
+    problems = {
+        value: (*plan_problems(plan), *client_refusals(plan, client))
+        for value, plan in plans.items()
+    }
+    reasons = reasons_by_value(checked.variable, problems)
+    if reasons:
+        raise not_supported(reasons, all_problems(problems))
+    listed = [note for note in notes if note]
+    listed.append(
+        f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
+    )
+    listed += _missing_observers(request, snapshots)
+    listed += _variant_notes(checked)
+    return _experiment(checked, plans, snapshots, listed)
+
+
+def _experiment(
+    checked: ValidatedRequest,
+    plans: Mapping[str, RunPlan],
+    snapshots: Mapping[str, Snapshot],
+    notes: Iterable[str],
+) -> Experiment:
+    request = checked.request
     participants = dict.fromkeys((request.client, request.server, *request.observers))
     return Experiment(
         uuid.uuid4().hex[:12],
@@ -153,7 +234,7 @@ def _plans(
 ) -> tuple[EndpointPair, dict[str, RunPlan]]:
     """(endpoints of the first plan, value → plan)"""
     request, variable = checked.request, checked.variable
-    into_plan = variable_of(variable).into_plan if variable else None
+    into_plan = variable_in(request, variable).into_plan if variable else None
     plans_by_value: dict[str, RunPlan] = {}
     first: EndpointPair | None = None
     for value in checked.values:
@@ -224,7 +305,7 @@ def _steps(
     variable, values, repeats = checked.variable, checked.values, checked.request.repeat
     for number, index in enumerate(_order(checked.kind, len(values), repeats)):
         value = values[index]
-        label, group = _value_text(variable, value), ""
+        label, group = _value_text(checked, value), ""
         if checked.kind == "sweep":
             group = value
         elif checked.kind == "compare":
@@ -237,13 +318,14 @@ def _steps(
         yield ExperimentStep(plans[value], label, group, change, value)
 
 
-def _value_text(variable: str, value: str) -> str:
+def _value_text(checked: ValidatedRequest, value: str) -> str:
     """``message size 4K``; "": nothing varies."""
+    variable = checked.variable
     if not variable:
         return ""
     if variable == "setup":
         return clean(value)
-    return clean(f"{variable_of(variable).title} {value}")
+    return clean(f"{variable_in(checked.request, variable).title} {value}")
 
 
 def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
@@ -275,6 +357,10 @@ def _notes(
             f"{MIN_RANKED_SECONDS} s are the least that can be ranked: the CPUs of a run of "
             f"{seconds} s cannot be counted well enough"
         )
+    yield from _variant_notes(checked)
+
+
+def _variant_notes(checked: ValidatedRequest) -> Iterable[str]:
     if checked.kind == "compare" and checked.request.repeat < MIN_PAIRS:
         yield f"a comparison needs {MIN_PAIRS} runs of each variant (runs, --repeat)"
     if checked.variable == "setup":

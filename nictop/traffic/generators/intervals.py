@@ -114,6 +114,8 @@ class GeneratorInfo:
     congestion: str | None = None
     peer: str = ""
     """server: address of the client that it serves; "": not reported."""
+    remote_cpu: float | None = None
+    """client: cores that the iperf3 of the server used; None: not reported."""
 
 
 GeneratorOutput = Interval | Total | ErrorMessage | GeneratorInfo | RefusedSender

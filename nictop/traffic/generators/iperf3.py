@@ -37,7 +37,8 @@ def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ..
     arguments = [*_format(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
     if "--connect-timeout" in tools.options:
         arguments += ["--connect-timeout", str(IPERF3_CONNECT_TIMEOUT_MS)]
-    arguments += ["-B", plan.client.address]
+    if plan.client.address:
+        arguments += ["-B", plan.client.address]
     bitrate = plan.bitrate
     if plan.protocol == "udp":
         arguments.append("-u")
@@ -72,7 +73,10 @@ def _bitrate_limit(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
 
 
 def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
+    options: tuple[str, ...]
     options = ("--json-stream",) if streams_json(tools) else ("--forceflush", "-f", "k")
+    if plan.foreign and not streams_json(tools):
+        options += ("-V",)  # with the CPU of the server
     return (*options, "-i", f"{plan.interval:g}")
 
 

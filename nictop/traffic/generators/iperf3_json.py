@@ -148,10 +148,21 @@ def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
             total = _total(summary, by_sender) if isinstance(summary, dict) else None
             if total is not None:
                 outputs.append(total)
+    remote = _remote_cpu(data.get("cpu_utilization_percent"))
+    if remote is not None:
+        outputs.append(GeneratorInfo(remote_cpu=remote))
     congestion = data.get("sender_tcp_congestion")
     if isinstance(congestion, str):
         outputs.append(GeneratorInfo(congestion=congestion[:MAX_CONGESTION_CHARACTERS]))
     return tuple(outputs)
+
+
+def _remote_cpu(value: object) -> float | None:
+    """Cores, from percent of one core."""
+    if not isinstance(value, dict):
+        return None
+    percent = number(value.get("remote_total"))
+    return None if percent is None else percent / 100
 
 
 def _total(summary: dict[str, object], by_sender: bool) -> Total | None:

@@ -45,6 +45,12 @@ _TCP = re.compile(r" +(\d{1,12}) +(\d{1,6}(?:\.\d{1,3})?) ([KMGT]?)Bytes\b", re.
 _RETRANSMITS = re.compile(r" +(\d{1,12}) +sender\b", re.ASCII)
 _DATAGRAMS = re.compile(r" +(\d{1,15}) *(?:\(omitted\) *)?$", re.ASCII)
 _JITTER = re.compile(r" +(\d{1,9}\.\d{1,9}) ms +(-?\d{1,15})/(\d{1,15}) \(", re.ASCII)
+_CPU = re.compile(
+    r"CPU Utilization: local/\w{6,8} \d{1,6}\.\d% \([^()]{1,40}\), "
+    r"remote/\w{6,8} (\d{1,6}\.\d)% \(",
+    re.ASCII,
+)
+"""With -V: of the program, in percent of one core."""
 _ERROR = re.compile(r"(?:iperf3: )?(?:error|interrupt|the client has)\b", re.ASCII)
 
 
@@ -73,6 +79,10 @@ class TextOutput:
             self._connected.add(int(connected[1]))
         elif _REVERSE.match(line):
             self._receives = True
+        elif line.startswith("CPU "):
+            found = _CPU.match(line)
+            if found is not None:
+                return (GeneratorInfo(remote_cpu=float(found[1]) / 100),)
         elif _ERROR.match(line.removeprefix("iperf3: ")):
             return (ErrorMessage(line.removeprefix("iperf3: ").removeprefix("error - ")),)
         return ()

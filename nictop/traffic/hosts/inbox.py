@@ -98,5 +98,6 @@ class TrafficInbox:
 def _size(line: TrafficLine) -> int:
     """Bytes of memory, about: of its text, and of its largest lists."""
     lists = len(line.arguments) + len(line.sockets) + len(line.threads)
-    is_report = line.drops is not None or line.path_test is not None or line.lldp is not None
+    reports = (line.drops, line.path_test, line.lldp, line.work)
+    is_report = any(report is not None for report in reports)
     return LINE_BYTES + len(line.text) + ENTRY_BYTES * lists + REPORT_BYTES * is_report

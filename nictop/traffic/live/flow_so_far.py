@@ -56,11 +56,15 @@ class FlowSoFar:
     def read(self, axes: Mapping[str, float]) -> None:
         """Add what was reported since the last call. `axes`: host → start of the axis on its
         clock."""
-        self._arrived.read(axes[self._receiver])
-        self._sent.read(axes[self._sender])
-        if self._has_sockets:
-            self._arrived_by_sockets.read(axes[self._receiver])
-            self._sent_by_sockets.read(axes[self._sender])
+        for end, reported, sampled in (
+            (self._receiver, self._arrived, self._arrived_by_sockets),
+            (self._sender, self._sent, self._sent_by_sockets),
+        ):
+            if end not in axes:  # it is not watched
+                continue
+            reported.read(axes[end])
+            if self._has_sockets:
+                sampled.read(axes[end])
 
     def flow(self) -> Flow:
         points = self._reported or self._arrived_by_sockets.series.all

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
 
 
+FIRST_SECONDS = 10.0
+"""On the time axis of a workload of which nothing is known yet."""
+
+
 @dataclass(frozen=True, eq=False)
 class RunView:
     """View of one run."""
@@ -100,8 +104,10 @@ class RunView:
         """The planned end, or the end of the last interval if that is later."""
         ends = [series[-1].time for series in self.series]
         last = max(ends, default=0.0)
-        if self.plan.files is not None and last > 0:  # it ends before
+        if self.plan.is_open_ended and last > 0:  # it ends before
             return last
+        if self.plan.is_of_one_host:
+            return FIRST_SECONDS
         return max(float(self.plan.span), last)
 
     @property

@@ -19,6 +19,7 @@ from nictop.traffic.analysis.setup_facts import nic_names
 from nictop.traffic.analysis.socket_samples import carry_payload
 from nictop.traffic.live.flow_so_far import FlowNow, FlowSoFar
 from nictop.traffic.live.host_so_far import HostNow, HostSoFar
+from nictop.traffic.live.nic_flow import NicFlowSoFar
 from nictop.traffic.live.transactions_so_far import TransactionsSoFar
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import RunLog, axis_start
@@ -58,7 +59,13 @@ class ResultSoFar:
         self._plan, self._ends = log.plan, list(log.all_ends)
         has_control = log.first.plan.generator == "iperf3"
         self._payloads = [_FirstPayload(end, has_control) for end in log.ends.values()]
-        self._flows = [FlowSoFar(log.last, side) for side in log.plan.sending]
+        self._flows: list[FlowSoFar | NicFlowSoFar] = []
+        self._flows += [FlowSoFar(log.last, side) for side in log.plan.sending]
+        host = log.hosts.get(log.plan.client.host)
+        has_nic = log.plan.is_of_one_host and log.plan.client.ifindex is not None
+        if has_nic and host is not None:
+            for sends in (True, False):
+                self._flows.append(NicFlowSoFar(host, log.plan.client, sends=sends))
         self._transactions = TransactionsSoFar(log.ends["client"])
         self._hosts: dict[str, HostSoFar] = {}
         for name, role, endpoint in host_roles(log.plan, log.hosts):

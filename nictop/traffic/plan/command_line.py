@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nictop.rules.fixes.commands import shell_quote
+from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
 from nictop.traffic.plan.request import RunRequest, Values
 
 DEFAULT = RunRequest("", "")
@@ -30,6 +31,8 @@ def command_line(
     words = ["nictop", "traffic"]
     if self_test:
         words.append("--self-test")
+    elif request.is_of_one_host:
+        words.append(arguments.get(request.client, request.client))
     else:
         words += [arguments.get(name, name) for name in (request.client, request.server)]
     return " ".join(map(shell_quote, (*words, *_options(request, arguments))))
@@ -37,9 +40,13 @@ def command_line(
 
 def _options(request: RunRequest, arguments: Mapping[str, str]) -> Iterator[str]:
     yield from _endpoint_options(request)
+    if request.foreign:
+        yield "--foreign"
     if request.direction != "forward":
         yield f"--{request.direction}"
-    if request.test != "bulk":
+    if request.is_of_one_host:
+        yield from _one_host_options(request)
+    elif request.test != "bulk":
         yield from _with_value("test", request.test)
     if request.request_size is not None:
         yield from _with_value("size", _sizes_text(request))
@@ -66,6 +73,17 @@ def _endpoint_options(request: RunRequest) -> Iterator[str]:
         yield f"-{request.ip_version}"
 
 
+def _one_host_options(request: RunRequest) -> Iterator[str]:
+    if request.test == "manual":
+        yield "--manual"
+    else:
+        yield from _with_value("workload", request.workload)
+    if request.value_pattern:
+        yield from _with_value("value", request.value_pattern)
+    if request.judged_by is not None:
+        yield from _with_value("by", request.judged_by)
+
+
 def _sizes_text(request: RunRequest) -> str:
     """``64``, ``64:4K``"""
     size = _scaled(request.request_size or 0, 1024)
@@ -79,7 +97,10 @@ def _number_options(request: RunRequest) -> Iterator[str]:
         value = getattr(request, name)
         # with files, another number of seconds is the default
         is_needed = name == "time" and request.files is not None
-        if is_needed or value != getattr(DEFAULT, name):
+        default = getattr(DEFAULT, name)
+        if name == "time" and request.is_of_one_host:
+            default = DEFAULT_WORKLOAD_SECONDS
+        if is_needed or value != default:
             yield from _with_value(name, str(value))
     for name, factor in SCALED_NUMBERS:
         value = getattr(request, name)

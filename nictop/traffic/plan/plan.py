@@ -18,9 +18,21 @@ from nictop.probe.records import Link
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Generator = Literal["iperf3", "builtin"]
-TestKind = Literal["bulk", "rr", "crr", "loaded"]
+TestKind = Literal["bulk", "rr", "crr", "loaded", "workload", "manual"]
 """bulk: one direction at full speed. rr: request and response. crr: connect, request, response,
-close. loaded: rr alone (idle), then beside a bulk flow."""
+close. loaded: rr alone (idle), then beside a bulk flow. workload: a command of the user. manual:
+what flows from its begin to its end, both by the user."""
+GENERATED_TESTS: tuple[TestKind, ...] = ("bulk", "rr", "crr", "loaded")
+"""Tests whose traffic nictop generates, between two ends."""
+ONE_HOST_TESTS: tuple[TestKind, ...] = ("workload", "manual")
+"""Of one host, the client, whose end is not known before."""
+Judge = Literal["duration", "rate", "value", "smaller-value", "cpu"]
+"""By which figure runs of a workload are compared: its duration, the bits per second of its NIC,
+the figure that it reports (more is better; or less), CPU per Gb/s."""
+DEFAULT_WORKLOAD_SECONDS = 3600
+"""Time limit of a workload or of a measurement by hand."""
+MAX_COMMAND_CHARS, MAX_PATTERN_CHARS = 4096, 500
+"""Of a command, as in the probe, and of the expression for its figure."""
 
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 MAX_BUILTIN_MESSAGE_BYTES = 8 << 20
@@ -60,6 +72,10 @@ DSCP = {
     "af31": 26, "af32": 28, "af33": 30, "af41": 34, "af42": 36, "af43": 38,
 }  # fmt: skip
 """Name → DSCP (RFC 2474, 2597, 3246, 5865, 8622)."""
+
+
+NETWORK = "network"
+"""Name of the other end of what one host sends and receives."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,20 @@ class RunOptions:
     """rr, loaded: requests per second of all connections together, sent on schedule. None: each
     connection of rr sends when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
 
+    foreign: bool = False
+    """bulk: the server is an iperf3 that nictop did not start, on a host that is not watched, whose
+    name is its address."""
+    workload: str = ""
+    """workload: the command, one line for a shell."""
+    value_pattern: str = ""
+    """workload: regular expression that finds the command's own figure in its output; "": one of
+    a known format is looked for."""
+    judged_by: Judge | None = None
+    """workload, manual; None: the command's own figure, or else duration, or rate (manual)."""
+    variable_name: str = ""
+    variable_value: str = ""
+    """workload: ``$NICTOP_VARIABLE`` and ``$NICTOP_VALUE``."""
+
     @property
     def has_bulk(self) -> bool:
         """There is a flow at full speed."""
@@ -135,7 +165,22 @@ class RunOptions:
     @property
     def has_requests(self) -> bool:
         """There are requests and responses."""
-        return self.test != "bulk"
+        return self.test in ("rr", "crr", "loaded")
+
+    @property
+    def is_of_one_host(self) -> bool:
+        """What a host does by itself is measured: client and server are the same endpoint."""
+        return self.test in ONE_HOST_TESTS
+
+    @property
+    def has_rate(self) -> bool:
+        """Its figure over time is bits per second."""
+        return self.has_bulk or self.is_of_one_host
+
+    @property
+    def is_open_ended(self) -> bool:
+        """It may end long before its time."""
+        return self.files is not None or self.is_of_one_host
 
     @property
     def span(self) -> int:
@@ -184,14 +229,25 @@ class RunPlan(RunOptions):
     def drawn_ends(self) -> tuple[Endpoint, str, Endpoint]:
         """The end that sends, an arrow, and the end that receives; for both directions client
         first."""
+        if self.is_of_one_host:
+            return self.client, "↔", Endpoint(NETWORK, None, "")
         if self.direction == "reverse":
             return self.server, "→", self.client
         is_one_way = self.direction == "forward" and self.has_bulk
         return self.client, "→" if is_one_way else "↔", self.server
 
     @property
+    def watched_ends(self) -> tuple[Endpoint, ...]:
+        """Ends on hosts that are watched, each host once."""
+        if self.foreign or self.server.host == self.client.host:
+            return (self.client,)
+        return (self.client, self.server)
+
+    @property
     def senders(self) -> tuple[str, ...]:
         """Hosts that send payload."""
+        if self.is_of_one_host:
+            return (self.client.host,)
         hosts = {"client": self.client.host, "server": self.server.host}
         return tuple(hosts[side] for side in self.sending)
 

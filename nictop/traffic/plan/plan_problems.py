@@ -14,12 +14,14 @@ from nictop.traffic.plan.plan import (
     LOAD_START_SECONDS,
     MAX_BITRATE,
     MAX_BUILTIN_MESSAGE_BYTES,
+    MAX_COMMAND_CHARS,
     MAX_CPU,
     MAX_FILES,
     MAX_INTERVAL_SECONDS,
     MAX_IPERF3_MESSAGE_BYTES,
     MAX_MSS,
     MAX_OMIT_SECONDS,
+    MAX_PATTERN_CHARS,
     MAX_PORT,
     MAX_REQUEST_RATE,
     MAX_STREAMS,
@@ -55,12 +57,32 @@ BULK_OPTIONS = (
 """Field that a test of requests and responses does not have, and how the sentence on it begins."""
 
 
+GENERATOR_OPTIONS = (
+    ("foreign", "a foreign server"),
+    ("direction", "direction"), ("protocol", "protocol"), ("bitrate", "rate"), ("omit", "omit"),
+    ("streams", "streams"), ("length", "block size"), ("mss", "mss"), ("window", "window"),
+    ("congestion", "congestion control"), ("dscp", "dscp"), ("client_cpu", "client CPU"),
+    ("server_cpu", "server CPU"), ("zerocopy", "zerocopy"), ("port", "port"),
+    ("request_size", "size"), ("files", "files"), ("rate", "request rate"),
+)  # fmt: skip
+"""Field that a workload does not have, and its name."""
+WORKLOAD_OPTIONS = (("workload", "the command"), ("value_pattern", "value"), ("judged_by", "by"))
+
+
 def plan_problems(plan: RunPlan) -> tuple[Problem, ...]:
     """() if nothing is invalid."""
     return tuple(_problems(plan))
 
 
 def _problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.is_of_one_host:
+        yield from _one_host_problems(plan)
+        return
+    if plan.foreign:
+        yield from _foreign_problems(plan)
+    for field, name in WORKLOAD_OPTIONS:
+        if getattr(plan, field):
+            yield Problem(field, f"{name} is an option of a workload")
     yield from _end_problems(plan)
     yield from _range_problems(plan)
     bulk = plan.load or plan
@@ -83,6 +105,43 @@ def _end_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("", "one end has an IPv4 address, the other an IPv6 address")
     if plan.client == plan.server and not _is_loopback(plan.client.address):
         yield Problem("", "client and server are the same address")
+
+
+def _foreign_problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.test != "bulk":
+        yield Problem("test", f"a foreign server is one of iperf3: it has no test {plan.test}")
+    if plan.generator != "iperf3":
+        yield Problem("generator", "a foreign server is one of iperf3")
+    if plan.server_cpu is not None:
+        yield Problem("server_cpu", "the CPU of a foreign server cannot be chosen")
+    if plan.server.host != plan.server.address:
+        yield Problem("", "a foreign server is named by its address")
+
+
+def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
+    yield from _range_problems(plan)
+    if plan.client != plan.server:
+        yield Problem("", "a workload has one host: --observe monitors others")
+    if plan.test == "workload":
+        yield from _command_problems(plan)
+    elif plan.workload or plan.value_pattern:
+        yield Problem("workload", "a measurement by hand has no command")
+    default = RunPlan(plan.client, plan.server)
+    for field, name in GENERATOR_OPTIONS:
+        if getattr(plan, field) != getattr(default, field):
+            yield Problem(field, f"{name} is an option of traffic that nictop generates")
+
+
+def _command_problems(plan: RunPlan) -> Iterator[Problem]:
+    command = plan.workload
+    if not command.strip():
+        yield Problem("workload", "the command is missing, e.g. --workload 'fio job.fio'")
+    elif len(command) > MAX_COMMAND_CHARS or not command.isprintable():
+        yield Problem("workload", f"the command is not one line of {MAX_COMMAND_CHARS} characters")
+    pattern = plan.value_pattern
+    if len(pattern) > MAX_PATTERN_CHARS or not pattern.isprintable():
+        longest = f"of at most {MAX_PATTERN_CHARS} characters"
+        yield Problem("value_pattern", f"value is not a regular expression {longest}")
 
 
 def _is_loopback(address: str) -> bool:

@@ -20,7 +20,14 @@ from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import InvalidRequest, Problem, sentences
 from nictop.traffic.plan.quantities import parse_sizes, quoted
 from nictop.traffic.plan.tools import refusals
-from nictop.traffic.plan.variables import MAX_VALUES, check_value, variable_of
+from nictop.traffic.plan.variables import (
+    MAX_VALUES,
+    ONE_HOST_VARIABLES,
+    VARIABLE_NAME,
+    check_value,
+    check_workload_value,
+    variable_of,
+)
 
 BUILTIN_TESTS: tuple[TestKind, ...] = ("rr", "crr")
 """Tests that iperf3 does not have."""
@@ -57,19 +64,34 @@ class RunRequest(RunOptions):
     """Names of watched hosts whose CPUs and NICs are measured too."""
 
 
-def parse_values(text: str) -> Values:
+def parse_values(text: str, *, of_workload: bool = False) -> Values:
     """``length=512,4K,8M`` → ("length", ("512", "4K", "8M")). Raises NictopError if a value is
-    invalid for the variable."""
+    invalid for the variable. `of_workload`: any name, whose value the command gets as
+    $NICTOP_VALUE."""
     name, equals, listed = text.partition("=")
     name = name.strip().lower()
     if not equals:
         raise NictopError(f"{quoted(text)} has no values", "e.g. length=512,4K,8M")
+    if of_workload and name not in ONE_HOST_VARIABLES:
+        return _workload_values(name, listed)
     variable_of(name)
     values = tuple(value.strip() for value in listed.split(","))
     if len(values) > MAX_VALUES:
         raise NictopError(f"{name}: {len(values)} values, at most {MAX_VALUES}")
     for value in values:
         check_value(name, value)
+    return name, values
+
+
+def _workload_values(name: str, listed: str) -> Values:
+    """Of a variable of a command."""
+    if not VARIABLE_NAME.fullmatch(name):
+        raise NictopError(f"{quoted(name)} is not a name", "e.g. size=4K,64K,1M")
+    values = tuple(value.strip() for value in listed.split(","))
+    if len(values) > MAX_VALUES:
+        raise NictopError(f"{name}: {len(values)} values, at most {MAX_VALUES}")
+    for value in values:
+        check_workload_value(name, value)
     return name, values
 
 

@@ -94,6 +94,11 @@ def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple
     return (*of_client, *of_server)
 
 
+def client_refusals(plan: RunPlan, client: TrafficTools) -> tuple[Problem, ...]:
+    """Why the client cannot run a plan whose server is not watched."""
+    return tuple(_refusals_of_host(plan, clean(plan.client.host), client, "client_cpu"))
+
+
 def _refusals_of_host(
     plan: RunPlan, host: str, tools: TrafficTools, cpu: Literal["client_cpu", "server_cpu"]
 ) -> Iterator[Problem]:

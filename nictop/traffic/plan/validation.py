@@ -11,13 +11,13 @@ from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import InvalidRequest, Problem
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, no_generator, plan_of
-from nictop.traffic.plan.variables import check_value, variable_of
+from nictop.traffic.plan.variables import check_value_in, variable_in
 
 ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
 
@@ -44,7 +44,7 @@ class ValidatedRequest:
 
     @property
     def is_manual(self) -> bool:
-        return bool(self.variable) and variable_of(self.variable).manual
+        return bool(self.variable) and variable_in(self.request, self.variable).manual
 
 
 def validate_request(request: RunRequest) -> ValidatedRequest:
@@ -99,7 +99,7 @@ def _check_values(validated: ValidatedRequest) -> None:
         return
     for value in validated.values:
         try:
-            check_value(validated.variable, value)
+            check_value_in(validated.request, validated.variable, value)
         except NictopError as error:
             raise InvalidRequest.of(validated.kind, error.message, error.hint) from None
 
@@ -140,6 +140,8 @@ def _generators(request: RunRequest) -> tuple[Generator, ...]:
         return (request.generator,)
     if request.test in BUILTIN_TESTS:
         return ("builtin",)
+    if request.is_of_one_host or request.foreign:
+        return ("iperf3",)
     return ("iperf3", "builtin")
 
 
@@ -147,8 +149,15 @@ def _problems_by_value(
     validated: ValidatedRequest, generator: Generator
 ) -> dict[str, tuple[Problem, ...]]:
     """Value of the variable → what is invalid in its plan."""
-    into_plan = variable_of(validated.variable).into_plan if validated.variable else None
-    plan = plan_of(validated.request, EXAMPLE_PAIR, generator)
+    request, into_plan = validated.request, None
+    if validated.variable:
+        into_plan = variable_in(request, validated.variable).into_plan
+    pair = EXAMPLE_PAIR
+    if request.is_of_one_host:
+        pair = EndpointPair("", pair.client, pair.client)
+    if request.foreign:
+        pair = EndpointPair("", pair.client, replace(pair.server, host=pair.server.address))
+    plan = plan_of(request, pair, generator)
     if into_plan is None:
         return dict.fromkeys(validated.values, plan_problems(plan))
     return {value: plan_problems(into_plan(plan, value)) for value in validated.values}

@@ -7,6 +7,7 @@ by the user, as nictop does not change hosts here; `not_in_force` checks afterwa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from nictop.errors import NictopError
@@ -14,7 +15,7 @@ from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
+from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunOptions, RunPlan
 from nictop.traffic.plan.quantities import (
     parse_bit_rate,
     parse_byte_count,
@@ -159,6 +160,37 @@ VARIABLES: dict[str, Variable] = {
     )
 }
 """By name."""
+
+
+ONE_HOST_VARIABLES = ("nic", "queues", "mtu", "setup")
+"""Those of `VARIABLES` that a workload has; every other name is one of its command."""
+VARIABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
+
+
+def variable_in(plan: RunOptions, name: str) -> Variable:
+    """`variable_of` of a run with these options; of a workload every other name is one of its
+    command, which gets the value as $NICTOP_VALUE."""
+    if not plan.is_of_one_host or name in ONE_HOST_VARIABLES:
+        return variable_of(name)
+    return Variable(name, name, "4K,64K,1M", ("value",), _workload_value)
+
+
+def _workload_value(plan: RunPlan, value: str) -> RunPlan:
+    return replace(plan, variable_value=value)
+
+
+def check_value_in(plan: RunOptions, name: str, value: str) -> None:
+    """`check_value` for a run with these options."""
+    if plan.is_of_one_host and name not in ONE_HOST_VARIABLES:
+        check_workload_value(name, value)
+    else:
+        check_value(name, value)
+
+
+def check_workload_value(name: str, value: str) -> None:
+    """Raises NictopError if it cannot be the value of a variable of a command."""
+    if not value or len(value) > MAX_VALUE_CHARACTERS or not value.isprintable():
+        raise NictopError(f"{name}: {quoted(value)} is not a value", "e.g. size=4K,64K,1M")
 
 
 def variable_of(name: str) -> Variable:

@@ -12,6 +12,7 @@ from nictop.probe.records import (
     TrafficPath,
     TrafficSocket,
     TrafficTools,
+    WorkloadReport,
 )
 from nictop.traffic.generators import OutputParser, Side
 from nictop.traffic.generators.intervals import ErrorMessage, GeneratorOutput, Interval, Total
@@ -68,6 +69,14 @@ class RunEnd:
         self.threads: list[TrafficLine] = []
         """Samples of the busiest threads of its host."""
         self.pid: int | None = None
+        self.remote_cpu: float | None = None
+        """Cores that the generator of the other end used, as this one was told."""
+        self.begin: WorkloadReport | None = None
+        """Of a workload: it has begun."""
+        self.work: WorkloadReport | None = None
+        """Of a workload: its end."""
+        self.measured: float | None = None
+        """Seconds of a workload, or of a measurement by hand, from its begin to its end."""
 
     def add_line(self, line: TrafficLine) -> tuple[Interval, ...]:
         """Add a line of its child process; return the intervals that it completes."""
@@ -86,7 +95,35 @@ class RunEnd:
             self.threads.append(line)
         elif line.kind == "failed":
             self._add_failure(line)
+        elif line.kind == "work" and line.work is not None:
+            self._add_work(line.work)
         return ()
+
+    def begin_by_hand(self, time: float) -> None:
+        """A measurement without a command begins."""
+        self.started = self.run_start = time
+
+    def end_by_hand(self, time: float) -> None:
+        self.ended = time
+        if self.started is not None:
+            self.measured = max(0.0, time - self.started)
+
+    def _add_work(self, report: WorkloadReport) -> None:
+        if report.state == "began":
+            self.started = self.run_start = report.time
+            self.pid, self.begin = report.pid, report
+            return
+        self.threads.append(
+            TrafficLine(
+                report.time,
+                self.identity,
+                "threads",
+                threads=report.threads,
+                seconds=report.threads_seconds,
+                unreadable=report.threads_unreadable,
+            )
+        )
+        self.work, self.ended, self.measured = report, report.time, max(0.0, report.seconds)
 
     def _add_output(self, line: TrafficLine) -> tuple[Interval, ...]:
         if self.output is None:
@@ -167,6 +204,8 @@ class RunEnd:
                 self.refused.append(output)
             else:
                 self.peer = self.peer or output.peer
+                if output.remote_cpu is not None:
+                    self.remote_cpu = output.remote_cpu
         return tuple(intervals)
 
     def _set_start(self, time: float, interval: Interval) -> None:

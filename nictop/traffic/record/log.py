@@ -121,6 +121,9 @@ class RunLog:
     @property
     def seconds(self) -> float:
         """Measured seconds."""
+        if self.plan.is_of_one_host:
+            measured = self.ends["client"].measured
+            return measured if measured is not None else self.stopped or 0.0
         if self.stopped is not None:
             return self.stopped
         if self.plan.files is not None:

@@ -10,9 +10,11 @@ from collections.abc import Iterable
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.results.result import Result
+from nictop.traffic.results.workload import MAX_OTHER_SHARE
 
 FAILED, STOPPED = "failed", "stopped early"
 NOT_VERIFIED, NOT_CHECKED = "path not verified", "path not checked"
+OTHER_TRAFFIC = "includes other traffic"
 
 
 def caveat_of(result: Result) -> str:
@@ -22,9 +24,17 @@ def caveat_of(result: Result) -> str:
         return FAILED
     if result.stopped is not None:
         return STOPPED
+    if result.plan.is_of_one_host:
+        return _caveat_of_one_host(result)
     if result.proof is None:
         return NOT_CHECKED
     return "" if result.proof.verdict == "proven" else NOT_VERIFIED
+
+
+def _caveat_of_one_host(result: Result) -> str:
+    """Its figures are those of its NIC: whether they are of the workload is known or not."""
+    share = result.workload.other_share if result.workload is not None else None
+    return OTHER_TRAFFIC if share is not None and share > MAX_OTHER_SHARE else ""
 
 
 def caveat_of_runs(results: Iterable[Result]) -> str:

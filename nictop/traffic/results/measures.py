@@ -7,13 +7,20 @@ Reads nothing; takes results.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from nictop.model.text import units
-from nictop.probe.light_dataclasses import dataclass
+from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.traffic.results.host_load import MIN_COST_GIGABITS
 from nictop.traffic.results.result import Result
+from nictop.traffic.results.workload import CommandFigure
 
-MeasureName = Literal["goodput", "transactions", "p50", "p99", "loaded p50", "loaded p99", "cpu"]
+MeasureName = Literal[
+    "goodput", "transactions", "p50", "p99", "loaded p50", "loaded p99", "cpu", "duration", "rate",
+    "value", "smaller value", "cpu per gigabit",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,12 @@ class Measure:
     value: Callable[[Result], float | None]
     """None: not known."""
     less_is_better: bool = False
+    unit: str = ""
+    """Of the figure of a command."""
+
+    def of_command(self, title: str, unit: str) -> Measure:
+        """This figure, as a command calls it."""
+        return replace(self, title=title, text=partial(figure_text, unit=unit), unit=unit)
 
 
 def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
@@ -70,12 +83,59 @@ def _transactions(result: Result) -> float | None:
     return result.transactions.rate
 
 
+def _duration(result: Result) -> float | None:
+    return None if result.workload is None else result.workload.seconds
+
+
+def _figure(result: Result) -> float | None:
+    """That of the command."""
+    figures = result.workload
+    if figures is None or figures.figure is None:
+        return None
+    return figures.figure.value
+
+
+def cpu_per_gigabit(result: Result) -> float | None:
+    """Cores of all hosts per Gb/s of both directions of the NIC; None: not known, or too little was
+    carried for it."""
+    busy, rate = busy_cores(result), result.goodput
+    if busy is None or rate is None or rate < MIN_COST_GIGABITS * 1e9:
+        return None
+    return busy / (rate / 1e9)
+
+
+def figure_text(value: float | None, unit: str) -> str:
+    """A figure of a command, with its unit."""
+    if value is None:
+        return units.UNKNOWN
+    texts = {"b/s": units.bits_per_second, "s": units.duration, "1/s": units.per_second}
+    if unit in texts:
+        return texts[unit](value)
+    return f"{units.quantity(value, '')} {clean(unit)}".strip()
+
+
+def _cost(value: float | None) -> str:
+    if value is None:
+        return units.UNKNOWN
+    return f"{units.significant(value)} cores per Gb/s"
+
+
+def _plain(value: float | None) -> str:
+    return figure_text(value, "")
+
+
 def _cores(value: float | None) -> str:
     if value is None:
         return units.UNKNOWN
     return f"{units.significant(value)} cores"
 
 
+JUDGED_BY: dict[str, MeasureName] = {
+    "duration": "duration",
+    "rate": "rate",
+    "cpu": "cpu per gigabit",
+}
+"""`RunPlan.judged_by` → the deciding figure, if it is not that of the command."""
 MEASURES: dict[MeasureName, Measure] = {
     measure.name: measure
     for measure in (
@@ -91,17 +151,50 @@ MEASURES: dict[MeasureName, Measure] = {
         _latency("p50", loaded=True),
         _latency("p99", loaded=True),
         Measure("cpu", "CPU", _cores, busy_cores, less_is_better=True),
+        Measure("duration", "duration", units.duration, _duration, less_is_better=True),
+        Measure("rate", "rate of the NIC", units.bits_per_second, lambda result: result.goodput),
+        Measure("value", "figure of the command", _plain, _figure),
+        Measure("smaller value", "figure of the command", _plain, _figure, less_is_better=True),
+        Measure("cpu per gigabit", "CPU per Gb/s", _cost, cpu_per_gigabit, less_is_better=True),
     )
 }
 
 
 def measures_of(result: Result) -> tuple[Measure, ...]:
     """The figures of a run, the deciding one first."""
+    if result.plan.is_of_one_host:
+        return one_host_measures(result)
     if result.plan.test == "bulk":
         return (MEASURES["goodput"],)
     if result.plan.test == "loaded":
         return MEASURES["loaded p50"], MEASURES["loaded p99"], MEASURES["goodput"]
     return MEASURES["transactions"], MEASURES["p50"], MEASURES["p99"]
+
+
+def one_host_measures(result: Result) -> tuple[Measure, ...]:
+    """Of a workload, or of a measurement by hand, the deciding one first."""
+    figure = result.workload.figure if result.workload is not None else None
+    names: list[MeasureName] = ["duration", "rate", "cpu per gigabit"]
+    of_figure: MeasureName = "value"
+    if result.plan.judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
+        of_figure = "smaller value"
+    if figure is not None or result.plan.judged_by in ("value", "smaller-value"):
+        names.insert(0, of_figure)
+    elif result.plan.test == "manual":
+        names = ["rate", "cpu per gigabit"]
+    chosen = JUDGED_BY.get(result.plan.judged_by or "")
+    if chosen is not None:
+        names = [chosen, *(name for name in names if name != chosen)]
+    measures = [MEASURES[name] for name in names]
+    if figure is None:
+        return tuple(measures)
+    return tuple(_with_unit(measure, figure) for measure in measures)
+
+
+def _with_unit(measure: Measure, figure: CommandFigure) -> Measure:
+    if measure.name not in ("value", "smaller value"):
+        return measure
+    return measure.of_command(clean(figure.name), figure.unit)
 
 
 def equal_load_measures(result: Result) -> tuple[Measure, ...]:

@@ -28,10 +28,13 @@ from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
+from nictop.traffic.results.workload import MAX_OTHER_SHARE, WorkloadFigures
 
-RESULT_SCHEMA = 2
-"""Increased when the meaning of a field changes. 2: tests of requests and responses, which an older
-nictop would take for runs without goodput; other results are still written as 1."""
+RESULT_SCHEMA = 3
+"""Increased when the meaning of a field changes; the newest that is read. 2: tests of requests and
+responses, which an older nictop would take for runs without goodput. 3: workloads and measurements
+by hand, which have one host. Other results are still written as 1."""
+TRANSACTION_SCHEMA, WORKLOAD_SCHEMA = 2, 3
 
 MAX_READY_SHARE = 0.05
 """Share of the time in which the virtual CPUs of an end wait for a CPU of their ESXi host; with
@@ -55,6 +58,8 @@ MIN_PHASE_SHARE = 0.5
 MAX_UNKNOWN_SHARE = 0.01
 """Of the requests: with more of them lost, p99 is unknown."""
 UDP_HEADER_BYTES, TCP_HEADER_BYTES = 8, 20
+MIN_COUNTED_SECONDS = 2.0
+"""Of a workload, in which there are counter records enough for its CPU time."""
 MAX_STEAL_SHARE = 0.05
 """Share of CPU time of a host; with more, the run measures other virtual machines too."""
 
@@ -141,6 +146,15 @@ class SocketFigures:
 
 
 @dataclass(frozen=True)
+class ForeignEnd:
+    """A server that nictop neither started nor watches, as its iperf3 reports it."""
+
+    address: str
+    cpu: float | None = None
+    """CPU time of its iperf3, in cores; None: not reported."""
+
+
+@dataclass(frozen=True)
 class ExaminedLimit:
     """One limit that was examined for the bottleneck."""
 
@@ -195,6 +209,11 @@ class Result:
     limits: tuple[ExaminedLimit, ...] = ()
     """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is
     known."""
+    foreign: ForeignEnd | None = None
+    """The server, if nictop did not start it."""
+    workload: WorkloadFigures | None = None
+    """Of a workload or a measurement by hand, whose `flows` are what the chosen NIC sent and
+    received, with headers."""
 
     @property
     def goodput(self) -> float | None:
@@ -214,6 +233,8 @@ class Result:
     def has_carried(self) -> bool:
         """Data arrived in each direction, and requests were answered; False also if that is not
         known."""
+        if self.plan.is_of_one_host:
+            return self.workload is not None and self.failure is None
         if self.plan.has_requests and not self._are_requests_answered:
             return False
         if not self.plan.has_bulk:
@@ -229,7 +250,7 @@ class Result:
     def load(self) -> float | None:
         """What `plan.requested_load` is about: goodput in bits per second, or transactions per
         second."""
-        if self.plan.has_bulk:
+        if self.plan.has_rate:
             return self.goodput
         if self.transactions is None:
             return None
@@ -273,6 +294,9 @@ def _has_arrived(flow: Flow) -> bool:
 
 
 def _ranking_objections(result: Result) -> Iterator[str]:
+    if result.plan.is_of_one_host:
+        yield from _one_host_objections(result)
+        return
     yield from _end_objections(result)
     if result.proof is None:
         yield "path not checked"
@@ -284,6 +308,25 @@ def _ranking_objections(result: Result) -> Iterator[str]:
             yield f"path test: {clean(finding.title)}"
     for load in result.hosts:
         yield from _host_objections(load, is_short=result.plan.files is not None)
+
+
+def _one_host_objections(result: Result) -> Iterator[str]:
+    figures = result.workload
+    if result.failure is not None:
+        yield f"failed: {result.failure.sentence}"
+    elif result.stopped is not None:
+        yield f"stopped after {result.stopped:.1f} s"
+    elif figures is None:
+        yield "not measured"
+    else:
+        share = figures.other_share
+        if share is not None and share > MAX_OTHER_SHARE:
+            yield f"{percentage(share)} of the bytes were not this workload"
+        if result.plan.judged_by in ("value", "smaller-value") and figures.figure is None:
+            yield f"no figure of the command: {figures.no_figure or 'none of a known format'}"
+    for load in result.hosts:
+        is_short = figures is None or figures.seconds < MIN_COUNTED_SECONDS
+        yield from _host_objections(load, is_short=is_short)
 
 
 def _end_objections(result: Result) -> Iterable[str]:

@@ -76,12 +76,25 @@ class PathTested:
 
 
 @dataclass(frozen=True)
+class NicMeasured:
+    """The rates of the chosen NIC of a host whose own traffic is measured, once a second."""
+
+    time: float
+    """Seconds since the begin."""
+    sent: float | None
+    """Bits per second; None: not counted."""
+    received: float | None
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """The last event."""
 
     result: Result
 
 
-RunEvent = RunBegan | Stage | PathTested | IntervalMeasured | SocketSample | RunFinished
+RunEvent = (
+    RunBegan | Stage | PathTested | IntervalMeasured | SocketSample | NicMeasured | RunFinished
+)
 Emit = Callable[[RunEvent], object]
 """Called with each event, when it happens."""

@@ -50,6 +50,8 @@ from nictop.traffic.run.events import (
 from nictop.traffic.run.failing_ends import FailingEnds
 from nictop.traffic.run.failure_cause import timeout_failure
 from nictop.traffic.run.floors import measure_floors
+from nictop.traffic.run.foreign import ForeignRun
+from nictop.traffic.run.one_host import OneHostRun
 from nictop.traffic.run.path_test import run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
 
@@ -69,7 +71,12 @@ async def run(
     observers, by name; their sessions are run elsewhere. `emit` is called with each event, from
     `RunBegan` to `RunFinished`. `stop`: once it is set, the run ends with what was measured until
     then."""
-    running = _Run(plan, hosts, emit, limits or RunTimeouts(), identity or uuid.uuid4().hex[:12])
+    kind: type[_Run | ForeignRun | OneHostRun] = _Run
+    if plan.is_of_one_host:
+        kind = OneHostRun
+    elif plan.foreign:
+        kind = ForeignRun
+    running = kind(plan, hosts, emit, limits or RunTimeouts(), identity or uuid.uuid4().hex[:12])
     if stop is None:
         return await running.result()
     stopping = asyncio.ensure_future(_stop_when_set(stop, running))
@@ -79,7 +86,7 @@ async def run(
         stopping.cancel()
 
 
-async def _stop_when_set(stop: asyncio.Event, running: _Run) -> None:
+async def _stop_when_set(stop: asyncio.Event, running: _Run | ForeignRun | OneHostRun) -> None:
     await stop.wait()
     running.stop()
 

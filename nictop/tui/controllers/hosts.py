@@ -171,7 +171,7 @@ class WatchedHosts:
             wanted = host_of_guest(host, guest)
             if wanted is None:
                 unreachable.append(clean(guest.name))
-            elif wanted.label not in self.by_name:
+            elif not self.name_of_guest(name, guest):
                 if len(self.by_name) >= MAX_HOSTS:
                     return f"not all are watched: the maximum is {MAX_HOSTS} hosts"
                 self.follow(wanted)
@@ -181,12 +181,12 @@ class WatchedHosts:
 
     def name_of_guest(self, name: str, guest: HostedGuest) -> str:
         """The watched host that is a guest of another; "": it is not watched."""
-        from nictop.hosts.guests import host_of_guest
+        from nictop.hosts.guests import hosts_of_guest
 
-        wanted = host_of_guest(self.by_name[name].host, guest)
-        if wanted is None or wanted.label not in self.by_name:
-            return ""
-        return wanted.label
+        for wanted in hosts_of_guest(self.by_name[name].host, guest):
+            if wanted.label in self.by_name:
+                return wanted.label
+        return ""
 
     def choose(self, name: str) -> None:
         """Show the devices of another host."""

@@ -118,6 +118,16 @@ class TrafficController:
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
+    @property
+    def measures_by_hand(self) -> bool:
+        """A measurement runs that the user has begun."""
+        return self.running and self.request is not None and self.request.test == "manual"
+
+    @property
+    def runs_workload(self) -> bool:
+        """A command of the user runs."""
+        return self.running and self.request is not None and self.request.test == "workload"
+
     def start(self, request: RunRequest, *, self_test: bool = False) -> bool:
         """Start; the results of the one before are dropped. False: one is running."""
         if self.running:
@@ -176,7 +186,8 @@ class TrafficController:
 
     def _sessions_of(self, request: RunRequest) -> list[HostSession]:
         """Those of the watched hosts that take part. Raises NictopError."""
-        names = tuple(dict.fromkeys((request.client, request.server, *request.observers)))
+        ends = (request.client,) if request.foreign else (request.client, request.server)
+        names = tuple(dict.fromkeys((*ends, *request.observers)))
         missing = [name for name in names if name not in self._watched.by_name]
         if missing:
             raise NictopError(f"{', '.join(missing)}: not watched", "add it in 5 Hosts")

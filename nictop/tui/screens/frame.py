@@ -33,6 +33,7 @@ from nictop.tui.widgets.status.status_line import (
     CHANGES_ALLOWED,
     NOTHING_TO_CHANGE,
     READ_ONLY,
+    WORKLOAD_RUNS,
     StatusLine,
 )
 from nictop.tui.widgets.status.tab_line import TabLine
@@ -177,6 +178,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         nictop = self.nictop
         if nictop.replay is not None:
             return NOTHING_TO_CHANGE
+        if nictop.traffic.runs_workload:
+            return WORKLOAD_RUNS
         return CHANGES_ALLOWED if nictop.changes.allowed(nictop.hosts.chosen) else READ_ONLY
 
     def _update_findings(self) -> None:

@@ -4,9 +4,9 @@ Reads the sources of nictop.probe and of the libraries that its inventory uses, 
 installed here. Yields the text that the remote Python executes (`probe.bootstrap`) and four frames
 for it: what the first counters need, what the running probe needs, the rest, and what plans and
 makes changes, which is unpacked only then. The modules that change a host are included only with
-`allow_changes`. Made once per process. The size of the first frame determines the delay of the
-first counters: comments, docstrings and annotations are removed from it, line numbers do not
-change.
+`allow_changes`, those that run a command of the user only with `allow_workload`. Made once per
+process. The size of the first frame determines the delay of the first counters: comments,
+docstrings and annotations are removed from it, line numbers do not change.
 
 A Python older than `MIN_FULL_PYTHON` cannot evaluate type aliases, and Python 3.6 has neither
 `typing.Literal` nor ``from __future__ import annotations``: it gets all frames in this form.
@@ -64,6 +64,7 @@ REACH_PATH = "nictop/probe/reach/"
 RECORDS_PATH = "nictop/probe/records/"
 """The running probe uses these in annotations only."""
 PLAN_PATH, CHANGES_PATH = "nictop/probe/plan/", "nictop/probe/changes/"
+WORKLOAD_PATH = "nictop/probe/workload/"
 MAX_SENT_RESTS = 16
 """Kinds of Python whose modules are stored."""
 MIN_FULL_PYTHON = (3, 9)
@@ -180,20 +181,20 @@ class Bundle:
         return Bundle(self.start, parts, self.always_run)
 
 
-def bundle(*, allow_changes: bool = False) -> Bundle:
+def bundle(*, allow_changes: bool = False, allow_workload: bool = False) -> Bundle:
     """The bundle of this nictop. Raises NictopError when its sources cannot be read. Thread-safe:
     calls at the same time wait for the same bundle. `allow_changes`: include the modules that
-    change hosts."""
+    change hosts; `allow_workload`: those that run a command of the user."""
     with _bundle_lock:
-        packed = _bundle(allow_changes)
+        packed = _bundle(allow_changes, allow_workload)
         packed.first  # noqa: B018  computed now: it is sent at once
         return packed
 
 
-@functools.lru_cache(maxsize=2)
-def _bundle(allow_changes: bool) -> Bundle:
+@functools.lru_cache(maxsize=4)
+def _bundle(allow_changes: bool, allow_workload: bool) -> Bundle:
     try:
-        own = _own_sources(allow_changes)
+        own = _own_sources(allow_changes, allow_workload)
         libraries = _library_sources()
     except (OSError, UnicodeDecodeError) as error:
         raise NictopError(
@@ -218,9 +219,14 @@ def _bundle(allow_changes: bool) -> Bundle:
     )
 
 
-def _own_sources(allow_changes: bool) -> Sources:
-    """Of nictop, without what is never sent, or not to a host that is not to be changed."""
-    unsent = (REACH_PATH,) if allow_changes else (REACH_PATH, CHANGES_PATH)
+def _own_sources(allow_changes: bool, allow_workload: bool) -> Sources:
+    """Of nictop, without what is never sent, or not to a host that is not to be changed, or on
+    which no command is to be run."""
+    unsent: tuple[str, ...] = (REACH_PATH,)
+    if not allow_changes:
+        unsent += (CHANGES_PATH,)
+    if not allow_workload:
+        unsent += (WORKLOAD_PATH,)
     own = {path: text for path, text in _package("nictop.probe") if not path.startswith(unsent)}
     root = find_spec("nictop")
     assert root is not None and root.origin is not None

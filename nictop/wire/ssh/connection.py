@@ -90,6 +90,9 @@ class SshTarget:
     """Run the probe as root through sudo."""
     allow_changes: bool = False
     """The probe may change the host on request; otherwise the code for changes is not sent."""
+    allow_workload: bool = False
+    """The probe may run a command that the user has typed; otherwise the code for it is not
+    sent."""
     config: tuple[str, ...] | None = None
     """A file to read instead of those of the user and of the system."""
 

@@ -82,7 +82,7 @@ ProbeItem = Line | SourceState
 
 class RemoteProbe:
     """`start` runs it; `next` returns its items, then None; then `error` is the reason why it
-    ended."""
+    ended. `patience`: how many times as long as usual it may take."""
 
     def __init__(
         self,
@@ -93,7 +93,9 @@ class RemoteProbe:
         budget: HostBudget,
         *,
         levels: tuple[Level, ...] = (),
+        patience: int = 1,
     ) -> None:
+        self._patience = patience
         self.command, self._bundle, self._host, self._credentials = (
             command,
             bundle,
@@ -454,9 +456,14 @@ class RemoteProbe:
         )
 
     @property
+    def was_given_up(self) -> bool:
+        """It did not start in time, or nothing was received for too long."""
+        return self._is_late or self.is_unresponsive
+
+    @property
     def _slowness(self) -> int:
         """How many times as long as for a host all may take: each level has a start of its own."""
-        return 1 + len(self._levels)
+        return self._patience * (1 + len(self._levels))
 
     @property
     def _startup_timeout(self) -> float:

@@ -49,6 +49,8 @@ NAMESPACE_NOTICE = (
 
 ADDRESS_TIMEOUT = 15.0
 """Seconds for the addresses of a guest: an agent that does not answer takes 10."""
+MAX_PATIENCE = 4
+"""Silence of 40 s then, and 60 s for the start."""
 MAX_TRIED_ADDRESSES = 3
 MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
@@ -94,7 +96,10 @@ class SshSource(ReconnectingSource):
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
         self._options = (
-            ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
+            ["--eager"] * eager
+            + ["--parts"] * parts
+            + ["--allow-changes"] * target.allow_changes
+            + ["--allow-workload"] * target.allow_workload
         )
         self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
@@ -103,6 +108,9 @@ class SshSource(ReconnectingSource):
         self._probe: RemoteProbe | EsxiProbe | None = None
         self._is_esxi = False
         """The host has answered that it is an ESXi host."""
+        self._patience = 1
+        """How many times as long as usual all may take: doubled after an attempt that was given up
+        before the host was read. On a busy host another start would only add to its load."""
         self._disconnecting = asyncio.Lock()
         self._stages = _Stages()
 
@@ -115,15 +123,18 @@ class SshSource(ReconnectingSource):
                 async for stage in stages:
                     yield stage
             probe = connecting.result()
+            is_read = False
             while True:
                 item = await probe.next()
                 if item is not None:
                     if isinstance(item, Line) and item.clock is not None:
                         self.clock = item.clock
+                    is_read = is_read or is_inventory(item)
                     yield item
                     continue
                 rights = await self._other_start(probe)
                 if rights is None:
+                    self._adapt_patience(probe, is_read=is_read)
                     await self._explain_end(probe)
                     break
                 await probe.end(0.0)
@@ -134,6 +145,12 @@ class SshSource(ReconnectingSource):
             await self._disconnect()
         if probe.error is not None:
             raise probe.error
+
+    def _adapt_patience(self, probe: RemoteProbe | EsxiProbe, *, is_read: bool) -> None:
+        if isinstance(probe, RemoteProbe) and probe.was_given_up and not is_read:
+            self._patience = min(MAX_PATIENCE, 2 * self._patience)
+        else:
+            self._patience = 1
 
     async def _other_start(self, probe: RemoteProbe | EsxiProbe) -> Rights | None:
         """`probe` has ended: choose another way to start one. Returns the rights with which it is
@@ -263,14 +280,20 @@ class SshSource(ReconnectingSource):
             "--interval",
             f"{self._settings.interval:g}",
             "--heartbeat",
-            f"{HEARTBEAT_SECONDS:g}",
+            f"{self._patience * HEARTBEAT_SECONDS:g}",
         ]
         arguments += self._options
         interval = self._settings.interval or 1.0
         prefix = prefix_words(self._levels, interval, by_namespace=self._by_namespace)
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames), prefix=prefix)
         probe = self._probe = RemoteProbe(
-            command, packed, self._target.name, self._answers, self._budget, levels=self._levels
+            command,
+            packed,
+            self._target.name,
+            self._answers,
+            self._budget,
+            levels=self._levels,
+            patience=self._patience,
         )
         probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
         if self._by_namespace:
@@ -301,7 +324,8 @@ class SshSource(ReconnectingSource):
             await probe.explain_kill(self._connection.carrier)
 
     def _packed(self) -> Bundle:
-        return bundle(allow_changes=self._target.allow_changes)
+        target = self._target
+        return bundle(allow_changes=target.allow_changes, allow_workload=target.allow_workload)
 
     async def _unless_closed(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of `work`; raises `_Closed` if the source is closed before."""
@@ -408,6 +432,12 @@ class _Stages:
         finally:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+
+
+def is_inventory(item: Line | SourceState) -> bool:
+    """A complete one."""
+    inventory = item.inventory if isinstance(item, Line) else None
+    return inventory is not None and not inventory.pending
 
 
 class _Closed(Exception):

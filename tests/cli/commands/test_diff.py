@@ -52,6 +52,11 @@ def test_markdown_has_a_table_for_each_nic(capsys: pytest.CaptureFixture[str]) -
     assert "| fact | alma-load-001 | alma-load-002 |" in text
 
 
+def test_html_is_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, DEMO, "--at", AT, "--format", "html", code=1)
+    assert text.startswith("<!DOCTYPE html>") and "offloads_are_off" in text
+
+
 def test_the_live_host_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert "No difference beyond names" in printed(capsys, "local", "local", code=0)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from nictop.model.devices.link_history import (
     MIN_STEP_SECONDS,
     LinkHistory,
     increase,
+    losses_after_the_first_carrier,
     reset_total,
     with_inventory,
 )
@@ -75,7 +77,7 @@ def watch(*readings: tuple[float, Link]) -> LinkHistory:
 
 
 def numbers(history: LinkHistory) -> tuple[int, int, int]:
-    return history.new_carrier_changes, history.new_resets, history.new_netdevs
+    return history.new_losses, history.new_resets, history.new_netdevs
 
 
 def test_nothing_has_happened_at_the_first_inventory() -> None:
@@ -87,16 +89,16 @@ def test_nothing_has_happened_at_the_first_inventory() -> None:
 
 def test_sums_of_an_hour() -> None:
     history = watch(
-        (0.0, link(10, 1)), (600.0, link(14, 1)), (1200.0, link(15, 3)), (1800.0, link(15, 3))
+        (0.0, link(10, 1)), (600.0, link(14, 1)), (1200.0, link(16, 3)), (1800.0, link(16, 3))
     )
-    assert numbers(history) == (5, 2, 0)
+    assert numbers(history) == (3, 2, 0)
     assert history.watched == 1800.0
 
 
 def test_what_is_older_than_an_hour_is_forgotten() -> None:
     early = [(0.0, link(0)), (60.0, link(100, 50)), (120.0, link(100, 50))]
-    assert numbers(watch(*early, (HISTORY_SECONDS, link(102, 51)))) == (102, 51, 0)
-    later = [(120.0 + number * 600.0, link(100 + number, 50)) for number in range(1, 8)]
+    assert numbers(watch(*early, (HISTORY_SECONDS, link(102, 51)))) == (51, 51, 0)
+    later = [(120.0 + number * 600.0, link(100 + 2 * number, 50)) for number in range(1, 8)]
     history = watch(*early, *later)
     assert numbers(history) == (6, 0, 0)
     assert history.watched <= HISTORY_SECONDS
@@ -104,7 +106,7 @@ def test_what_is_older_than_an_hour_is_forgotten() -> None:
 
 def test_readings_in_quick_succession_are_all_counted() -> None:
     """Inventories follow each other within a second while a link flaps."""
-    history = watch(*((number * 0.5, link(number, number // 10)) for number in range(101)))
+    history = watch(*((number * 0.5, link(2 * number, number // 10)) for number in range(101)))
     assert numbers(history) == (100, 10, 0)
     assert history.watched == 50.0
     assert len(history.points) <= 3
@@ -112,16 +114,16 @@ def test_readings_in_quick_succession_are_all_counted() -> None:
 
 def test_points_are_bounded() -> None:
     """An inventory each second for three hours."""
-    history = watch(*((float(second), link(second)) for second in range(3 * 3600)))
+    history = watch(*((float(second), link(2 * second)) for second in range(3 * 3600)))
     assert len(history.points) <= MAX_POINTS
     assert HISTORY_SECONDS - 2 * MIN_STEP_SECONDS <= history.watched <= HISTORY_SECONDS
-    assert history.new_carrier_changes == history.watched
+    assert history.new_losses == history.watched
 
 
 def test_counters_that_restart() -> None:
     """The driver's counters are 0 again after a reset of the NIC."""
-    history = watch((0.0, link(10, 40)), (600.0, link(12, 2)), (1200.0, link(13, 5)))
-    assert numbers(history) == (3, 5, 0)
+    history = watch((0.0, link(10, 40)), (600.0, link(12, 2)), (1200.0, link(14, 5)))
+    assert numbers(history) == (2, 5, 0)
 
 
 def test_a_counter_that_is_not_read_for_a_while() -> None:
@@ -130,10 +132,10 @@ def test_a_counter_that_is_not_read_for_a_while() -> None:
         (0.0, link(10, 40)),
         (600.0, link(None, None)),
         (1200.0, link(30, 60)),
-        (1800.0, link(31, 61)),
+        (1800.0, link(32, 61)),
     )
     assert numbers(history) == (1, 1, 0)
-    assert (history.carrier_changes, history.resets) == (31, 61)
+    assert (history.carrier_changes, history.resets) == (32, 61)
 
 
 def test_a_new_netdev_of_the_same_device() -> None:
@@ -144,7 +146,7 @@ def test_a_new_netdev_of_the_same_device() -> None:
         (120.0, link(6, 1, ifindex=7)),
         (180.0, link(2, ifindex=8)),
     )
-    assert numbers(history) == (8, 1, 2)
+    assert numbers(history) == (2, 1, 2)
     assert history.ifindex == 8
 
 
@@ -153,8 +155,8 @@ def test_a_device_that_is_missing_for_a_moment() -> None:
     histories = with_inventory({}, inventory(0.0, link(10)))
     histories = with_inventory(histories, inventory(10.0))
     assert numbers(histories[DEVICE]) == (0, 0, 0)
-    histories = with_inventory(histories, inventory(20.0, link(2, ifindex=7)))
-    assert numbers(histories[DEVICE]) == (2, 0, 1)
+    histories = with_inventory(histories, inventory(20.0, link(4, ifindex=7)))
+    assert numbers(histories[DEVICE]) == (1, 0, 1)
 
 
 def test_a_device_that_stays_away_is_forgotten() -> None:
@@ -173,7 +175,7 @@ def test_a_link_without_a_device_has_no_history() -> None:
 def test_a_clock_that_goes_back() -> None:
     """The host was booted again: everything begins anew."""
     history = watch(
-        (50_000.0, link(10, 3)), (50_060.0, link(90, 9)), (20.0, link(4, 1)), (80.0, link(5, 1))
+        (50_000.0, link(10, 3)), (50_060.0, link(90, 9)), (20.0, link(4, 1)), (80.0, link(6, 1))
     )
     assert numbers(history) == (1, 0, 0)
     assert history.watched == 60.0
@@ -183,7 +185,7 @@ def test_two_devices_are_counted_separately() -> None:
     other = "0000:03:00.0"
     histories: Mapping[str, LinkHistory] = {}
     for number in range(5):
-        one, two = link(number), link(0, number, ifindex=3, device=other)
+        one, two = link(2 * number), link(0, number, ifindex=3, device=other)
         histories = with_inventory(histories, inventory(number * 100.0, one, two))
     assert numbers(histories[DEVICE]) == (4, 0, 0)
     assert numbers(histories[other]) == (0, 4, 0)
@@ -210,7 +212,7 @@ def test_a_snapshot_has_the_histories() -> None:
     snapshot = advance(Snapshot.empty("host"), Line(hello=HELLO))
     for number in range(4):
         snapshot = advance(snapshot, Line(inventory=inventory(number * 100.0, link(number * 2))))
-    assert numbers(snapshot.histories[DEVICE]) == (6, 0, 0)
+    assert numbers(snapshot.histories[DEVICE]) == (3, 0, 0)
     assert snapshot.histories[DEVICE].watched == 300.0
 
 
@@ -278,7 +280,7 @@ def test_setting_a_link_down_and_up_is_no_change_of_the_carrier() -> None:
         (30, set_down(5)),
         (40, link(6)),
     )
-    assert history.new_carrier_changes == 0
+    assert history.new_losses == 0
 
 
 def test_losses_between_are_counted() -> None:
@@ -290,9 +292,33 @@ def test_losses_between_are_counted() -> None:
         (40, link(6)),
         (50, link(8)),
     )
-    assert history.new_carrier_changes == 4
+    assert history.new_losses == 2
 
 
 def test_losses_right_after_setting_it_up_are_counted() -> None:
     history = watch((0, set_down(3)), (10, no_carrier(3)), (20, link(6)))
-    assert history.new_carrier_changes == 2
+    assert history.new_losses == 1
+
+
+def test_a_link_that_is_down_now_has_lost_its_carrier() -> None:
+    """Four losses, and three returns until now."""
+    history = watch((0, link(2)), (10, no_carrier(3)), (20, link(4)), (30, no_carrier(9)))
+    assert history.new_losses == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "has_carrier", "losses"),
+    [
+        (0, True, 0),  # nothing counts it
+        (1, True, 0),  # off before it was registered, then on
+        (2, True, 0),  # off when it was registered, then on
+        (10, True, 4),
+        (9, True, 4),
+        (1, False, 0),  # no cable yet
+        (9, False, 4),
+        (8, False, 4),  # off before it was registered, on and off four times
+    ],
+)
+def test_the_first_loss_of_a_netdev_is_none(changes: int, has_carrier: bool, losses: int) -> None:
+    """igb takes the carrier away when it is bound."""
+    assert losses_after_the_first_carrier(changes, has_carrier=has_carrier) == losses

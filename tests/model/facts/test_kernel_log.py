@@ -23,16 +23,36 @@ def facts(snapshot: Snapshot) -> list[Fact]:
     return [fact for part in kernel_log_section(NIC, None, snapshot) for fact in part.facts]
 
 
-def test_the_newest_of_each_text_with_its_age_and_their_number() -> None:
+def test_the_newest_of_each_text_with_its_time_and_their_number() -> None:
     snapshot = host(
         KernelMessage(time=100.0, level=6, text=RENAMED),
         KernelMessage(time=500.0, level=6, text=DOWN, omitted=7, omitted_since=200.0),
         KernelMessage(time=89_709.0, level=6, text=DOWN),
     )
     assert facts(snapshot) == [
-        Fact("4 min ago", f"{DOWN} (9 times)"),
-        Fact("1 d ago", RENAMED, "dim"),
+        Fact("14:08:30", f"{DOWN} (9 times)"),
+        Fact("09-20 13:15", RENAMED, "dim"),
     ]
+
+
+def test_a_later_inventory_has_the_same_times() -> None:
+    """An age would be that of the inventory, minutes old when it is looked at."""
+    message = KernelMessage(time=89_709.0, level=6, text=DOWN)
+    earlier = replace(inventory(time=90_000.0), messages=(message,))
+    later = replace(earlier, time=90_120.0, wall=earlier.wall + 120.0)
+    assert facts(snapshot_of(earlier)) == facts(snapshot_of(later))
+
+
+def test_messages_about_an_earlier_netdev_of_the_device_are_counted_apart() -> None:
+    """Its driver was bound again: rules count those since then."""
+    times = (88_000.0, 89_300.0, 89_500.0, 89_709.0)
+    messages = [KernelMessage(time=time, level=6, text=DOWN) for time in times]
+    again = replace(NIC, created=89_000.0)
+    snapshot = snapshot_of(
+        replace(inventory(time=90_000.0, links=(again,)), messages=tuple(messages))
+    )
+    (section,) = kernel_log_section(again, None, snapshot)
+    assert section.facts[0].text == f"{DOWN} (4 times, 3 since this interface was created)"
 
 
 def test_messages_of_other_devices_are_not_those_of_the_nic() -> None:
@@ -41,7 +61,7 @@ def test_messages_of_other_devices_are_not_those_of_the_nic() -> None:
     assert facts(snapshot) == []
     assert kernel_log_section(None, make_pci("0000:05:00.0"), snapshot) == ()
     (section,) = other_messages_section(snapshot)
-    assert section.facts == (Fact("1 s ago", other),)
+    assert section.facts == (Fact("14:13:20", other),)
 
 
 def test_no_messages_no_section() -> None:

@@ -42,7 +42,7 @@ def shown(sections: object) -> str:
 def test_of_a_link() -> None:
     host = host_facts(HOST)
     text = shown(address_section(host.links_by_name["ens3"], host.snapshot))
-    assert "expires in 1790 s" in text
+    assert "expires 2027-01-15 08:29:50 UTC unless renewed" in text
     assert "6 failed, 1 reachable" in text
     assert "2001:db8::2, 2001:db8::3, 2001:db8::4, 2001:db8::5 and 2 more" in text
 

@@ -118,6 +118,44 @@ async def test_two_minutes_ago_is_three_keys_away() -> None:
         assert " g Now " in screen.drawn()[-1]
 
 
+async def test_keys_that_are_pressed_fast_are_added() -> None:
+    """Before the first one has its effect."""
+    async with watched("vm1") as (screen, _):
+        await screen.press("g")
+        line = screen.app.screen.query_one(ReplayLine)
+        for _ in range(2):
+            line.action_skip(-60)
+        await wait_until(screen, lambda: is_settled(screen) and " ago" in timeline(screen))
+        assert "2 min " in timeline(screen)
+        await screen.press("g", "g", "g")
+        await wait_until(screen, lambda: not shows_past(screen))
+
+
+async def test_from_the_form_of_a_test_the_devices_are_shown() -> None:
+    """No test was made then."""
+    async with watched("vm1", "vm2", size=WIDE) as (screen, _):
+        await screen.press("6")
+        await go_back(screen, "pageup")
+        assert shows_past(screen) and shown_tab(screen) == "devices"
+
+
+async def test_without_memory_for_it_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, flags: int) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr("os.memfd_create", refuse)
+    hosts = ScriptedHosts()
+    app = NictopApp(hosts.connect, [Host("vm1", "vm1.example")], keeps_past=True)
+    async with running(app, NARROW) as pilot:
+        screen = Screen(app, ScriptedSource(), pilot)
+        await wait_until(screen, lambda: bool(app.screen.query(DeviceTable)))
+        hosts["vm1"].send(SourceState("live"), hello())
+        await screen.press("g", "pageup")
+        await wait_until(screen, lambda: bool(app._notifications))
+        messages = [one.message for one in app._notifications]
+        assert len(messages) == 1 and "the last minutes are not kept" in messages[0]
+
+
 @pytest.mark.parametrize("key", ["end", "g", "escape"])
 async def test_the_present_is_one_key_away_and_was_read_meanwhile(key: str) -> None:
     async with watched("vm1") as (screen, hosts):

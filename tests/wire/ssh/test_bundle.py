@@ -131,7 +131,7 @@ def test_remote_probe_makes_no_change_unless_allowed(
 
 
 def test_the_bundle_has_all_modules_of_the_probe_and_no_others() -> None:
-    frames = [unpacked(packed) for packed in bundle(allow_changes=True).frames]
+    frames = [unpacked(packed) for packed in bundle(allow_changes=True, allow_workload=True).frames]
     together = [path for sources in frames for path in sources]
     assert len(together) == len(set(together))
     own = {path for path in together if path.startswith("nictop/")}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nictop.model.columns import connections, cpus, devices
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.pairs import peer_facts
+from nictop.model.pair_chain import pair_chain_facts
 from nictop.rules import Finding, HostFacts
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.queue_advice import queue_advice
@@ -214,7 +215,13 @@ class DevicesBody(Body):
         ifindex = 0
         if row is not None and row.link is not None:
             ifindex = row.link.ifindex
-        peers = peer_facts(End(self.host.name, ifindex), pairs.pairs, pairs.names)
+        end, display = End(self.host.name, ifindex), self.nictop.display
+        hosts = self.nictop.hosts.sessions if self.nictop.hosts.several else ()
+        shown = {session.name: display.snapshot(session) for session in hosts}
+        peers = (
+            *peer_facts(end, pairs.pairs, pairs.names),
+            *pair_chain_facts(end, pairs.pairs, shown),
+        )
         history = self.nictop.hosts.session.history
         self.screen.query_one(DevicesView).show(snapshot, history, peers)
 

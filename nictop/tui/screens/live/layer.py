@@ -42,6 +42,7 @@ STATE_TEXTS: dict[ChainState, str] = {
     "waits": "Waits: a layer before it does not work.",
 }
 """Of a layer without a finding; the reason follows."""
+NOT_CHECKED = "Not checked yet"
 
 
 class LayerScreen(RowDialog):
@@ -56,9 +57,12 @@ class LayerScreen(RowDialog):
     def _layers(self, row: Row) -> Sequence[ChainStep]:
         diagnosis = self.nictop.display.diagnosis
         findings = findings_of(row, device_findings(diagnosis, self.nictop.hosts.chosen))
-        return chain_of(
-            row, self.snapshot, findings, is_checked=is_checked(diagnosis, self.snapshot)
-        )
+        return chain_of(row, self.snapshot, findings, is_checked=self._is_checked)
+
+    @property
+    def _is_checked(self) -> bool:
+        """The checks have run on what is shown."""
+        return is_checked(self.nictop.display.diagnosis, self.snapshot)
 
     @property
     def dialog_title(self) -> str:
@@ -72,9 +76,10 @@ class LayerScreen(RowDialog):
         layer = layers[chosen]
         lines = [*draw_chain(layers, cells, chosen, glyphs=self.glyphs), ()]
         for finding in layer.findings:
-            lines += [*draw_finding(finding, cells, glyphs=self.glyphs), ()]
+            lines += [*draw_finding(finding, cells, has_arrows=False, glyphs=self.glyphs), ()]
         if not layer.findings:
-            lines += self.wrapped(_state_text(layer), cells, indent=" ")
+            text = _state_text(layer, is_checked=self._is_checked)
+            lines += self.wrapped(text, cells, indent=" ")
         return [*lines, *draw_facts(step_sections(layer.step, row, self.snapshot), cells)]
 
     def _index(self, layers: Sequence[ChainStep]) -> int | None:
@@ -117,7 +122,11 @@ class LayerScreen(RowDialog):
             self.nictop.copy_command(finding.host, fix)
 
 
-def _state_text(layer: ChainStep) -> str:
+def _state_text(layer: ChainStep, *, is_checked: bool) -> str:
+    if not is_checked and layer.state == "unknown":
+        return f"{NOT_CHECKED}: {layer.text}" if layer.text else f"{NOT_CHECKED}."
+    if not is_checked and layer.state == "failed":
+        return f"Does not work: {layer.text}. {NOT_CHECKED}."
     text = STATE_TEXTS[layer.state]
     if not layer.text or layer.state not in ("unknown", "none", "failed"):
         return text

@@ -26,7 +26,7 @@ from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
 from nictop.model.place import has_place
-from nictop.probe.records import Request
+from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
@@ -252,6 +252,12 @@ class LiveScreen(LiveDrawing):
         if row is not None and row.link is not None:
             subject = row.link.name
         self.opener.open_job(ChangeJob(self.host.name, fix.title, subject, fix))
+
+    @property
+    def chosen_link(self) -> Link | None:
+        """The selected interface of the shown host."""
+        row = self.query_one(DeviceTable).chosen
+        return None if row is None else row.link
 
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about; of several of a PCI

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
+from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import path_test_sentences
@@ -54,6 +55,15 @@ class StopScreen(ConfirmDialog):
 
     def is_due(self) -> bool:
         return self.nictop.traffic.running
+
+
+class RepeatScreen(ConfirmDialog):
+    """Whether the command of a workload is run again."""
+
+    DIALOG_TITLE, YES_LABEL, CHOSEN = "Run the command again?", "Run", "cancel"
+
+    def is_due(self) -> bool:
+        return not self.nictop.traffic.running
 
 
 class RunChangeScreen(ChangeScreen):
@@ -204,6 +214,11 @@ class RunScreen(RunPage):
         self.update_pause_key()
 
     def action_stop(self) -> None:
+        """A measurement by hand is ended so: that is its planned end."""
+        request = self.nictop.traffic.request
+        if request is not None and request.test == "manual":
+            self.action_end_measurement()
+            return
         self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
@@ -211,6 +226,10 @@ class RunScreen(RunPage):
             self._is_stopped = True
             work: WorkType[None] = self.nictop.traffic.stop
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
+
+    def action_end_measurement(self) -> None:
+        """What was begun by hand ends now, as planned."""
+        self._stop(True)
 
     async def action_back(self) -> None:
         """The run continues in the background, and its page stays."""
@@ -223,11 +242,25 @@ class RunScreen(RunPage):
         """Not by the key that was to stop it."""
         traffic = self.nictop.traffic
         seconds = math.inf if self._ended_at is None else self._clock() - self._ended_at
-        if traffic.request is not None and seconds >= KEY_IGNORED_SECONDS:
+        request = traffic.request
+        if request is None or seconds < KEY_IGNORED_SECONDS:
+            return
+        if request.test == "workload":
+            where = f"On {clean(request.client)}: {clean(request.workload)}"
+            self.app.push_screen(RepeatScreen(where), self._repeat)
+        else:
+            self._repeat(True)
+
+    def _repeat(self, sure: bool | None) -> None:
+        traffic = self.nictop.traffic
+        if sure and traffic.request is not None:
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A run must have ended before it is started again."""
+        traffic = self.nictop.traffic
         if action in ("stop", "again"):
-            return self.nictop.traffic.running == (action == "stop")
+            return traffic.running == (action == "stop")
+        if action == "end_measurement":
+            return traffic.measures_by_hand
         return super().check_action(action, parameters)

@@ -51,7 +51,10 @@ TALL_ROWS, MEDIUM_ROWS = 34, 24
 CHART_HOST_ROWS = 4
 """Rows of a host on a tall screen."""
 
-RESULT_KINDS = ("event", "failed", "type", "goodput", "transactions", "under load")
+RESULT_KINDS = (
+    *("event", "failed", "type", "goodput", "transactions", "under load"),
+    *("command", "figure", "traffic"),
+)
 """Kinds of the sentences that say what came of the run."""
 FAILURE_KINDS = ("failed", "event")
 """Kinds of sentences that say why nothing was measured."""
@@ -67,6 +70,8 @@ STYLES = {
     "goodput": "title",
     "transactions": "title",
     "under load": "title",
+    "command": "title",
+    "figure": "title",
     "held back": "accent",
     "not ranked": "warn",
     "type": "title",
@@ -374,7 +379,7 @@ class RunPage(FramedScreen):
 
     @staticmethod
     def _has_latencies(run_view: RunView | None) -> bool:
-        return run_view is not None and run_view.plan.test != "bulk"
+        return run_view is not None and run_view.plan.has_requests
 
     def open_path_test(self) -> None:
         """The result of the path test before the run."""

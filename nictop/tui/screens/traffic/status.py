@@ -9,9 +9,15 @@ from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.names import names_in_path
 from nictop.model.text.terminal import clean, width
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import hosts_text, plan_options, result_sentences
+from nictop.report.runs.sentences import (
+    hosts_text,
+    plan_options,
+    result_sentences,
+    workload_plan_text,
+)
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
+from nictop.traffic.results.measures import deciding_text
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
@@ -47,6 +53,8 @@ def goodput_text(run_view: RunView) -> str:
     if run_view.plan.has_requests:
         return _transactions_text(run_view)
     goodput = _goodput_now(run_view)
+    if run_view.result is not None and run_view.plan.is_of_one_host:
+        return deciding_text(run_view.result) if run_view.result.workload is not None else ""
     if run_view.result is not None:
         goodput = run_view.result.goodput
     return "" if goodput is None else units.bits_per_second(goodput)
@@ -93,6 +101,8 @@ def time_text(run_view: RunView) -> str:
     that takes longer, because its ends still report their totals, stays at ``20 of 20 s``."""
     if run_view.seconds <= run_view.start or not run_view.series:
         return ""
+    if run_view.plan.is_of_one_host:
+        return f"{int(run_view.seconds)} s"
     if run_view.seconds < 0:
         return f"omitting, {-run_view.seconds:.0f} s"
     planned = run_view.plan.span
@@ -101,7 +111,7 @@ def time_text(run_view: RunView) -> str:
 
 def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:
     """The measured seconds that have passed, as a bar; "" before the first byte."""
-    if not time_text(run_view):
+    if not time_text(run_view) or run_view.plan.is_of_one_host:
         return ""
     left, passed = glyphs.countdown[1], glyphs.countdown[0]
     done = round(PROGRESS_CELLS * min(1.0, max(0.0, run_view.seconds / run_view.plan.span)))
@@ -169,7 +179,7 @@ def progress_text(traffic: TrafficController) -> str:
     if began.step.label:
         parts.append(began.step.label)
     left = traffic.seconds_left
-    if left is not None:
+    if left is not None and not began.step.plan.is_open_ended:
         parts.append(f"{units.duration(max(1, round(left)))} left")
     return " · ".join(parts)
 
@@ -178,6 +188,9 @@ def ends_text(run_view: RunView, cells: int = WHOLE_ENDS_CELLS) -> str:
     """``vm1:ens224 → vm2:ens224``, the sender first; names of hosts are cut where it has not enough
     `cells`."""
     nics = {load.host: run_view.nic_of(load) for load in run_view.hosts}
+    if run_view.plan.is_of_one_host:
+        host = run_view.plan.client.host
+        return ":".join(filter(None, (clean(host), nics.get(host, ""))))
     first, arrow, second = run_view.plan.drawn_ends
     ends = [f":{nics.get(place.host) or place.address}" for place in (first, second)]
     rest = sum(width(clean(end)) for end in ends) + len(" <-> ")
@@ -188,6 +201,8 @@ def ends_text(run_view: RunView, cells: int = WHOLE_ENDS_CELLS) -> str:
 def options_text(run_view: RunView) -> str:
     """``TCP ×4 · 10 s``, and the options that are not default."""
     plan = run_view.plan
+    if plan.is_of_one_host:
+        return workload_plan_text(plan)
     options = [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)]
     if plan.test != "bulk":
         options.insert(0, plan.test)

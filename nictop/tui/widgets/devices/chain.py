@@ -101,6 +101,9 @@ class ChainView(LineWidget):
         self._cells = 0
         self._row_key = ""
         """Key of the row that they are of."""
+        self._known: tuple[Sequence[ChainStep], tuple[int, int | None], list[SpanLine]] | None
+        self._known = None
+        """Layers, width and cursor of the last lines, and those."""
         self._chosen: Step | None = None
         """By the user; None: the first one of interest."""
         self.display = False
@@ -136,8 +139,15 @@ class ChainView(LineWidget):
         return first_of_interest(self.steps)
 
     def _lines(self) -> list[SpanLine]:
+        """Made anew only for other layers, another width or another cursor: which texts have room
+        is tried out."""
         chosen = self.chosen if self.steps and self.is_focused else None
-        return draw_chain(self.steps, self._cells, chosen, glyphs=self.glyphs)
+        known = self._known
+        made_of = (self._cells, chosen)
+        if known is None or known[0] is not self.steps or known[1] != made_of:
+            lines = draw_chain(self.steps, *made_of, glyphs=self.glyphs)
+            known = self._known = (self.steps, made_of, lines)
+        return known[2]
 
     def choose(self, index: int) -> None:
         if self.steps:

@@ -57,11 +57,13 @@ def draw_finding(
     gone: str = "",
     notice: str = "",
     spaced: bool = False,
+    has_arrows: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: said
     instead of the severity, if the newest diagnosis does not have it any more. `notice`: why it may
-    not be so any more. `spaced`: with an empty line between two sections."""
+    not be so any more. `spaced`: with an empty line between two sections. `has_arrows`: keys lead
+    to the other fixes."""
     label = SEVERITY_LABELS[finding.severity]
     mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
     if gone:
@@ -75,7 +77,7 @@ def draw_finding(
     fix: Fix | None = None
     if fixes:
         fix = fixes[min(fix_index, len(fixes) - 1)]
-        sections.append(_fix(finding, fix, fixes, cells, glyphs))
+        sections.append(_fix(finding, fix, fixes, cells, glyphs, has_arrows=has_arrows))
     if finding.why:
         sections.append(_labelled("WHY", _texts(finding.why, cells, glyphs)))
     if finding.evidence:
@@ -187,10 +189,16 @@ def _evidence(evidence: Sequence[Evidence], cells: int, glyphs: Glyphs) -> Itera
 
 
 def _fix(
-    finding: Finding, fix: Fix, fixes: Sequence[Fix], cells: int, glyphs: Glyphs
+    finding: Finding,
+    fix: Fix,
+    fixes: Sequence[Fix],
+    cells: int,
+    glyphs: Glyphs,
+    *,
+    has_arrows: bool,
 ) -> list[SpanLine]:
     """``FIX 1/3 ◂ ▸ TITLE   PLACE``, the commands, and the note."""
-    head = _fix_head(fixes.index(fix) + 1, len(fixes), glyphs)
+    head = _fix_head(fixes.index(fix) + 1, len(fixes), glyphs, has_arrows=has_arrows)
     indent = span_cells(head)
     title, place = glyphs.text(fix.title), glyphs.text(place_text(finding.host, fix))
     if indent + width(title) + width(place) + 4 <= cells:
@@ -208,10 +216,12 @@ def _fix(
     return lines
 
 
-def _fix_head(number: int, fixes: int, glyphs: Glyphs) -> list[Span]:
+def _fix_head(number: int, fixes: int, glyphs: Glyphs, *, has_arrows: bool) -> list[Span]:
     """`` FIX 1/3 ◂ ▸ ``: an arrow that leads nowhere is dim."""
     if fixes == 1:
         return [(f"{' FIX':<{LABEL_CELLS}}", "accent")]
+    if not has_arrows:
+        return [(f"{f' FIX {number}/{fixes}':<{LABEL_CELLS}}", "accent")]
     return [
         (f" FIX {number}/{fixes} ", "accent"),
         (glyphs.choice_left, "accent" if number > 1 else "dim"),

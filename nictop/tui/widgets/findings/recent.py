@@ -6,10 +6,10 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from nictop.rules import Finding, Skipped
+from nictop.rules import Diagnosis, Finding, Skipped
 
 GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
@@ -36,6 +36,8 @@ class Entry(NamedTuple):
     """The newest diagnosis does not have it."""
     resolved: bool = False
     """Nor had one for `GONE_SECONDS`."""
+    unchecked: bool = False
+    """The newest diagnosis does not have it because it could not check it."""
 
 
 def keyed_findings(findings: Iterable[Finding], now: float) -> list[Entry]:
@@ -75,11 +77,20 @@ class RecentFindings:
         self.entries = ()
         self.resolved = [entry for entry in self.resolved if entry.last_seen <= now]
 
-    def update(self, findings: Iterable[Finding], now: float) -> None:
-        """`now`: seconds; a step back, as in a recording, forgets what was seen later."""
-        found = self._with_first_seen(keyed_findings(findings, now), now)
-        lost = sorted(_without(self.entries, found), key=_last_seen)
-        lost.reverse()
+    def update(self, diagnosis: Diagnosis, now: float) -> None:
+        """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
+        checked any more, as after a connection was lost, has not gone."""
+        found = self._with_first_seen(keyed_findings(diagnosis.findings, now), now)
+        missing = sorted(_without(self.entries, found), key=_last_seen)
+        missing.reverse()
+        places = {(one.rule, one.host, one.subject) for one in diagnosis.skipped}
+        unchecked = [
+            entry._replace(unchecked=True, gone=False)
+            for entry in missing
+            if entry.last_seen <= now and _is_unchecked(entry, diagnosis.hosts, places)
+        ]
+        del unchecked[MAX_GONE_FINDINGS:]
+        lost = [entry._replace(unchecked=False) for entry in _without(missing, unchecked)]
         gone = [entry._replace(gone=True) for entry in lost if _is_recent(entry, now)]
         del gone[MAX_GONE_FINDINGS:]
         newly_resolved = [
@@ -88,7 +99,7 @@ class RecentFindings:
         resolved = [*newly_resolved, *_without(self.resolved, [*newly_resolved, *found])]
         past = [entry for entry in resolved if entry.last_seen <= now]
         self.resolved = past[:MAX_RESOLVED_FINDINGS]
-        self.entries = [*found, *gone]
+        self.entries = [*found, *unchecked, *gone]
 
     def _with_first_seen(self, found: Iterable[Entry], now: float) -> list[Entry]:
         """The entries, with the times at which those that are known already were seen first."""
@@ -100,6 +111,20 @@ def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
     """The entries that are not among the others."""
     keys = {entry.key for entry in others}
     return [entry for entry in entries if entry.key not in keys]
+
+
+def _is_unchecked(
+    entry: Entry, hosts: Collection[str], skipped: Collection[tuple[str, str, str]]
+) -> bool:
+    """Its rule was not evaluated for its host, or skipped there. `skipped`: rule, host and subject,
+    which is "" where it was skipped for the whole host."""
+    finding = entry.about
+    if not isinstance(finding, Finding):
+        return False
+    if hosts and finding.host not in hosts:
+        return True
+    places = ((finding.rule, finding.host, subject) for subject in ("", finding.subject))
+    return any(place in skipped for place in places)
 
 
 def _last_seen(entry: Entry) -> float:

@@ -55,6 +55,7 @@ from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedChe
 if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
 
+NOT_CHECKED_AGAIN = "not checked again yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
@@ -250,6 +251,9 @@ class FindingList(ChoiceList):
         if entry.gone:
             tone = "dim"
             spans = [(f" {self.glyphs.passed} ", tone), *((text, tone) for text, _ in spans[1:])]
+        elif entry.unchecked:
+            tone = "dim"
+            spans = [(text, tone) for text, _ in spans]
         return [tuple(spans), *(((" " * before + part, tone),) for part in parts[1:])]
 
     def _skipped_line(self, check: SkippedCheck, cells: int) -> SpanLine:
@@ -343,7 +347,7 @@ class FindingsView(WhileOpen, Container):
         if diagnosis is None:
             self._recent.forget(now)
         else:
-            self._recent.update(diagnosis.findings, now)
+            self._recent.update(diagnosis, now)
 
     def show(
         self,
@@ -398,7 +402,11 @@ class FindingsView(WhileOpen, Container):
     def _entries(self) -> list[Entry]:
         """Findings; below them skipped checks and resolved findings, where they are wanted."""
         recent = self._recent.entries
-        entries = [entry for entry in recent if not entry.gone or self._is_watched(entry)]
+        entries = [
+            entry
+            for entry in recent
+            if not (entry.gone or entry.unchecked) or self._is_watched(entry)
+        ]
         if self.skipped and self._diagnosis is not None:
             entries += keyed_checks(self._diagnosis.skipped)
         if self.resolved:
@@ -429,6 +437,10 @@ class FindingsView(WhileOpen, Container):
         parts = []
         if self._diagnosis is not None:
             parts.append(severity_counts_text(self._diagnosis.findings))
+            entries = self._recent.entries
+            unchecked = sum(entry.unchecked and self._is_watched(entry) for entry in entries)
+            if unchecked:
+                parts.append(f"{unchecked} not checked again yet")
         parts += self._outdated_texts()
         return " · ".join(filter(None, parts))
 
@@ -506,7 +518,7 @@ class FindingsView(WhileOpen, Container):
             fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
             several_hosts=self._several_hosts,
             gone=self._gone_label(entry),
-            notice=reading_notice(snapshot) if snapshot is not None else "",
+            notice=self._doubt(entry, snapshot),
             spaced=is_spaced,
             glyphs=self.glyphs,
         )
@@ -538,6 +550,13 @@ class FindingsView(WhileOpen, Container):
         if entry is None or not isinstance(entry.about, Finding):
             return None, None
         return entry.about, self._snapshots.get(entry.about.host)
+
+    def _doubt(self, entry: Entry, snapshot: Snapshot | None) -> str:
+        """Why the finding may not be so any more."""
+        notice = reading_notice(snapshot) if snapshot is not None else ""
+        if entry.unchecked:
+            return " · ".join(filter(None, (NOT_CHECKED_AGAIN, notice)))
+        return notice
 
     def _gone_label(self, entry: Entry) -> str:
         if entry.resolved:

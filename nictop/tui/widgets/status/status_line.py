@@ -37,6 +37,8 @@ RIGHT_SPANS = -4
 """Spans at the end of the line: what is running, PAUSED, what is allowed, interval and cost."""
 READ_ONLY: Span = (" read-only ", "dim")
 CHANGES_ALLOWED: Span = (" changes allowed ", "accent")
+WORKLOAD_RUNS: Span = (" workload runs ", "accent")
+"""A command that the user has typed, which may do what its user may do."""
 NOTHING_TO_CHANGE: Span = ("", "")
 """A recording."""
 MIN_MODE_CELLS = 60

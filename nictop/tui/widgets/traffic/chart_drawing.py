@@ -111,7 +111,7 @@ class ChartLayout:
 
 def layout_of(run_view: RunView, width: int, height: int) -> ChartLayout:
     """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
-    has_latency, has_bulk = run_view.plan.has_requests, run_view.plan.has_bulk
+    has_latency, has_bulk = run_view.plan.has_requests, run_view.plan.has_rate
     heads = _head_rows(height, has_bulk)
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
@@ -138,7 +138,7 @@ def _head_rows(height: int, has_bulk: bool) -> int:
 def _cpu_rows(run_view: RunView, rows: int) -> int:
     """Of the CPU chart, if the plots keep enough of `rows`."""
     least = MIN_LATENCY_ROWS
-    if run_view.plan.has_bulk:
+    if run_view.plan.has_rate:
         plots = len(run_view.flows) + run_view.plan.has_requests
         least = max(MIN_LINE_ROWS, MIN_PLOT_ROWS * plots)
     return CPU_ROWS if run_view.hosts and rows - CPU_ROWS >= least else 0

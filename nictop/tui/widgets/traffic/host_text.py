@@ -37,6 +37,8 @@ def host_label(load: HostLoad, run_view: RunView) -> str:
     b:ens4`` if both directions carry little."""
     nic, sending = run_view.nic_of(load), run_view.plan.sending
     name = f"{clean(load.host)}:{nic}" if nic else clean(load.host)
+    if run_view.plan.is_of_one_host and load.role != "observer":
+        return name
     if load.role == "observer" or not sending:
         return f"{load.role} {name}"
     if len(sending) > 1:

@@ -23,7 +23,13 @@ from nictop.model.text.terminal import clean, width, wrap
 from nictop.model.text.units import wall_time_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.runs.points import SetUpPoint, set_up_points
-from nictop.report.runs.sentences import DIRECTION_TEXTS, cost_value_text, hosts_text, plan_options
+from nictop.report.runs.sentences import (
+    DIRECTION_TEXTS,
+    cost_value_text,
+    hosts_text,
+    plan_options,
+    workload_plan_text,
+)
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
@@ -101,7 +107,8 @@ def _path(row: ResultGroup) -> Cell:
     if row.point.main is None:
         return "", "normal"
     if not row.point.caveat:
-        return "verified", "normal"
+        is_of_one_host = row.first.result.plan.is_of_one_host
+        return "" if is_of_one_host else "verified", "normal"
     return f"{UNICODE.warning} {row.point.caveat.replace('path ', '')}", "warn"
 
 
@@ -136,6 +143,9 @@ def _set_up_words(row: ResultGroup, room: int) -> list[str]:
         varied = f"{run.variable}={run.value}"
         has_room = width(clean(f"{run.label} {varied}")) <= room
         words = [run.label, varied] if has_room else [varied]
+    if plan.is_of_one_host:
+        words += [workload_plan_text(plan), f"MTU {mtu}" if mtu else ""]
+        return [clean(word) for word in words if word]
     if plan.test != "bulk":
         words.append(plan.test)
     words += [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s"]

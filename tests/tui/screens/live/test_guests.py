@@ -160,6 +160,14 @@ async def test_all_guests_that_run_are_watched() -> None:
         assert "no guest of vm2 that runs can be watched" in "\n".join(screen.drawn())
 
 
+async def test_a_guest_that_is_watched_by_its_number_is_not_watched_again() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        assert screen.app.nictop.hosts.add("pve/101") == ""
+        assert screen.app.nictop.hosts.watch_guests("pve", [WEB1]) == ""
+        assert list(screen.app.nictop.hosts.by_name) == ["pve", "vm2", "pve/101"]
+
+
 async def test_a_stopped_guest_is_not_watched() -> None:
     async with screen_with_hosts("pve", "vm2") as (screen, hosts):
         await hosts_view(screen, hosts)

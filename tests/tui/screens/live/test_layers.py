@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nictop.model.chain import STEPS
 from nictop.model.facts.steps import SECTIONS, step_sections
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import Line
 from nictop.rules import Diagnosis
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
@@ -96,6 +99,19 @@ async def test_a_layer_of_an_interface_that_is_gone_says_so() -> None:
         await screen.press("escape")
 
 
+async def test_before_the_checks_no_layer_is_said_to_work() -> None:
+    async with live_screen(WIDE) as screen:
+        unread = inventory(link(2, "eth0", bus="pci"), time=1.0)
+        assert unread.inventory is not None
+        pending = replace(unread.inventory, pending=("platform",))
+        await screen.receive(hello(), Line(inventory=pending))
+        screen.app.screen.query_one(ChainView).focus()
+        await screen.settle()
+        await screen.press("enter")
+        text = dialog_text(screen)
+        assert "Not checked yet" in text and "Works as far" not in text
+
+
 async def test_a_click_opens_the_layer() -> None:
     async with live_screen(WIDE) as screen:
         await checked(screen)
@@ -149,5 +165,5 @@ async def test_the_place_of_the_interface_is_in_the_options() -> None:
         text = dialog_text(screen)
         assert "root port 0000:00:02.0" in text and "▸ens192" in text
         await screen.press("y")
-        assert screen.app._notifications
+        assert any("the place as text" in one.message for one in screen.app._notifications)
         await screen.press("escape")

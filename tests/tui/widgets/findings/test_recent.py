@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.rules import Finding
+import pytest
+
+from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.tui.widgets.findings.recent import (
     GONE_SECONDS,
     MAX_GONE_FINDINGS,
@@ -36,32 +38,56 @@ def found(*subjects: str) -> tuple[Finding, ...]:
     return tuple(finding(subject=subject) for subject in subjects)
 
 
+def diagnosed(*subjects: str, skipped: tuple[Skipped, ...] = ()) -> Diagnosis:
+    return Diagnosis(found(*subjects), skipped, ("alma-load-001",))
+
+
 def test_a_finding_that_is_gone_stays_below_the_open_ones_for_some_time() -> None:
     recent = RecentFindings()
-    recent.update(found("a", "b", "c"), 100.0)
-    recent.update(found("a", "c"), 101.0)
+    recent.update(diagnosed("a", "b", "c"), 100.0)
+    recent.update(diagnosed("a", "c"), 101.0)
     assert shown(recent) == ["a", "c", "(b)"]
-    recent.update(found("new", "c"), 102.0)
+    recent.update(diagnosed("new", "c"), 102.0)
     assert shown(recent) == ["new", "c", "(a)", "(b)"]
-    recent.update(found("new", "c"), 100.0 + GONE_SECONDS)
+    recent.update(diagnosed("new", "c"), 100.0 + GONE_SECONDS)
     assert shown(recent) == ["new", "c", "(a)", "(b)"]
-    recent.update(found("new", "c"), 100.5 + GONE_SECONDS)
+    recent.update(diagnosed("new", "c"), 100.5 + GONE_SECONDS)
     assert shown(recent) == ["new", "c", "(a)"]
-    recent.update(found("new", "c"), 101.5 + GONE_SECONDS)
+    recent.update(diagnosed("new", "c"), 101.5 + GONE_SECONDS)
     assert shown(recent) == ["new", "c"]
     assert resolved(recent) == [("a", 100.0, 101.0), ("b", 100.0, 100.0)]
+
+
+@pytest.mark.parametrize("where", ["", "a"])
+def test_what_is_not_checked_any_more_has_not_gone(where: str) -> None:
+    """After a connection was lost the checks run again one after the other."""
+    recent = RecentFindings()
+    recent.update(diagnosed("a", "b"), 100.0)
+    rule, host = finding().rule, finding().host
+    for now in (101.0, 101.0 + 9 * GONE_SECONDS):
+        recent.update(diagnosed("b", skipped=(Skipped(rule, host, where, "not read yet"),)), now)
+        assert [(subject(one), one.gone, one.unchecked) for one in recent.entries] == [
+            ("b", False, False),
+            ("a", False, True),
+        ]
+    recent.update(diagnosed("a", "b"), 500.0)
+    assert [one.unchecked for one in recent.entries] == [False, False]
+    recent.update(Diagnosis((), (), ("another",)), 501.0)
+    assert [one.unchecked for one in recent.entries] == [True, True], "its host was not checked"
+    recent.update(diagnosed(skipped=(Skipped("another_rule", host, "", "no"),)), 502.0)
+    assert shown(recent) == ["(a)", "(b)"] and not any(one.unchecked for one in recent.entries)
 
 
 def test_what_is_not_known_is_neither_open_nor_gone() -> None:
     """After a jump in a recording, until the rules were run there; what was resolved before that
     moment stays."""
     recent = RecentFindings()
-    recent.update(found("old"), 10.0)
-    recent.update(found("a"), 10.5 + GONE_SECONDS)
-    recent.update(found("a", "b"), 100.0)
+    recent.update(diagnosed("old"), 10.0)
+    recent.update(diagnosed("a"), 10.5 + GONE_SECONDS)
+    recent.update(diagnosed("a", "b"), 100.0)
     recent.forget(50.0)
     assert shown(recent) == [] and resolved(recent) == [("old", 10.0, 10.0)]
-    recent.update(found("b"), 50.0)
+    recent.update(diagnosed("b"), 50.0)
     assert shown(recent) == ["b"], "a is not gone: it was not looked for"
     recent.forget(5.0)
     assert resolved(recent) == []
@@ -69,35 +95,35 @@ def test_what_is_not_known_is_neither_open_nor_gone() -> None:
 
 def test_a_finding_that_comes_back_is_there_once() -> None:
     recent = RecentFindings()
-    recent.update(found("a", "b"), 100.0)
-    recent.update((), 101.0)
-    recent.update(found("b"), 102.0)
+    recent.update(diagnosed("a", "b"), 100.0)
+    recent.update(diagnosed(), 101.0)
+    recent.update(diagnosed("b"), 102.0)
     assert shown(recent) == ["b", "(a)"]
-    recent.update(found("b"), 200.0)
+    recent.update(diagnosed("b"), 200.0)
     assert resolved(recent) == [("a", 100.0, 100.0)]
-    recent.update(found("a", "b"), 201.0)
+    recent.update(diagnosed("a", "b"), 201.0)
     assert resolved(recent) == []
-    recent.update((), 300.0)
+    recent.update(diagnosed(), 300.0)
     assert resolved(recent) == [("b", 100.0, 201.0), ("a", 201.0, 201.0)]
 
 
 def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:
     recent = RecentFindings()
-    recent.update(found("a"), 100.0)
-    recent.update((), 50.0)
+    recent.update(diagnosed("a"), 100.0)
+    recent.update(diagnosed(), 50.0)
     assert shown(recent) == []
-    recent.update(found("a"), 50.0)
-    recent.update((), 200.0)
+    recent.update(diagnosed("a"), 50.0)
+    recent.update(diagnosed(), 200.0)
     assert shown(recent) == []
     assert resolved(recent) == [("a", 50.0, 50.0)]
-    recent.update((), 40.0)
+    recent.update(diagnosed(), 40.0)
     assert resolved(recent) == []
 
 
 def test_changing_subjects_do_not_fill_the_list() -> None:
     recent = RecentFindings()
     for number in range(3 * MAX_GONE_FINDINGS):
-        recent.update(found(f"veth{number}"), 100.0 + number / 100)
+        recent.update(diagnosed(f"veth{number}"), 100.0 + number / 100)
     assert len(recent.entries) == MAX_GONE_FINDINGS + 1
     assert shown(recent)[-1] == f"(veth{2 * MAX_GONE_FINDINGS - 1})"
     assert len(recent.resolved) == MAX_RESOLVED_FINDINGS

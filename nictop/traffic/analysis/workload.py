@@ -1,0 +1,455 @@
+"""The record of a run on one host → its `Result`: counters of its NICs, CPU of all hosts, whose the
+bytes were, how the command ended, and the figure that it reports.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from nictop.model.devices.ceiling import end_limits, transmit_rates
+from nictop.model.devices.pairs import pairs
+from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import IFF_LOOPBACK, count_noun
+from nictop.probe.kernel.exits import signal_text
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import LINK_COUNTERS, Link, WorkloadConnection, WorkloadReport
+from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
+from nictop.traffic.analysis.host_loads import host_loads
+from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, nic_flow, nic_points
+from nictop.traffic.analysis.setup_facts import setup_facts
+from nictop.traffic.drops.counted_losses import CountedLoss, counted_losses
+from nictop.traffic.failures import Failure
+from nictop.traffic.generators.intervals import Total
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.endpoint import EXEC_STATUSES, RunEnd
+from nictop.traffic.record.log import RunLog, axis_start
+from nictop.traffic.results.host_load import ThreadLoad
+from nictop.traffic.results.result import (
+    WORKLOAD_SCHEMA,
+    ExaminedLimit,
+    Flow,
+    LimitVerdict,
+    Result,
+)
+from nictop.traffic.results.workload import (
+    BytesByOwner,
+    EndReason,
+    NicTraffic,
+    TrafficPeer,
+    WorkloadFigures,
+)
+
+MAX_LINES, MAX_LINE_CHARS = 12, 300
+"""Last lines of each stream that are kept in a result."""
+MAX_ERROR_CHARS = 200
+MAX_PEERS = 8
+MAX_LOSSES = 32
+MAX_NICS = 16
+MIN_PACKETS = 1
+RX_PACKETS, TX_PACKETS = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
+NEEDS_TERMINAL = re.compile(
+    r"not a tty|not a terminal|inappropriate ioctl|no tty present|a terminal is required|"
+    r"must be (?:run|connected) (?:from|to) a terminal|stdin is not|cannot open /dev/tty|"
+    r"no such device or address: ?'?/dev/tty|TERM environment variable not set",
+    re.IGNORECASE | re.ASCII,
+)
+"""Messages of sudo, ssh, top, whiptail and others that have no terminal."""
+UNSEEN = ExaminedLimit(
+    "what is not seen from here", "its disk, its peer, the network, the command itself", "possible"
+)
+MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
+"""Threads that are named beside a full CPU, and the share of a core from which on."""
+AT_LINE_SHARE = 0.9
+"""Of the speed of a NIC, from which on it may limit a workload: its counters have no preamble and
+gap, which are up to 24 of 84 bytes of a frame, but 24 of 1538 of a full one."""
+
+
+def one_host_result(log: RunLog) -> Result:
+    """Of one that failed, as far as it is known."""
+    axis, end, plan = axis_start(log), log.ends["client"], log.plan
+    snapshots = {name: host.snapshot for name, host in log.hosts.items()}
+    figures = _figures(log, end, snapshots) if end.started is not None else None
+    flows = _flows(log, axis, figures)
+    result = Result(
+        plan=plan,
+        wall=log.wall,
+        flows=flows,
+        hosts=host_loads(log, flows, axis),
+        failure=log.failure or (_failure(plan, figures) if figures is not None else None),
+        stopped=log.stopped,
+        schema=WORKLOAD_SCHEMA,
+        facts=_facts(plan, snapshots),
+        losses=_losses(log, snapshots),
+        workload=figures,
+    )
+    limits = tuple(_limits(result, snapshots)) if result.failure is None else ()
+    result = replace(result, bottleneck=_bottleneck(limits), limits=limits)
+    return replace(result, notes=(*log.notes, *_notes(result)))
+
+
+def _facts(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
+    facts = setup_facts(plan, snapshots, {})
+    return {
+        name: value
+        for name, value in facts.items()
+        if name.startswith("client ") and name not in ("client affinity", "client iperf3")
+    } | {
+        name: value
+        for name, value in (
+            ("test", plan.test),
+            ("command", plan.workload),
+            ("value", plan.variable_value),
+            ("mtu", facts.get("mtu", "")),
+        )
+        if value
+    }
+
+
+# -------------------------------------------------------------------------------------- the figures
+
+
+def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> WorkloadFigures:
+    snapshot = snapshots[end.host]
+    figures = WorkloadFigures(
+        seconds=log.seconds,
+        reason=_reason(log, end),
+        user=end.begin.user if end.begin is not None else "",
+        nics=tuple(_nics(log, snapshot)),
+        chosen_ifindex=log.plan.client.ifindex,
+    )
+    report = end.work
+    if report is None:
+        why = "nictop does not see the connections of a measurement by hand"
+        if log.plan.test == "workload":
+            why = "the host did not report the end of the command"
+        return replace(figures, owners_unknown=why)
+    figures = replace(
+        figures,
+        status=report.status,
+        signal=report.signal,
+        stdout=last_lines(report.stdout),
+        stderr=last_lines(report.stderr),
+        stdout_bytes=report.stdout_bytes,
+        stderr_bytes=report.stderr_bytes,
+        user_seconds=report.user_seconds,
+        system_seconds=report.system_seconds,
+        processes=report.processes,
+        left=report.left,
+    )
+    return _with_owners(_with_figure(figures, log.plan, report), log.plan, report, snapshot)
+
+
+def _reason(log: RunLog, end: RunEnd) -> EndReason:
+    if end.work is not None:
+        return end.work.reason
+    if log.plan.test == "manual" and log.failure is None:
+        is_over = end.measured is not None and end.measured >= log.plan.time
+        return "deadline" if is_over else "hand"
+    return "lost"
+
+
+def last_lines(text: str) -> tuple[str, ...]:
+    """Each shortened; lines that a carriage return has overwritten are left out, as on a
+    terminal."""
+    lines = []
+    for line in text.rstrip("\n").split("\n")[-MAX_LINES:]:
+        shown = line.rstrip("\r").rpartition("\r")[2]
+        lines.append(shown[:MAX_LINE_CHARS])
+    return tuple(lines) if text.strip() else ()
+
+
+def _with_figure(
+    figures: WorkloadFigures, plan: RunPlan, report: WorkloadReport
+) -> WorkloadFigures:
+    if not plan.value_pattern:
+        return replace(figures, figure=known_figure(report.stdout, report.stderr))
+    try:
+        expression = re.compile(plan.value_pattern)
+    except re.error:
+        return replace(figures, no_figure="--value is not a regular expression")
+    figure, why = figure_by_expression(f"{report.stdout}\n{report.stderr}", expression)
+    if figure is not None and plan.judged_by == "smaller-value":
+        figure = replace(figure, less_is_better=True)
+    return replace(figures, figure=figure, no_figure=why)
+
+
+def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
+    """The chosen one, then the others by their bytes."""
+    host, chosen = log.plan.client.host, log.plan.client.ifindex
+    before, after = log.before.get(host), log.after.get(host)
+    if before is None or after is None:
+        return
+    found = []
+    for ifindex, link in snapshot.links.items():
+        is_counted = ifindex in before.links and ifindex in after.links
+        is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
+        if is_other_loopback or not is_counted:
+            continue
+        count = partial(counted, before, after, ifindex)
+        nic = NicTraffic(
+            clean(link.name),
+            ifindex,
+            received_bytes=count(RX_BYTES),
+            sent_bytes=count(TX_BYTES),
+            received_packets=count(RX_PACKETS),
+            sent_packets=count(TX_PACKETS),
+            seconds=after.time - before.time,
+        )
+        if ifindex == chosen or (nic.received_packets or 0) + (nic.sent_packets or 0):
+            found.append(nic)
+    found.sort(key=lambda nic: (nic.ifindex != chosen, -nic.bytes, nic.ifindex))
+    yield from found[:MAX_NICS]
+
+
+def _flows(log: RunLog, axis: float | None, figures: WorkloadFigures | None) -> tuple[Flow, ...]:
+    """What the chosen NIC sent and received; () if none is chosen."""
+    plan = log.plan
+    host = log.hosts.get(plan.client.host)
+    if axis is None or host is None or plan.client.ifindex is None:
+        return ()
+    origin = axis + host.offset.seconds
+    flows = []
+    for sends in (True, False):
+        every = nic_points(host.records, plan.client.ifindex, origin, sends=sends)
+        points = [point for point in every if point.time > 0]
+        flow = nic_flow(host.name, points, sends=sends)
+        flows.append(replace(flow, received=_total(figures, sends=sends)))
+    return tuple(flows)
+
+
+def _total(figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
+    nic = figures.chosen if figures is not None else None
+    if figures is None or nic is None or not figures.seconds:
+        return None
+    moved = nic.sent_bytes if sends else nic.received_bytes
+    if moved is None:
+        return None
+    rate = 8 * moved / figures.seconds
+    return Total(False, False, figures.seconds, rate, moved)
+
+
+def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:
+    """What all hosts counted as lost meanwhile."""
+    chosen = {log.plan.client.host: log.plan.client.ifindex}
+    found: list[CountedLoss] = []
+    for name, counts in log.losses.items():
+        found += counted_losses(snapshots[name], counts, chosen.get(name))[:MAX_LOSSES]
+    return tuple(found)
+
+
+# -------------------------------------------------------------------------------------- connections
+
+
+def _with_owners(
+    figures: WorkloadFigures, plan: RunPlan, report: WorkloadReport, snapshot: Snapshot
+) -> WorkloadFigures:
+    if report.unreadable is not None:
+        why = clean(report.unreadable.detail) or report.unreadable.reason
+        return replace(figures, owners_unknown=f"its connections could not be read: {why}")
+    if plan.client.ifindex is None:
+        return replace(figures, owners_unknown="no NIC is chosen")
+    addresses = addresses_over(plan.client.ifindex, snapshot)
+    over_nic = [one for one in report.connections if one.local in addresses]
+    return replace(figures, owners=bytes_by_owner(over_nic))
+
+
+def addresses_over(ifindex: int, snapshot: Snapshot) -> frozenset[str]:
+    """Addresses whose packets use a NIC: its own, and those of the bridge, bond or VLAN above."""
+    found, waiting = set[int](), [ifindex]
+    while waiting:
+        number = waiting.pop()
+        if number in found:
+            continue
+        found.add(number)
+        link = snapshot.links.get(number)
+        if link is not None and link.master is not None:
+            waiting.append(link.master)
+        for upper in snapshot.links.values():
+            if upper.lower == number and upper.kind != "veth" and upper.lower_namespace is None:
+                waiting.append(upper.ifindex)
+    return frozenset(_addresses(snapshot.links[number] for number in found & snapshot.links.keys()))
+
+
+def _addresses(links: Iterable[Link]) -> Iterator[str]:
+    for link in links:
+        for address in link.addresses:
+            yield address.address
+
+
+def bytes_by_owner(connections: Sequence[WorkloadConnection]) -> BytesByOwner:
+    sums = {"own": 0, "other": 0, "unknown": 0}
+    peers: dict[str, dict[str, TrafficPeer]] = {"own": {}, "other": {}, "unknown": {}}
+    for one in connections:
+        sums[one.owner] += one.sent + one.received
+        text = _peer_text(one)
+        known = peers[one.owner].get(text, TrafficPeer(text, 0, 0, 0))
+        peers[one.owner][text] = TrafficPeer(
+            text,
+            known.sent + one.sent,
+            known.received + one.received,
+            known.connections + one.connections,
+        )
+    return BytesByOwner(
+        sums["own"],
+        sums["other"],
+        sums["unknown"],
+        _largest(peers["own"]),
+        _largest(peers["other"]),
+        _largest(peers["unknown"]),
+        sum(one.retransmits for one in connections if one.owner == "own"),
+    )
+
+
+def _peer_text(one: WorkloadConnection) -> str:
+    """The service of a peer: the port below the ephemeral ones, if one of both is (32768 is the
+    lowest of net.ipv4.ip_local_port_range by default)."""
+    if one.owner == "other":
+        return clean(one.process) or "another process"
+    if not one.remote:
+        return "other peers"
+    if one.remote_port >= 32768 > one.local_port > 0:
+        return f"{clean(one.remote)} at port {one.local_port}"
+    return f"{clean(one.remote)} port {one.remote_port}"
+
+
+def _largest(peers: Mapping[str, TrafficPeer]) -> tuple[TrafficPeer, ...]:
+    ordered = sorted(peers.values(), key=lambda peer: (-(peer.sent + peer.received), peer.text))
+    return tuple(ordered[:MAX_PEERS])
+
+
+# --------------------------------------------------------------------------------------------- end
+
+
+def _failure(plan: RunPlan, figures: WorkloadFigures) -> Failure | None:
+    """How the command failed; None: it did not."""
+    if plan.test != "workload" or figures.reason == "stopped":
+        return None
+    if figures.reason == "deadline":
+        sentence = f"the command did not end within {plan.time} s (--time), and was ended"
+        return Failure("deadline", sentence + _terminal_text(figures))
+    if figures.signal is not None:
+        return Failure("died", f"the command was ended by {_signal_text(figures.signal)}")
+    if not figures.status:
+        return None
+    said = _last_error(figures)
+    if figures.status in EXEC_STATUSES:
+        sentence = f"the command could not be executed (exit status {figures.status})"
+        return Failure("start", f"{sentence}{said}")
+    sentence = f"the command failed with exit status {figures.status}{said}"
+    return Failure("died", sentence + _terminal_text(figures))
+
+
+def _signal_text(number: int) -> str:
+    """``signal 9 (SIGKILL)``"""
+    return f"signal {signal_text(number)}"
+
+
+def _last_error(figures: WorkloadFigures) -> str:
+    """``: No space left on device``: the last line of its standard error, else of its output."""
+    for lines in (figures.stderr, figures.stdout):
+        said = [clean(line) for line in lines if line.strip()]
+        if said:
+            return f": {said[-1][:MAX_ERROR_CHARS]}"
+    return ""
+
+
+def _terminal_text(figures: WorkloadFigures) -> str:
+    if not any(NEEDS_TERMINAL.search(line) for line in (*figures.stderr, *figures.stdout)):
+        return ""
+    return "; it may need a terminal: it has none, and its standard input is /dev/null"
+
+
+def _notes(result: Result) -> Iterator[str]:
+    figures, plan = result.workload, result.plan
+    if figures is None:
+        return
+    if result.stopped is not None:
+        yield f"stopped after {units.duration(result.stopped)}; its processes were ended"
+    if figures.left > 0:
+        left = count_noun(figures.left, "process", "processes")
+        yield (
+            f"the command left {left} running, which nictop ended: a command that starts others in "
+            "the background must wait for them (shell: wait)"
+        )
+    elif figures.left < 0:
+        yield "some processes of the command could not be ended: they have another user, or hang"
+    if figures.user == "root" and plan.test == "workload":
+        yield "it ran as root, as the login is root's"
+    busiest = max(figures.nics, key=lambda nic: nic.bytes, default=None)
+    chosen = figures.chosen
+    if busiest is not None and chosen is not None and busiest.bytes > 2 * chosen.bytes:
+        size = units.bytes_(busiest.bytes)
+        yield f"{busiest.name} carried more ({size}): --client-nic {busiest.name} measures that"
+    if figures.seconds < 1 and plan.test == "workload":
+        yield "it took less than a second: CPU time is not counted that finely"
+
+
+# ------------------------------------------------------------------------------------------- limits
+
+
+def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
+    """What of the hosts may have limited it; its own disk, its peer and the network are not
+    seen."""
+    found = [*_line_limits(result, snapshots), *_cpu_limits(result), UNSEEN]
+    yield from sorted(found, key=lambda limit: limit.verdict == "excluded")
+
+
+def _line_limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
+    endpoint = result.plan.client
+    link, end = endpoint.link_in(snapshots), endpoint.end
+    rates = [flow.goodput for flow in result.flows if flow.goodput is not None]
+    if link is None or end is None or not rates:
+        return
+    limits, _ = end_limits(
+        snapshots[endpoint.host],
+        end.ifindex,
+        transmit_rates(snapshots.values(), pairs(snapshots.values())),
+    )
+    lowest = min(limits, key=lambda limit: limit.bits_per_second, default=None)
+    if lowest is None:
+        return
+    share = max(rates) / lowest.bits_per_second
+    verdict: LimitVerdict = "possible" if share >= AT_LINE_SHARE else "excluded"
+    value = f"{units.percentage(share)} of {lowest.words}"
+    yield ExaminedLimit(f"speed of {clean(link.name)}", value, verdict)
+
+
+def _cpu_limits(result: Result) -> Iterator[ExaminedLimit]:
+    for load in result.hosts:
+        if load.busy is None:
+            continue
+        host = clean(load.host)
+        if not load.full:
+            hottest = f"hottest CPU {load.busy.hottest}: {units.percentage(load.busy.hottest_busy)}"
+            yield ExaminedLimit(f"CPUs of {host}", hottest, "excluded")
+            continue
+        first = load.full[0]
+        text = f"CPU {first.cpu} {units.percentage(first.busy)} busy"
+        text += f", softirq {units.percentage(first.softirq)}"
+        if len(load.full) > 1:
+            text += f"; {len(load.full) - 1} more nearly full"
+        busiest = [thread for thread in load.known_threads if thread.share >= MIN_NAMED_SHARE]
+        if busiest:
+            text += f"; most CPU time: {', '.join(map(_thread_text, busiest[:MAX_THREADS]))}"
+        yield ExaminedLimit(f"CPUs of {host}", text, "possible")
+
+
+def _thread_text(thread: ThreadLoad) -> str:
+    """``fio (pid 77) 61 % of a core``"""
+    of_whom = ", of the command" if thread.generator else ""
+    share = units.percentage(thread.share)
+    return f"{clean(thread.name)} (pid {thread.pid}{of_whom}) {share} of a core"
+
+
+def _bottleneck(limits: Sequence[ExaminedLimit]) -> str:
+    """A sentence; "": nothing was examined."""
+    if not limits:
+        return ""
+    possible = [f"{limit.limit} ({limit.value})" for limit in limits if limit.verdict == "possible"]
+    return f"not determined; possible: {', '.join(possible)}"

@@ -1,0 +1,75 @@
+"""The NIC of one host whose traffic is measured: the one that the user named, the only one, or that
+of the default route. Reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nictop.errors import NictopError
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import IFF_LOOPBACK
+from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import Link
+from nictop.rules.wording import first_names
+from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.plan.quantities import quoted
+from nictop.traffic.plan.request import RunRequest
+
+MAIN_TABLES = (253, 254)
+"""default and main (rt_tables)."""
+
+
+@dataclass(frozen=True)
+class ChosenNic:
+    """The endpoint of a host, and what the user should know about its choice."""
+
+    endpoint: Endpoint
+    note: str = ""
+
+
+def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> ChosenNic:
+    """Raises NictopError for a host that is not watched, or a NIC that it does not have."""
+    host = request.client
+    if host not in snapshots:
+        watched = ", ".join(map(clean, snapshots))
+        raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
+    links = list(snapshots[host].links.values())
+    if request.client_nic:
+        return ChosenNic(_endpoint(host, _named(host, request.client_nic, links)))
+    usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
+    if len(usable) == 1:
+        return ChosenNic(_endpoint(host, usable[0]))
+    default = _of_default_route(usable)
+    if default is not None:
+        note = (
+            f"NIC {clean(default.name)} of the default route is measured; --client-nic for another"
+        )
+        return ChosenNic(_endpoint(host, default), note)
+    names = first_names([clean(link.name) for link in usable]) if usable else "none has a carrier"
+    note = f"no NIC is chosen ({names}): --client-nic for its rate, packets and queues"
+    return ChosenNic(Endpoint(host, None, ""), note)
+
+
+def _named(host: str, name: str, links: list[Link]) -> Link:
+    for link in links:
+        if name == link.name or name in link.altnames:
+            return link
+    hint = " or ".join(f"--client-nic {clean(link.name)}" for link in links[:8])
+    raise NictopError(f"{clean(host)} has no NIC {quoted(name)}", hint)
+
+
+def _of_default_route(links: list[Link]) -> Link | None:
+    """IPv4 first, then the lowest metric."""
+    routes = []
+    for link in links:
+        for route in link.default_routes:
+            if route.table in MAIN_TABLES:
+                routes.append((route.family != "ipv4", route.metric, link.ifindex, link))
+    return min(routes, key=lambda route: route[:3])[3] if routes else None
+
+
+def _endpoint(host: str, link: Link) -> Endpoint:
+    addresses = [address.address for address in link.addresses if address.scope == "global"]
+    by_ipv4 = [address for address in addresses if ":" not in address]
+    return Endpoint(host, link.ifindex, next(iter(by_ipv4 or addresses), ""))

@@ -1,0 +1,222 @@
+"""One run on one host: a command of the user, from its start to its end, or what flows between two
+moments that the user chooses.
+
+The command is a child of the host's probe, which ends it when its connection is lost. However the
+run ends, the command has been told to end, and its end is waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from nictop.model.text.terminal import clean
+from nictop.probe.records import Counters, TrafficLine, TrafficRequest
+from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted
+from nictop.traffic.analysis.workload import one_host_result
+from nictop.traffic.failures import Failure, RunFailed, RunStopped
+from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.inbox import TrafficInbox
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan_problems import plan_problems
+from nictop.traffic.plan.problem import sentences
+from nictop.traffic.record.log import RunLog, new_groups
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.counters_around import CountersAround
+from nictop.traffic.run.events import (
+    Emit,
+    NicMeasured,
+    RunBegan,
+    RunFinished,
+    RunTimeouts,
+    Stage,
+)
+
+WORKLOAD_END_SECONDS = 6.0
+"""For all processes of the command to end: SIGTERM, a second, SIGKILL."""
+RATE_SECONDS = 1.0
+"""Between two rates of the NIC that are emitted."""
+START_SECONDS = 15.0
+"""For the probe to start it."""
+REPORT_SECONDS = 20.0
+"""After the time limit of the command, until its host must have reported its end."""
+MEASURING = "measuring what flows until it is ended by hand"
+
+
+class OneHostRun:
+    """A running plan of one host."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        hosts: Mapping[str, RunHost],
+        emit: Emit,
+        limits: RunTimeouts,
+        identity: str,
+    ) -> None:
+        self._plan, self._emit, self._limits, self._identity = plan, emit, limits, identity
+        self._log = RunLog(plan, new_groups(plan, identity), hosts, time.time())
+        self._inbox = TrafficInbox(hosts, {plan.client.host})
+        self._counters = CountersAround(self._log, self._inbox, limits, identity)
+        self._rated: Counters | None = None
+        """The record until which rates were emitted."""
+        self._is_requested = False
+        """The command was requested, and may run."""
+
+    def stop(self) -> None:
+        """End it now: the command is ended, and the result is what was measured. Without effect
+        after the end."""
+        self._inbox.stop()
+
+    async def result(self) -> Result:
+        """To be called once."""
+        self._emit(RunBegan(self._log))
+        self._inbox.open()
+        try:
+            try:
+                await self._carry_out()
+            except RunFailed as error:
+                self._log.failure = error.failure
+            except RunStopped:
+                self._end_by_hand()
+            finally:
+                await self._end_command()
+            self._emit(Stage("ending", "reading final counters"))
+            await self._counters.end()
+            result = one_host_result(self._log)
+            self._emit(RunFinished(result))
+            return result
+        finally:
+            self._inbox.close()
+
+    async def _carry_out(self) -> None:
+        """Raises RunFailed or RunStopped if it does not come to its end."""
+        self._check()
+        await self._counters.begin()
+        self._counters.note()
+        if self._plan.test == "manual":
+            self._begin_by_hand()
+            await self._wait(time.monotonic() + self._plan.time)
+            self._log.ends["client"].end_by_hand(self._now())
+            return
+        await self._start_command()
+        end = self._log.ends["client"]
+        deadline = time.monotonic() + self._plan.time + REPORT_SECONDS
+        while end.ended is None:
+            line = await self._next(deadline)
+            if line is None:
+                late = f"no report about the end of the command within {REPORT_SECONDS:g} s"
+                raise RunFailed(Failure("deadline", f"{clean(end.host)}: {late}"))
+            self._log.add_line(line)
+
+    def _check(self) -> None:
+        wrong = plan_problems(self._plan)
+        if wrong:
+            raise RunFailed(Failure("option", sentences(wrong)))
+        name = self._plan.client.host
+        if name not in self._log.hosts:
+            raise RunFailed(Failure("unreachable", f"{clean(name)} is not watched"))
+        snapshot = self._log.hosts[name].snapshot
+        if snapshot.state != "live":
+            state = clean(snapshot.message) or f"it is {snapshot.state}"
+            raise RunFailed(Failure("unreachable", f"{clean(name)}: {state}"))
+
+    async def _start_command(self) -> None:
+        plan, end = self._plan, self._log.ends["client"]
+        host = clean(plan.client.host)
+        self._emit(Stage("starting", f"starting on {host}: {clean(plan.workload)}"))
+        self._is_requested = True
+        await self._log.hosts[end.host].request(
+            TrafficRequest(
+                end.identity,
+                "work",
+                workload=plan.workload,
+                variables=workload_variables(plan),
+                deadline=float(plan.time),
+            )
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while end.started is None and end.ended is None:
+            line = await self._inbox.next(deadline)
+            if line is None:
+                late = f"{host}: the command was not started within {START_SECONDS:g} s"
+                raise RunFailed(Failure("start", late))
+            self._log.add_line(line)
+        if end.failed:
+            raise RunFailed(Failure("start", f"{host}: {clean(end.failed)}"))
+        assert end.begin is not None
+        self._emit(Stage("running", f"running on {host} as {clean(end.begin.user)}"))
+
+    def _begin_by_hand(self) -> None:
+        self._log.ends["client"].begin_by_hand(self._now())
+        self._emit(Stage("running", MEASURING))
+
+    def _now(self) -> float:
+        """On the clock of the host."""
+        return time.monotonic() + self._log.hosts[self._plan.client.host].offset.seconds
+
+    async def _wait(self, deadline: float) -> None:
+        while await self._next(deadline) is not None:
+            pass
+
+    async def _next(self, deadline: float) -> TrafficLine | None:
+        """The next line; None at the deadline. The rates of the NIC are emitted meanwhile."""
+        while True:
+            due = time.monotonic() + RATE_SECONDS
+            line = await self._inbox.next(min(due, deadline))
+            if line is not None or time.monotonic() >= deadline:
+                return line
+            self._emit_rates()
+
+    def _emit_rates(self) -> None:
+        """Of the time since the last ones."""
+        endpoint, started = self._plan.client, self._log.ends["client"].started
+        records = self._log.hosts[endpoint.host].records
+        if endpoint.ifindex is None or started is None or not records:
+            return
+        before, after = self._rated or records[0], records[-1]
+        seconds = after.time - before.time
+        self._rated = after
+        if seconds <= 0:
+            return
+        rates = []
+        for index in (TX_BYTES, RX_BYTES):
+            moved = counted(before, after, endpoint.ifindex, index)
+            rates.append(None if moved is None else 8 * moved / seconds)
+        self._emit(NicMeasured(after.time - started, *rates))
+
+    def _end_by_hand(self) -> None:
+        """The user has stopped it: the planned end of a measurement by hand."""
+        end = self._log.ends["client"]
+        if end.started is None:
+            self._log.stopped = 0.0
+            return
+        if self._plan.test == "manual":
+            end.end_by_hand(self._now())
+        else:
+            self._log.stopped = max(0.0, self._now() - end.started)
+
+    async def _end_command(self) -> None:
+        """Until it has ended."""
+        self._inbox.end()
+        end = self._log.ends["client"]
+        if not self._is_requested or end.ended is not None or end.host in self._inbox.lost:
+            return
+        await self._log.hosts[end.host].request(TrafficRequest(end.identity, "stop"))
+        deadline = time.monotonic() + WORKLOAD_END_SECONDS
+        while end.ended is None:
+            try:
+                line = await self._inbox.next(deadline)
+            except RunFailed as error:
+                self._log.failure = self._log.failure or error.failure
+                return
+            if line is None:
+                return
+            self._log.add_line(line)
+
+
+def workload_variables(plan: RunPlan) -> dict[str, str]:
+    """Variables in the environment of the command."""
+    if not plan.variable_value:
+        return {}
+    return {"NICTOP_VARIABLE": plan.variable_name, "NICTOP_VALUE": plan.variable_value}

@@ -1,0 +1,148 @@
+"""The figure that a command reports: known formats, expressions of the user, and outputs that have
+none."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
+from nictop.traffic.analysis.workload import last_lines
+from nictop.traffic.plan.formats import FORMATS
+from nictop.traffic.results.workload import CommandFigure
+
+FIO = {
+    "fio version": "fio-3.33",
+    "jobs": [
+        {"jobname": "a", "read": {"bw_bytes": 1000000, "bw": 976}, "write": {"bw_bytes": 0}},
+        {"jobname": "b", "read": {"bw_bytes": 500000, "bw": 488}, "write": {"bw_bytes": 0}},
+    ],
+}
+IPERF3 = {
+    "start": {"version": "iperf 3.12"},
+    "end": {
+        "sum_sent": {"bits_per_second": 9.5e9},
+        "sum_received": {"bits_per_second": 9.41e9},
+    },
+}
+WRK = """\
+Running 10s test @ http://192.0.2.1/
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency   635.91us    0.89ms  12.92ms   93.69%
+  7453272 requests in 10.00s, 6.03GB read
+Requests/sec: 745326.77
+Transfer/sec:    617.27MB
+"""
+AB = """\
+Time taken for tests:   0.421 seconds
+Requests per second:    2375.30 [#/sec] (mean)
+Time per request:       0.421 [ms] (mean)
+"""
+SYSBENCH_MEMORY = """\
+sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+102400.00 MiB transferred (7432.55 MiB/sec)
+"""
+SYSBENCH_OLTP = """\
+sysbench 1.0.20 (using system LuaJIT 2.1.0-beta3)
+    transactions:                        4812   (480.93 per sec.)
+"""
+RSYNC = """\
+sending incremental file list
+sent 1,048,946 bytes  received 35 bytes  419,592.40 bytes/sec
+total size is 1,048,576  speedup is 1.00
+"""
+DD = """\
+1000+0 records in
+1000+0 records out
+1048576000 bytes (1.0 GB, 1000 MiB) copied, 0.934434 s, 1.1 GB/s
+"""
+
+
+@pytest.mark.parametrize(
+    ("stdout", "stderr", "figure"),
+    [
+        (json.dumps(FIO), "", CommandFigure("read bandwidth", 12e6, "b/s", "fio JSON")),
+        (
+            "fio: a note\n" + json.dumps(FIO, indent=2),
+            "",
+            CommandFigure("read bandwidth", 12e6, "b/s", "fio JSON"),
+        ),
+        (json.dumps(IPERF3), "", CommandFigure("received", 9.41e9, "b/s", "iperf3 JSON")),
+        (WRK, "", CommandFigure("requests/s", 745326.77, "1/s", "wrk")),
+        (AB, "", CommandFigure("requests/s", 2375.30, "1/s", "ab")),
+        (SYSBENCH_MEMORY, "", CommandFigure("throughput", 7432.55 * 8 * 2**20, "b/s", "sysbench")),
+        (SYSBENCH_OLTP, "", CommandFigure("events/s", 480.93, "1/s", "sysbench")),
+        (RSYNC, "", CommandFigure("rate", 8 * 419592.40, "b/s", "rsync")),
+        ("", DD, CommandFigure("rate", 8.8e9, "b/s", "dd")),
+    ],
+)
+def test_figure_of_a_known_format(stdout: str, stderr: str, figure: CommandFigure) -> None:
+    found = known_figure(stdout, stderr)
+    assert found is not None and found.source in FORMATS
+    assert (found.name, found.unit, found.source) == (figure.name, figure.unit, figure.source)
+    assert found.value == pytest.approx(figure.value)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "",
+        "nothing known",
+        "{",
+        "{}",
+        "[1]",
+        '{"fio version": "x", "jobs": 7}',
+        '{"fio version": "x", "jobs": [7, {"read": 8}]}',
+        '{"fio version": "x", "jobs": [{"read": {"bw_bytes": "much"}}]}',
+        '{"fio version": "x", "jobs": [{"read": {"bw_bytes": -1}}]}',
+        '{"fio version": "x", "jobs": [{"read": {"bw_bytes": NaN}}]}',
+        '{"start": {}, "end": {"sum": {"bits_per_second": true}}}',
+        '{"start": {}, "end": {"sum": {"bits_per_second": 1' + "0" * 400 + "}}}",
+        "{" * 100_000,
+        "copied, 1 s, 9..9 GB/s",
+        "Requests/sec: 1.2.3",
+    ],
+)
+def test_output_without_a_figure(output: str) -> None:
+    assert known_figure(output, "") is None
+
+
+@pytest.mark.parametrize(
+    ("output", "expression", "value", "unit"),
+    [
+        ("total 12.5 MB/s\n", r"total ([\d.]+)", 1e8, "b/s"),
+        ("total 12.5MB/s", r"total (\S+)", 1e8, "b/s"),
+        ("took 1,250 ms.", r"took ([\d,]+)", 1.25, "s"),
+        ("took 1.5 s", r"took .*", 1.5, "s"),
+        ("first 1\nlast 2\n", r"\d", 2.0, ""),
+        ("score: 42 points", r"score: (?P<value>\d+) (?P<unit>\w+)", 42.0, "points"),
+        ("12 iops", r"(\d+) iops", 12.0, "1/s"),
+        ("speed 3 Gbit/s", r"speed (\d+)", 3e9, "b/s"),
+        ("1.5e3 widgets", r"([\d.e]+) widgets", 1500.0, "widgets"),
+    ],
+)
+def test_figure_by_an_expression(output: str, expression: str, value: float, unit: str) -> None:
+    figure, why = figure_by_expression(output, re.compile(expression))
+    assert figure is not None and not why
+    assert figure.value == pytest.approx(value)
+    assert figure.unit == unit
+
+
+@pytest.mark.parametrize(
+    ("output", "expression", "why"),
+    [
+        ("nothing", r"(\d+)", "--value matches nothing in its output"),
+        ("none here", r"none", "--value matches 'none', which has no number"),
+        ("a b", r"(x)?a", "--value matches 'a', which has no number"),
+    ],
+)
+def test_why_an_expression_finds_no_figure(output: str, expression: str, why: str) -> None:
+    assert figure_by_expression(output, re.compile(expression)) == (None, why)
+
+
+def test_last_lines_are_those_that_a_terminal_shows() -> None:
+    assert last_lines("a\n10 %\r50 %\r100 %\nb\r\n\n") == ("a", "100 %", "b")
+    assert last_lines("\n".join(map(str, range(100)))) == tuple(map(str, range(88, 100)))
+    assert last_lines(" \n") == () and last_lines("x" * 1000) == ("x" * 300,)

@@ -1,0 +1,181 @@
+"""Results of workloads: what a verdict is about, whose the bytes were, and how the end is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import WorkloadConnection
+from nictop.report.runs.comparison import comparison_text
+from nictop.report.runs.sentences import result_sentences
+from nictop.traffic.analysis.comparison import compare
+from nictop.traffic.analysis.workload import addresses_over, bytes_by_owner
+from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
+from nictop.traffic.results.host_load import Busy, HostLoad
+from nictop.traffic.results.measures import deciding_text, measures_of
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.workload import (
+    BytesByOwner,
+    CommandFigure,
+    NicTraffic,
+    WorkloadFigures,
+)
+from tests.traffic.machines import machine, nic
+from tests.traffic.runs import flow
+
+END = Endpoint("a", 3, "192.0.2.1")
+NIC = NicTraffic("ens3", 3, 1_000_000, 99_000_000, 900, 66_000, 4.0)
+BUSY = Busy(4.0, 0.5, 0.5, 0.0, 0.2, 0.0, 0.0, 4, 1, 0.6, 0.2)
+
+
+def result(
+    seconds: float = 4.0,
+    value: float | None = None,
+    unit: str = "b/s",
+    *,
+    by: Judge | None = None,
+    command: str = "fio job.fio",
+    owners: BytesByOwner | None = None,
+    busy: Busy = BUSY,
+) -> Result:
+    figure = None
+    if value is not None:
+        figure = CommandFigure("read bandwidth", value, unit, "fio JSON")
+    figures = WorkloadFigures(
+        seconds, status=0, figure=figure, nics=(NIC,), chosen_ifindex=3, owners=owners
+    )
+    plan = RunPlan(END, END, test="workload", workload=command, time=60, judged_by=by)
+    flows = tuple(
+        replace(flow(rate), sender=ends[0], receiver=ends[1])
+        for rate, ends in ((0.2, ("a", "network")), (0.002, ("network", "a")))
+    )
+    hosts = (HostLoad("a", "client", busy),)
+    facts = {"test": "workload", "command": command}
+    return Result(plan, 0.0, flows, hosts, schema=3, workload=figures, facts=facts)
+
+
+def verdict(a: Sequence[Result], b: Sequence[Result]) -> str:
+    return compare(a, b).sentence
+
+
+def runs(**more: object) -> list[Result]:
+    return [result(**more) for _ in range(3)]  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------- a verdict
+
+
+def test_figure_of_the_command_decides_with_its_unit() -> None:
+    found = compare(runs(value=8e8), runs(value=1.6e9))
+    assert found.verdict == "better"
+    assert found.figures[0].name == "value"
+    assert found.sentence.startswith("Better: B = 2.00× the read bandwidth of A")
+    text = comparison_text(found, ("one", "two"), 120)
+    assert "read bandwidth" in text and "800 Mb/s" in text and "1.60 Gb/s" in text
+
+
+def test_without_a_figure_the_duration_decides_and_less_is_better() -> None:
+    found = compare(runs(seconds=8.0), runs(seconds=4.0))
+    assert (found.verdict, found.figures[0].name) == ("better", "duration")
+    assert deciding_text(result(seconds=4.0)) == "4.00 s"
+
+
+@pytest.mark.parametrize(
+    ("by", "name"),
+    [
+        ("duration", "duration"),
+        ("rate", "rate"),
+        ("cpu", "cpu per gigabit"),
+        ("value", "value"),
+        ("smaller-value", "smaller value"),
+    ],
+)
+def test_user_chooses_what_decides(by: Judge, name: str) -> None:
+    measures = measures_of(result(value=1e9, by=by))
+    assert measures[0].name == name
+    assert len({measure.name for measure in measures}) == len(measures)
+
+
+def test_less_cpu_for_each_gigabit_is_better() -> None:
+    less = replace(BUSY, user=0.1)
+    found = compare(runs(by="cpu"), runs(by="cpu", busy=less))
+    assert (found.verdict, found.figures[0].name) == ("better", "cpu per gigabit")
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"value": 1e9, "unit": "iops"}, "different figures of the command: read bandwidth (b/s)"),
+        ({"value": 1e9, "command": "fio other.fio"}, "command differs: fio job.fio and fio other"),
+        ({}, "not ranked"),
+    ],
+)
+def test_what_cannot_be_compared(other: dict[str, object], reason: str) -> None:
+    found = compare(runs(value=8e8, by="value"), runs(by="value", **other))
+    assert found.verdict == "refused"
+    assert reason in found.sentence or "no figure of the command" in found.sentence
+
+
+# ------------------------------------------------------------------------------------ whose bytes
+
+
+def connection(owner: str, remote: str, size: int, **more: object) -> WorkloadConnection:
+    made = WorkloadConnection(
+        owner,  # type: ignore[arg-type]
+        "192.0.2.1",
+        size,
+        0,
+        local_port=40000,
+        remote=remote,
+        remote_port=445,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def test_bytes_are_summed_by_owner_and_peer() -> None:
+    found = bytes_by_owner(
+        [
+            connection("own", "192.0.2.5", 60, retransmits=3),
+            connection("own", "192.0.2.5", 40, retransmits=1),
+            connection("other", "192.0.2.6", 7, process="sshd", retransmits=9),
+            connection("unknown", "192.0.2.7", 5, local_port=22, remote_port=50000),
+            connection("unknown", "", 2, connections=4),
+        ]
+    )
+    assert (found.own, found.other, found.unknown, found.retransmits) == (100, 7, 7, 4)
+    assert [(peer.text, peer.sent, peer.connections) for peer in found.peers] == [
+        ("192.0.2.5 port 445", 100, 2)
+    ]
+    assert [peer.text for peer in found.others] == ["sshd"]
+    assert [peer.text for peer in found.unknowns] == ["192.0.2.7 at port 22", "other peers"]
+
+
+@pytest.mark.parametrize(("other", "is_ranked"), [(5_000_000, True), (5_100_000, False)])
+def test_other_traffic_above_a_bound_is_not_ranked(other: int, is_ranked: bool) -> None:
+    found = result(owners=BytesByOwner(80_000_000, other, 0))
+    assert (found.why_not_ranked == ()) == is_ranked
+    if not is_ranked:
+        assert found.why_not_ranked == ("5.1 % of the bytes were not this workload",)
+
+
+def test_what_is_not_known_of_the_bytes_is_said() -> None:
+    """As of a mount of the kernel: that is no reason against ranking."""
+    found = result(owners=BytesByOwner(0, 0, 90_000_000))
+    said = "\n".join(text for _, text in result_sentences(found))
+    assert "no TCP connection of its processes was seen; 90 % of connections of which the " in said
+    assert found.why_not_ranked == ()
+
+
+def test_addresses_of_a_nic_are_also_those_of_what_is_above_it() -> None:
+    links = (
+        nic(3, "ens3", "192.0.2.1", master=5),
+        nic(4, "ens4", "198.51.100.1"),
+        nic(5, "br0", "203.0.113.1"),
+        nic(6, "br0.7", "203.0.113.129", lower=5),
+    )
+    host: Snapshot = machine("a", *links)
+    assert addresses_over(3, host) == {"192.0.2.1", "203.0.113.1", "203.0.113.129"}
+    assert addresses_over(4, host) == {"198.51.100.1"}
