@@ -18,7 +18,6 @@ from nictop.report.runs.sentences import (
     workload_plan_text,
 )
 from nictop.traffic.analysis.assemble import incidents_so_far
-from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
     Experiment,
@@ -61,7 +60,7 @@ class ProgressLines:
         self._is_rising = False
         """It was started, and is not measured yet."""
         self._log: RunLog | None = None
-        self._told: set[NicIncident] = set()
+        self._told: set[tuple[str, str, str]] = set()
         """What happened to the NICs of this run, as far as it was printed."""
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
@@ -92,8 +91,9 @@ class ProgressLines:
         if self._log is None:
             return
         for incident in incidents_so_far(self._log, axis_start(self._log)):
-            if incident not in self._told:
-                self._told.add(incident)
+            key = (incident.host, incident.meaning, incident.text)
+            if key not in self._told:  # its second changes a little with the clock offset
+                self._told.add(key)
                 yield f"  {incident.sentence}"
 
     def _stage_lines(self, event: Stage) -> Iterator[str]:

@@ -600,6 +600,19 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     return text
 
 
+def exceeding_seconds(result: Result, flow: Flow) -> float | None:
+    """Of a failed run those that the goodput is the mean of, where they are more than planned: its
+    generators end late when their connection breaks. None: they are as planned, or not known."""
+    plan, received = result.plan, flow.received
+    if result.failure is None or received is None or plan.files is not None:
+        return None
+    if not math.isfinite(received.seconds):
+        return None
+    if received.seconds <= plan.time * (1 + EXCEEDING_SHARE) + EXCEEDING_SECONDS:
+        return None
+    return received.seconds
+
+
 def _is_foreign(result: Result, host: str) -> bool:
     """The other end, of which only iperf3 tells something."""
     return result.foreign is not None and host == result.plan.server.host
@@ -615,19 +628,6 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
     text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
-
-
-def exceeding_seconds(result: Result, flow: Flow) -> float | None:
-    """Of a failed run those that the goodput is the mean of, where they are more than planned: its
-    generators end late when their connection breaks. None: they are as planned, or not known."""
-    plan, received = result.plan, flow.received
-    if result.failure is None or received is None or plan.files is not None:
-        return None
-    if not math.isfinite(received.seconds):
-        return None
-    if received.seconds <= plan.time * (1 + EXCEEDING_SHARE) + EXCEEDING_SECONDS:
-        return None
-    return received.seconds
 
 
 def highest_goodput(result: Result) -> float:

@@ -124,7 +124,7 @@ def _proof(
     if failed and verdict == "proven":
         verdict = "unknown"
         sentence = f"the test failed while data was in flight: {sentence}"
-        for end, other in permutations(of_ends.hosts, 2):
+        for end, other in permutations(of_ends.hosts, 2):  # none, if one end alone is watched
             if expected.get(end.host, (0.0, 0.0))[0] > 0:
                 sentence += _windows_text(end, other, hosts)
     highest = max(map(max, expected.values()), default=0.0)

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.probe.records import Counters, Hello, Line, LinkChange, TrafficSocket
 from nictop.traffic.analysis.host_loads import host_roles
 from nictop.traffic.analysis.nic_load import packets_between
+from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.hosts.host import RunHost
@@ -23,7 +25,7 @@ from nictop.traffic.live.host_so_far import HostNow
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.live.samples import run_totals, sample_at
 from nictop.traffic.plan.plan import RunPlan
-from nictop.traffic.record.log import new_groups
+from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.events import RunBegan, RunFinished, Stage
@@ -621,5 +623,10 @@ def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
     assert found.sentence.startswith("a ") and found.sentence.endswith(
         " lost its carrier at second 4"
     )
+    progress = ProgressLines(Experiment("x", (ExperimentStep(live.log.plan, ""),)))
+    list(progress.lines(RunBegan(live.log)))
+    sample = SocketSample("a", None, (), "client")
+    assert list(progress.lines(sample)) == [f"  {found.sentence}"]
+    assert list(progress.lines(sample)) == [], "once"
     live.live.process(RunFinished(result()))
     assert live.view(20.0).incidents == (), "then the result says it"

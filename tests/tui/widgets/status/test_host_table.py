@@ -310,5 +310,6 @@ def test_an_error_has_its_time_and_ends_with_its_connection() -> None:
     one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
     (found,) = [line for line in facts(one) if "login" in line]
     assert "error 2 min 4 s ago: the login took 9 s" in found
-    one.process(Line(hello=HELLO), MOMENT.here.monotonic)
+    later = replace(HELLO, monotonic=HELLO.monotonic + 130.0)
+    one.process(Line(hello=later), MOMENT.here.monotonic)
     assert not any("login" in line for line in facts(one)), "another login was fast"
