@@ -123,10 +123,13 @@ def copy_with(record: Any, **changes: Any) -> Any:
 
 
 def field_mapping(record: Any) -> dict[str, Any]:
-    """Name → value of each field, in order, as `vars` has them of an object without slots. For
-    JSON, too: ``json.dumps(record, default=field_mapping)``."""
+    """Name → value of each field, in order, as `vars` has them of an object without slots, and of
+    one that is no record. For JSON, too: ``json.dumps(record, default=field_mapping)``."""
     kind = type(record)
-    return dict(zip(kind._names, kind._values(record)))
+    names = getattr(kind, "_names", None)
+    if names is None:
+        return vars(record)
+    return dict(zip(names, kind._values(record)))
 
 
 def field_values(record: Any) -> tuple[Any, ...]:

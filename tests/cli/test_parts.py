@@ -39,7 +39,7 @@ async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_
     assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
     source.send(Line(inventory=whole))
     snapshot, window = await look
-    assert snapshot.inventory is whole
+    assert snapshot.inventory == whole
     assert window.seconds >= 3.0 and window.parts[0].elapsed == 1.0
 
 
@@ -75,7 +75,7 @@ async def test_what_happened_during_the_watch_is_in_the_answer() -> None:
     snapshot, requests = await answer_after(
         ScriptedSource(), 10, Line(inventory=later), reading(11)
     )
-    assert snapshot.inventory is later and len(requests) == 1
+    assert snapshot.inventory == later and len(requests) == 1
 
 
 async def test_an_event_during_the_watch_is_in_the_answer() -> None:
@@ -89,7 +89,7 @@ async def test_an_event_during_the_watch_is_in_the_answer() -> None:
     assert not look.done() and session.snapshot.inventory_pending
     later = dataclasses.replace(inventory(), time=106.0, links=())
     source.send(Line(inventory=later), reading(6))
-    assert (await look)[0].inventory is later
+    assert (await look)[0].inventory == later
 
 
 async def test_an_event_while_the_inventory_was_read_is_in_the_answer() -> None:
@@ -107,7 +107,7 @@ async def test_an_event_while_the_inventory_was_read_is_in_the_answer() -> None:
     later = dataclasses.replace(inventory(), time=106.0, links=())
     source.send(Line(inventory=later), reading(6))
     snapshot, _ = await look
-    assert snapshot.inventory is later and snapshot.unread_event is None
+    assert snapshot.inventory == later and snapshot.unread_event is None
 
 
 async def test_a_short_watch_needs_one_inventory() -> None:

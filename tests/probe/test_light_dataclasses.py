@@ -218,6 +218,10 @@ def test_values_of_a_record_with_slots() -> None:
     assert not hasattr(vlan, "__dict__")
     assert light_dataclasses.field_mapping(vlan) == dataclasses.asdict(vlan)
     assert light_dataclasses.field_values(vlan) == dataclasses.astuple(vlan)
+    plain = SimpleNamespace(first=1)
+    assert json.loads(json.dumps([plain], default=light_dataclasses.field_mapping)) == [
+        {"first": 1}
+    ]
 
 
 def test_a_record_with_slots_can_be_copied() -> None:
