@@ -128,7 +128,8 @@ def field_mapping(record: Any) -> dict[str, Any]:
     kind = type(record)
     names = getattr(kind, "_names", None)
     if names is None:
-        return vars(record)
+        attributes: dict[str, Any] = vars(record)
+        return attributes
     return dict(zip(names, kind._values(record)))
 
 
