@@ -17,6 +17,7 @@ from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.detail import FactLines, row_at
+from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.lines import counters, hello, inventory, link
