@@ -17,6 +17,7 @@ from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.detail import FactLines, row_at
+from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
 from tests.support.findings import lines_of_case
 from tests.support.lines import counters, hello, inventory, link
@@ -157,8 +158,9 @@ async def test_the_place_of_the_interface_is_in_the_options() -> None:
     async with live_screen(NARROW) as screen:
         await screen.receive(*GUEST)
         await screen.show_diagnosis(Diagnosis((), ()))  # no finding chooses another interface
-        while screen.chosen() != "ens192":
-            await screen.press("down")
+        links = screen.nictop.hosts.session.snapshot.links.values()
+        nic = next(one for one in links if one.name == "ens192")
+        screen.app.screen.query_one(DeviceTable).choose_link(nic.ifindex)
         await screen.press("o", "down", "down", "enter")
         place = screen.app.screen
         assert isinstance(place, PlaceScreen) and place.dialog_title.endswith(": place")
