@@ -127,9 +127,10 @@ def field_mapping(record: Any) -> dict[str, Any]:
     one that is no record. For JSON, too: ``json.dumps(record, default=field_mapping)``."""
     kind = type(record)
     names = getattr(kind, "_names", None)
-    if names is None:
-        return vars(record)
-    return dict(zip(names, kind._values(record)))
+    mapping: dict[str, Any] = vars(record) if names is None else {}
+    if names is not None:
+        mapping = dict(zip(names, kind._values(record)))
+    return mapping
 
 
 def field_values(record: Any) -> tuple[Any, ...]:
