@@ -19,6 +19,7 @@ import json, sys
 sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
 from nictop.probe.changes import apply
 from nictop.probe.changes.networkmanager import checkpoint
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.plan.grammar.actions import parse_action
 
 def through_json(saved):

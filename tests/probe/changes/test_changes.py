@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.plan.requests import ChangeCommand
 from nictop.probe.records import ChangeRequest, Request
@@ -77,7 +78,7 @@ def test_encoded_request_equals_the_parsed_command() -> None:
         "a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True
     )
     command = ChangeCommand(json.loads(encode_request(Request(change=request)))["change"])
-    assert vars(command) == vars(request)
+    assert vars(command) == field_mapping(request)
 
 
 def test_changes_need_root(host: Namespace) -> None:
