@@ -457,3 +457,16 @@ def meanings_in(source: str) -> list[str]:
     """Of the `Literal`, which only type checkers see: the probe has no typing."""
     literal = source.partition("Meaning = Literal[")[2].partition("\n    ]")[0]
     return re.findall(r'^ +"([a-z_]+)",', literal, re.MULTILINE)
+
+
+def test_a_later_reading_of_the_same_messages_says_the_same() -> None:
+    """Times of day, no ages: a finding is read minutes after its host."""
+    down = "igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down"
+    messages = [{"time": NOW - seconds, "level": 6, "text": down} for seconds in (900, 600, 300)]
+    host = {"base": "spare-nic", "messages": messages}
+    wall = 1_800_000_000.0
+    earlier = diagnose([host_facts({**host, "time": NOW, "wall": wall})])
+    later = diagnose([host_facts({**host, "time": NOW + 90.0, "wall": wall + 90.0})])
+    (finding,) = earlier.findings
+    assert (finding.rule, finding) == ("carrier_flaps", later.findings[0])
+    assert "2027-01-15 07:55:00 UTC" in repr(finding.evidence)

@@ -87,7 +87,7 @@ def test_the_facts_of_a_switch_port() -> None:
         "Management": "192.0.2.1",
         "System": "Arista Networks EOS version 4.30",
         "Capabilities": "bridge, router",
-        "LLDP": "received by lldpd · valid for 120 s · 12.0 s old",
+        "LLDP": "received by lldpd · valid for 120 s · 12.0 s old when read",
     }
 
 
