@@ -1,6 +1,6 @@
 """Which of the inventories of an hour say something new of the links of a host.
 
-A finding such as "link flapped 4 times in 20 min of watching" rests on what happened before the
+A finding such as "lost its carrier 4 times while it was watched" rests on what happened before the
 position in a recording (`model.devices.link_history`). With findings there is an inventory every
 few seconds; most of them have nothing that it needs, and decoding one costs milliseconds.
 

@@ -359,7 +359,7 @@ def test_values_of_a_lost_host_have_their_age(
 def test_a_recording_says_what_the_live_screen_said_of_the_last_hour(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``link flapped 4 times in … of watching`` rests on what was long before the position; NICs
+    """``lost its carrier 4 times while it was watched`` rests on what was long before the position; NICs
     that somebody set down and up have not flapped."""
     items = host_items("a", 700, BEGIN)
     for number in range(9):
@@ -381,11 +381,13 @@ def test_a_recording_says_what_the_live_screen_said_of_the_last_hour(
             items.append(("a", inventory(ens192, ens224, time=time), time + 0.5))
     write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
     main(["check", str(tmp_path / "r.nictop"), "--at", "end"])
-    watched = [line for line in capsys.readouterr().out.splitlines() if "of watching" in line]
-    assert "ens192: link flapped 4 times in" in watched[0]
+    watched = [
+        line for line in capsys.readouterr().out.splitlines() if "while it was watched" in line
+    ]
+    assert "ens192: lost its carrier 4 times" in watched[0]
     assert not any("ens224" in line for line in watched)
     main(["check", str(tmp_path / "r.nictop"), "--at", "+30"])
-    assert "of watching" not in capsys.readouterr().out
+    assert "while it was watched" not in capsys.readouterr().out
 
 
 def test_check_at_a_time_of_a_recording(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
