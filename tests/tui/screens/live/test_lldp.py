@@ -59,7 +59,7 @@ async def test_the_switch_port_is_shown() -> None:
         await screen.receive(
             reply(name, "lldp", LldpListening((2, 3), ended=True)), reply(name, "exit")
         )
-        await wait_until(screen, lambda: len(notices(screen)) == 2)
+        await wait_until(screen, lambda: "listening" not in notices(screen)[0])
         assert notices(screen)[-1] == "alma-load-001: LLDP received on 1 of 2 interfaces"
         await screen.press("enter")
         text = "\n".join(screen.drawn())
@@ -92,7 +92,7 @@ async def test_it_could_not_listen(
         for kind, listening in lines:
             await screen.receive(reply(name, kind, listening, "cannot start: no process"))
         await screen.receive(reply(name, "exit"))
-        await wait_until(screen, lambda: len(notices(screen)) == 2)
+        await wait_until(screen, lambda: "listening" not in notices(screen)[0])
         assert notices(screen)[-1] == said
 
 
@@ -100,5 +100,5 @@ async def test_without_a_nic_to_listen_on() -> None:
     async with live_screen((80, 24)) as screen:
         await screen.receive(hello(), inventory(link(2, "br0", kind="bridge")))
         await screen.press("o", "end", "up", "enter")
-        await wait_until(screen, lambda: len(notices(screen)) == 2)
+        await wait_until(screen, lambda: "listening" not in notices(screen)[0])
         assert "no interface with a link" in notices(screen)[-1] and not requests(screen)
