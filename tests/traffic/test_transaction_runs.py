@@ -18,7 +18,7 @@ from nictop.traffic.generators.latency import merged
 from nictop.traffic.live.run_view import LiveRun, result_view
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.record.log import IntervalMeasured
-from nictop.traffic.results.result import RESULT_SCHEMA, Result
+from nictop.traffic.results.result import TRANSACTION_SCHEMA, Result
 from nictop.traffic.results.store import StoredRun, encode_run, parse_run
 from nictop.traffic.run.events import RunEvent, RunFinished, Stage
 from tests.support.kills import kill_matrix
@@ -123,7 +123,7 @@ async def test_figures_of_a_run(module_pair: Pair, kind: str) -> None:
     view = live.view()
     assert view.transactions == figures.points and view.series and view.result is result
     stored = StoredRun("x", "x", result, 1.0, "0")
-    assert parse_run(encode_run(stored)) == stored and result.schema == RESULT_SCHEMA
+    assert parse_run(encode_run(stored)) == stored and result.schema == TRANSACTION_SCHEMA
     assert result_view(result).transactions == figures.points
 
 

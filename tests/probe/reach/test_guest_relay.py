@@ -21,8 +21,9 @@ from nictop.probe.reach.guest_relay import Relay
 from nictop.probe.reach.relay_format import ENDED, HEADER, OUTPUT, RECORD_BYTES
 from tests.support.probe import TEST_TIMEOUT, wait_until
 
-OUTPUT_BYTES = 100_000
-"""More than a pipe has room for, less than the relay lets wait for it."""
+OUTPUT_BYTES = 72_000
+"""More than a pipe has room for, less than the relay lets wait for it, even if each block of 8 KiB
+that `head` writes is read alone and fills three records."""
 
 
 class Pipes:
