@@ -117,7 +117,7 @@ def test_traffic_between_guests_that_only_their_agents_reach(
         result = json.loads(done.stdout)
         assert "192.0.2.2" in done.stdout and result, done.stdout
         for agent in agents:
-            wait_until(agent.is_clean)
+            agent.wait_until_clean()
     finally:
         for agent in agents:
             agent.stop()

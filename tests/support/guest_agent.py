@@ -111,6 +111,19 @@ class GuestAgent:
             return False
         return self.descriptors() == self._descriptors and files(self.folder) == self._files
 
+    def wait_until_clean(self) -> None:
+        """AssertionError with what is left, and with what the agent does."""
+        try:
+            wait_until(self.is_clean)
+        except AssertionError:
+            left = {pid: command_line(pid) for pid in (*self.children(), *self.bridges())}
+            open_pipes = set(self.descriptors()) ^ set(self._descriptors)
+            made = set(files(self.folder)) ^ set(self._files)
+            waits_in = Path(f"/proc/{self.process.pid}/wchan").read_text()
+            said = (self.folder / "log").read_text()[-2000:]
+            text = f"left: {left}, pipes {open_pipes}, files {made}; agent in {waits_in}: {said}"
+            raise AssertionError(text) from None
+
     def stop(self) -> None:
         if self._port is not None:
             self._port.stop()

@@ -39,7 +39,7 @@ def agent(tmp_path: Path, namespace: Namespace) -> Iterator[GuestAgent]:
     made = GuestAgent(tmp_path / "guest", namespace=namespace, python=sys.executable)
     yield made
     try:
-        wait_until(made.is_clean)
+        made.wait_until_clean()
     finally:
         made.stop()
 
@@ -94,7 +94,8 @@ async def test_several_guests_at_once(agent: GuestAgent, tmp_path: Path) -> None
             for _ in range(2):
                 await items_until(items, has_record("counters"))
                 await items_until(others, has_record("counters"))
-        wait_until(lambda: agent.is_clean() and other.is_clean())
+        agent.wait_until_clean()
+        other.wait_until_clean()
     finally:
         other.stop()
 
@@ -105,7 +106,7 @@ async def test_every_python_in_the_guest(tmp_path: Path, namespace: Namespace, p
     try:
         found, _ = await inventory(here(made.level))
         assert link_names(found) == {"lo"}
-        wait_until(made.is_clean)
+        made.wait_until_clean()
     finally:
         made.stop()
 
@@ -170,7 +171,7 @@ async def test_an_agent_that_forbids_programs(tmp_path: Path) -> None:
         message = await failure(here(made.level))
         assert "does not allow guest-exec, guest-file-open" in message
         assert "/etc/sysconfig/qemu-ga" in message and "its agent tells: " in message
-        wait_until(made.is_clean)
+        made.wait_until_clean()
     finally:
         made.stop()
 
@@ -180,7 +181,7 @@ async def test_a_guest_without_python(tmp_path: Path) -> None:
     try:
         message = await failure(here(made.level))
         assert "no Python 3.6 or newer to reach the guest with" in message
-        wait_until(made.is_clean)
+        made.wait_until_clean()
     finally:
         made.stop()
 
@@ -252,7 +253,7 @@ def test_nictop_is_killed(agent: GuestAgent, stage: str, kill: int) -> None:
     wait_until(lambda: CUTS[stage](agent))
     process.kill()
     process.wait(TEST_TIMEOUT)
-    wait_until(agent.is_clean)
+    agent.wait_until_clean()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
@@ -264,7 +265,7 @@ def test_a_bridge_that_is_ended_closes_what_is_open(agent: GuestAgent, number: i
     assert bridge.stdout.read(1) == b"x"
     bridge.send_signal(number)
     assert bridge.wait(TEST_TIMEOUT) == 128 + number
-    wait_until(agent.is_clean)
+    agent.wait_until_clean()
     bridge.stdin.close()
     bridge.stdout.close()
 
@@ -279,7 +280,7 @@ async def test_the_agent_is_started_again(tmp_path: Path, namespace: Namespace) 
         assert (await next_state(items, "lost")).message
         second = GuestAgent(tmp_path / "guest", namespace=namespace, python=sys.executable)
         await items_until(items, has_record("inventory"))
-    wait_until(second.is_clean)
+    second.wait_until_clean()
     second.stop()
 
 
