@@ -14,6 +14,7 @@ import os
 import select
 import time
 from collections import deque
+from functools import partial
 
 from nictop.probe.kernel.backports import is_ascii
 from nictop.probe.kernel.exits import exit_text
@@ -68,6 +69,12 @@ WORKLOAD_END_SECONDS = 10.0
 long it may take to end all its processes."""
 LLDP_END_SECONDS = 5.0
 """Added to the deadline of a child that listens for LLDP, which ends itself."""
+END_SECONDS = {
+    "drops": DROPS_END_SECONDS,
+    "lldp": LLDP_END_SECONDS,
+    "work": WORKLOAD_END_SECONDS,
+}
+"""Action → what its child may need beyond the deadline of the request."""
 BURST_LINES, LINES_PER_SECOND = 20_000, 5_000
 """Output lines of one generator: as a burst, and sustained. 128 streams at 10 Hz in both directions
 print 2 600 lines a second."""
@@ -270,60 +277,9 @@ class Generators:
         if command.action == "work" and not self._allow_workload:
             raise ValueError("this probe was started without --allow-workload")
 
-        def look_up() -> None:
-            if command.action == "check":
-                from nictop.probe.traffic.tools import read_tools
-
-                write_answer(read_tools(self._proc))
-            elif command.action == "path":
-                from nictop.probe.traffic.path import read_path
-
-                write_answer(
-                    read_path(command.address, command.source, command.ifindex, self._proc)
-                )
-            elif command.action == "path_listen":
-                from nictop.probe.traffic.path_test.listener import listen
-
-                listen(command, write_answer, self._proc)
-            elif command.action == "floor":
-                from nictop.probe.traffic.builtin.floor import measure_floor
-                from nictop.probe.traffic.builtin.options import parse_options
-
-                write_answer(
-                    {
-                        "arguments": command.arguments,
-                        **measure_floor(parse_options(command.arguments)),
-                    }
-                )
-            elif command.action == "drops":
-                from nictop.probe.traffic.drops.monitor import read_drops
-
-                write_answer(read_drops(command.deadline, self._proc))
-            elif command.action == "losses":
-                from nictop.probe.traffic.loss_counters import read_loss_counts
-
-                write_answer(read_loss_counts(command.ifindex, self._proc))
-            elif command.action == "work":
-                from nictop.probe.workload.run import run_workload
-
-                run_workload(command, write_answer, self._proc)
-            elif command.action == "lldp":
-                from nictop.probe.traffic.lldp import listen_for_lldp
-
-                listen_for_lldp(command.links, command.deadline, write_answer)
-            else:
-                from nictop.probe.traffic.path_test.tester import test_path
-
-                write_answer(test_path(command))
-
-        deadline = command.deadline or LOOKUP_TIMEOUT
-        if command.action == "drops":
-            deadline += DROPS_END_SECONDS
-        if command.action == "lldp":
-            deadline += LLDP_END_SECONDS
-        if command.action == "work":
-            deadline += WORKLOAD_END_SECONDS
-        lookup = self._lookups[command.id] = self._fork(command, look_up, [], deadline, now)
+        deadline = (command.deadline or LOOKUP_TIMEOUT) + END_SECONDS.get(command.action, 0.0)
+        answer = partial(look_up, command, self._proc)
+        lookup = self._lookups[command.id] = self._fork(command, answer, [], deadline, now)
         if command.action == "work":
             from nictop.probe.traffic.user import workload_user
 
@@ -558,6 +514,52 @@ def check_floor_options(arguments: list[str]) -> None:
 
     if not parse_options(arguments).test:
         raise ValueError("a measurement over loopback needs --test")
+
+
+def look_up(command: TrafficCommand, proc: str) -> None:
+    """In the child: write the answers."""
+    if command.action == "check":
+        from nictop.probe.traffic.tools import read_tools
+
+        write_answer(read_tools(proc))
+    elif command.action == "path":
+        from nictop.probe.traffic.path import read_path
+
+        write_answer(read_path(command.address, command.source, command.ifindex, proc))
+    elif command.action == "path_listen":
+        from nictop.probe.traffic.path_test.listener import listen
+
+        listen(command, write_answer, proc)
+    elif command.action == "floor":
+        from nictop.probe.traffic.builtin.floor import measure_floor
+        from nictop.probe.traffic.builtin.options import parse_options
+
+        write_answer(
+            {
+                "arguments": command.arguments,
+                **measure_floor(parse_options(command.arguments)),
+            }
+        )
+    elif command.action == "drops":
+        from nictop.probe.traffic.drops.monitor import read_drops
+
+        write_answer(read_drops(command.deadline, proc))
+    elif command.action == "losses":
+        from nictop.probe.traffic.loss_counters import read_loss_counts
+
+        write_answer(read_loss_counts(command.ifindex, proc))
+    elif command.action == "work":
+        from nictop.probe.workload.run import run_workload
+
+        run_workload(command, write_answer, proc)
+    elif command.action == "lldp":
+        from nictop.probe.traffic.lldp import listen_for_lldp
+
+        listen_for_lldp(command.links, command.deadline, write_answer)
+    else:
+        from nictop.probe.traffic.path_test.tester import test_path
+
+        write_answer(test_path(command))
 
 
 def write_answer(record: object) -> None:

@@ -21,14 +21,14 @@ MAIN_TABLES = (253, 254)
 
 
 @dataclass(frozen=True)
-class ChosenNic:
+class MeasuredNic:
     """The endpoint of a host, and what the user should know about its choice."""
 
     endpoint: Endpoint
     note: str = ""
 
 
-def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> ChosenNic:
+def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
     """Raises NictopError for a host that is not watched, or a NIC that it does not have."""
     host = request.client
     if host not in snapshots:
@@ -36,19 +36,19 @@ def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Chosen
         raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
     links = list(snapshots[host].links.values())
     if request.client_nic:
-        return ChosenNic(_endpoint(host, _named(host, request.client_nic, links)))
+        return MeasuredNic(_endpoint(host, _named(host, request.client_nic, links)))
     usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
     if len(usable) == 1:
-        return ChosenNic(_endpoint(host, usable[0]))
+        return MeasuredNic(_endpoint(host, usable[0]))
     default = _of_default_route(usable)
     if default is not None:
         note = (
             f"NIC {clean(default.name)} of the default route is measured; --client-nic for another"
         )
-        return ChosenNic(_endpoint(host, default), note)
+        return MeasuredNic(_endpoint(host, default), note)
     names = first_names([clean(link.name) for link in usable]) if usable else "none has a carrier"
     note = f"no NIC is chosen ({names}): --client-nic for its rate, packets and queues"
-    return ChosenNic(Endpoint(host, None, ""), note)
+    return MeasuredNic(Endpoint(host, None, ""), note)
 
 
 def _named(host: str, name: str, links: list[Link]) -> Link:

@@ -82,7 +82,7 @@ ProbeItem = Line | SourceState
 
 class RemoteProbe:
     """`start` runs it; `next` returns its items, then None; then `error` is the reason why it
-    ended. `patience`: how many times as long as usual it may take."""
+    ended. `time_factor`: how many times as long as usual it may take."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class RemoteProbe:
         budget: HostBudget,
         *,
         levels: tuple[Level, ...] = (),
-        patience: int = 1,
+        time_factor: int = 1,
     ) -> None:
-        self._patience = patience
+        self._time_factor = time_factor
         self.command, self._bundle, self._host, self._credentials = (
             command,
             bundle,
@@ -463,7 +463,7 @@ class RemoteProbe:
     @property
     def _slowness(self) -> int:
         """How many times as long as for a host all may take: each level has a start of its own."""
-        return self._patience * (1 + len(self._levels))
+        return self._time_factor * (1 + len(self._levels))
 
     @property
     def _startup_timeout(self) -> float:

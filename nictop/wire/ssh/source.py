@@ -49,7 +49,7 @@ NAMESPACE_NOTICE = (
 
 ADDRESS_TIMEOUT = 15.0
 """Seconds for the addresses of a guest: an agent that does not answer takes 10."""
-MAX_PATIENCE = 4
+MAX_TIME_FACTOR = 4
 """Silence of 40 s then, and 60 s for the start."""
 MAX_TRIED_ADDRESSES = 3
 MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
@@ -108,7 +108,7 @@ class SshSource(ReconnectingSource):
         self._probe: RemoteProbe | EsxiProbe | None = None
         self._is_esxi = False
         """The host has answered that it is an ESXi host."""
-        self._patience = 1
+        self._time_factor = 1
         """How many times as long as usual all may take: doubled after an attempt that was given up
         before the host was read. On a busy host another start would only add to its load."""
         self._disconnecting = asyncio.Lock()
@@ -134,7 +134,7 @@ class SshSource(ReconnectingSource):
                     continue
                 rights = await self._other_start(probe)
                 if rights is None:
-                    self._adapt_patience(probe, is_read=is_read)
+                    self._adapt_time_factor(probe, is_read=is_read)
                     await self._explain_end(probe)
                     break
                 await probe.end(0.0)
@@ -146,11 +146,11 @@ class SshSource(ReconnectingSource):
         if probe.error is not None:
             raise probe.error
 
-    def _adapt_patience(self, probe: RemoteProbe | EsxiProbe, *, is_read: bool) -> None:
+    def _adapt_time_factor(self, probe: RemoteProbe | EsxiProbe, *, is_read: bool) -> None:
         if isinstance(probe, RemoteProbe) and probe.was_given_up and not is_read:
-            self._patience = min(MAX_PATIENCE, 2 * self._patience)
+            self._time_factor = min(MAX_TIME_FACTOR, 2 * self._time_factor)
         else:
-            self._patience = 1
+            self._time_factor = 1
 
     async def _other_start(self, probe: RemoteProbe | EsxiProbe) -> Rights | None:
         """`probe` has ended: choose another way to start one. Returns the rights with which it is
@@ -280,7 +280,7 @@ class SshSource(ReconnectingSource):
             "--interval",
             f"{self._settings.interval:g}",
             "--heartbeat",
-            f"{self._patience * HEARTBEAT_SECONDS:g}",
+            f"{self._time_factor * HEARTBEAT_SECONDS:g}",
         ]
         arguments += self._options
         interval = self._settings.interval or 1.0
@@ -293,7 +293,7 @@ class SshSource(ReconnectingSource):
             self._answers,
             self._budget,
             levels=self._levels,
-            patience=self._patience,
+            time_factor=self._time_factor,
         )
         probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
         if self._by_namespace:
