@@ -30,7 +30,7 @@ def moved_note(age: float | None) -> str:
     """What `MOVED` means; `age`: seconds since the affinity was read."""
     if age is None:
         return MOVED_NOTE
-    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} ago"
+    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} earlier"
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -192,7 +192,7 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
                "netdev-genl napi-get)"),
     Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts,
         source="its interrupts on all CPUs (/proc/interrupts; sysfs per_cpu_count)"),
-    Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective,
+    Column("effective", "on CPU", "", CPU_NOW_WIDTH, 2, "left", _effective,
         source="CPUs that took its interrupts, the busiest first (as IRQ/s); of an idle queue: "
         "effective_affinity_list"),
     Column("allowed", "IRQ affinity", "", 12, 7, "left", _allowed,

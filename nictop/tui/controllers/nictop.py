@@ -130,6 +130,18 @@ class Nictop:
             return monotonic()
         return self.replay.playback.now()
 
+    def moment_text(self) -> str:
+        """``now``; ``14:03:20``: the time of what is shown, in a recording, in the past, and while
+        the display is paused."""
+        from nictop.replay.position import wall_clock_text
+
+        if self.replay is not None:
+            playback = self.replay.playback
+            return wall_clock_text(playback.recording.wall_time(playback.now()))
+        if self.display.paused:
+            return wall_clock_text(self.display.paused_at)
+        return "now"
+
     def here(self) -> LocalClock:
         """The clocks of that machine, read together."""
         from nictop.hosts.session import read_local_clock
