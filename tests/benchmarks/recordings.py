@@ -22,10 +22,11 @@ from random import Random
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
 from nictop.recording.host_writer import HostFrames, encode_item
+from nictop.recording.keep import Keep, KeptDirectory
 from nictop.recording.playback import HISTORY_SECONDS, Playback
 from nictop.recording.reader import Recording
 from nictop.recording.recent import RecentSegments, open_recent, write_recent
-from nictop.recording.writer import Recorder
+from nictop.recording.writer import Recorder, Segments
 from nictop.wire.source import SourceState
 from tests.benchmarks.replays import replay_screens
 from tests.benchmarks.results import Result
@@ -184,6 +185,20 @@ def recording_cost(quick: bool) -> Iterator[Result]:
         yield Result(f"recording: ten NICs watched at {rate} Hz: CPU", share, bound, "% of a core")
 
 
+def kept_cost(quick: bool) -> Iterator[Result]:
+    """``nictop record --keep`` of 16 hosts, of which all queues are read: CPU of an hour (quick: of
+    five minutes) per second, all threads together; without receiving, which a source does."""
+    seconds = 300 if quick else HOUR
+    with tempfile.TemporaryDirectory() as folder:
+        directory = KeptDirectory(os.path.join(folder, "kept"), Keep(24 * HOUR, None))
+        begin = time.process_time()
+        asyncio.run(all_hosts_written(directory, NICS, seconds))
+        share = 100 * (time.process_time() - begin) / seconds
+        directory.close()
+    what = f"record --keep: {RECENT_HOSTS} hosts with {NICS} NICs: CPU"
+    yield Result(what, share, 1.0, "% of a core")
+
+
 async def written(
     path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int
 ) -> None:
@@ -203,7 +218,7 @@ def recent_cost(quick: bool) -> Iterator[Result]:
     seconds = 60 if quick else 600
     segments = RecentSegments()
     begin = time.process_time()
-    recorder = asyncio.run(recent_written(segments, seconds))
+    recorder = asyncio.run(all_hosts_written(segments, 1, seconds, closes=False))
     share = 100 * (time.process_time() - begin) / seconds
     yield Result(f"look back: {RECENT_HOSTS} hosts at 1 Hz: CPU", share, 1.0, "% of a core")
     yield Result(
@@ -224,9 +239,12 @@ def recent_cost(quick: bool) -> Iterator[Result]:
     segments.close()
 
 
-async def recent_written(segments: RecentSegments, seconds: int) -> Recorder:
+async def all_hosts_written(
+    segments: Segments, watched: int, seconds: int, *, closes: bool = True
+) -> Recorder:
+    """`RECENT_HOSTS` hosts at 1 Hz, with an inventory every five minutes."""
     recorder = Recorder(segments)
-    inventory_line, records = make_inventory(), generated_counters(1)
+    inventory_line, records = make_inventory(), generated_counters(watched)
     names = [f"vm{number}" for number in range(RECENT_HOSTS)]
     for name in names:
         recorder.record(name, hello(), 1000.0)
@@ -239,6 +257,8 @@ async def recent_written(segments: RecentSegments, seconds: int) -> Recorder:
         if second % 50 == 0:
             await recorder.flush()
     await recorder.flush()
+    if closes:
+        await recorder.close()
     assert not recorder.dropped, recorder.trouble
     return recorder
 
