@@ -3,7 +3,6 @@ of that time."""
 
 from __future__ import annotations
 
-from time import time
 from typing import TYPE_CHECKING
 
 from nictop.tui.controllers.signal import Signal
@@ -22,8 +21,6 @@ class Display:
     def __init__(self, hosts: WatchedHosts, diagnosis: DiagnosisScheduler) -> None:
         self._hosts, self._scheduler = hosts, diagnosis
         self.paused = False
-        self.paused_at = 0.0
-        """Seconds since the epoch, if it is."""
         self.changed = Signal()
         """`paused` is another one."""
         self._snapshots: dict[str, Snapshot] = {}
@@ -34,7 +31,6 @@ class Display:
         self.paused = not self.paused
         self._snapshots, self._diagnosis = {}, None
         if self.paused:
-            self.paused_at = time()
             self._snapshots = {host.name: host.snapshot for host in self._hosts.sessions}
             self._diagnosis = self._scheduler.result
         self.changed.publish()

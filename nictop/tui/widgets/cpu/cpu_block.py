@@ -71,7 +71,9 @@ def draw_cpu_table(
     cells = trends.cells(cpus, strip)
     titles = " " + headings(columns)
     if strip:
-        titles += "  " + time_axis(strip, HISTORY_SECONDS, end)
+        axis = time_axis(strip, HISTORY_SECONDS, end)
+        has_begin = axis.startswith("-")
+        titles += "  " + (axis if has_begin else HEAT.title)
     lines: list[SpanLine] = [((titles, "dim"),)]
     index = 0
     if selected in cpus:
