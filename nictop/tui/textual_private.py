@@ -24,7 +24,7 @@ from textual.dom import DOMNode
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 from textual.geometry import Size
-from textual.keys import _character_to_key
+from textual.keys import _character_to_key, key_to_character
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.widgets import Input
@@ -85,8 +85,11 @@ class PrivateApp(App[None]):
         has the focus, and all around it, have let the key pass: keys behind it may overtake it."""
         if not priority:
             return False
-        is_run = await super()._check_bindings(key, True)
-        return is_run or await super()._check_bindings(key)
+        if await super()._check_bindings(key, True):
+            return True
+        focused = self.focused
+        is_typed = focused is not None and focused.check_consume_key(key, key_to_character(key))
+        return not is_typed and await super()._check_bindings(key)
 
     def screens_of_mode(self, mode: str) -> list[Screen[Any]]:
         """From the lowest one."""
