@@ -71,8 +71,8 @@ TITLES = (
     r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa "
     r"pcie|undo|set-up|tests|fix|differs)$"
     r"|^(histogram|traffic( \d+)?|comparison|▲ not ranked)$"
-    r"|^(rx (pps|b/s) tx .*|irq/s cpu now .*|in what the two differ|latency from|b/a|95 % "
-    r"interval)$"
+    r"|^(rx (pps|b/s) tx .*|irq/s on cpu|irq affinity .*|in what the two differ|latency from|b/a|"
+    r"95 % interval)$"
     r"|^(who|share|share rx b/s .*|process|port limited by|retr/s|rtt container/unit|pid local)$"
     r"|^(place in the machine|of devices beside it only network functions)$"
     r"|^(skipped checks|details of |all data|set-up of the run|redaction|run \d+)",
