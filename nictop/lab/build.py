@@ -33,9 +33,11 @@ BRIDGE = "br0"
 IFA_F_NODAD = 0x02
 """No wait of a second until an IPv6 address is used (linux/if_addr.h)."""
 IFF_NOARP = 0x80
-QUEUE_MS = 50
-"""Of a shaper: what waits longer is dropped."""
+NETEM_HANDLE, TBF_HANDLE = "1:", "10:"
+MAX_WAIT_MICROSECONDS = 50_000
+"""In the queue of a shaper: what would wait longer is dropped."""
 MIN_BURST_BYTES = 32 * 1024
+"""Of tbf; a frame that is larger is dropped."""
 BURST_SECONDS = 0.004
 """A clock tick at 250 Hz: less and the rate is not reached (tc-tbf(8))."""
 LONGER_PREFIXES = {24: 25, 64: 80}
@@ -59,7 +61,8 @@ class Lab:
 
     def index(self, host: str, name: str) -> int:
         """ifindex"""
-        return int(self.at(host).link_lookup(ifname=name)[0])
+        index: int = self.at(host).link_lookup(ifname=name)[0]
+        return index
 
     def addressed(self, host: str, nic: str) -> str:
         """The link that has the addresses: the NIC, or its VLAN."""
@@ -156,9 +159,7 @@ def _configure(lab: Lab, network: Network, host: str, nic: str) -> None:
 def _add_vlan(lab: Lab, host: str, nic: str) -> None:
     name, vlan = lab.addressed(host, nic), vlan_of(lab.request, host)
     with needs("VLAN links", "CONFIG_VLAN_8021Q"):
-        lab.at(host).link(
-            "add", ifname=name, kind="vlan", link=lab.index(host, nic), vlan_id=vlan
-        )
+        lab.at(host).link("add", ifname=name, kind="vlan", link=lab.index(host, nic), vlan_id=vlan)
     _set_up(lab, host, name)
 
 
@@ -171,9 +172,7 @@ def _add_addresses(lab: Lab, network: Network, host: str, owner: str) -> None:
 def _add_address(lab: Lab, network: Network, host: str, address: str, prefix: int) -> None:
     index = lab.index(host, lab.addressed(host, network.nics[host]))
     with without_ipv6(address):
-        lab.at(host).addr(
-            "add", index=index, address=address, prefixlen=prefix, flags=IFA_F_NODAD
-        )
+        lab.at(host).addr("add", index=index, address=address, prefixlen=prefix, flags=IFA_F_NODAD)
 
 
 @contextmanager
@@ -187,36 +186,31 @@ def without_ipv6(address: str) -> Iterator[None]:
 
 
 def _shape(lab: Lab, host: str, index: int) -> None:
-    """Delay, loss and rate of what the NIC sends."""
-    request = lab.request
-    if request.delay_ms or request.loss_percent:
+    """Delay and loss of what the NIC sends, then its rate. The qdisc of the rate is below the other
+    one: `rate` of netem is sent as another attribute by pyroute2 0.9 (TCA_RATE)."""
+    request, root = lab.request, {"handle": NETEM_HANDLE}
+    has_netem = bool(request.delay_ms or request.loss_percent)
+    if has_netem:
         with needs("netem, which delays and loses packets", "CONFIG_NET_SCH_NETEM"):
-            lab.at(host).tc("add", "netem", index, **_netem(request))
-    elif request.rate_mbit:
-        with needs("tbf, which limits the rate", "CONFIG_NET_SCH_TBF"):
-            lab.at(host).tc("add", "tbf", index, **_tbf(request.rate_mbit))
-
-
-def _netem(request: LabRequest) -> dict[str, object]:
-    """Options of tc-netem(8), as pyroute2 has them: microseconds, percent, bytes per second."""
-    options: dict[str, object] = {"handle": "1:"}
-    if request.delay_ms:
-        options["delay"] = int(request.delay_ms * 1000)
-    if request.loss_percent:
-        options["loss"] = request.loss_percent
+            lab.at(host).tc("add", "netem", index, **root, **_netem(request))
     if request.rate_mbit:
-        options["rate"] = f"{request.rate_mbit:g}mbit"
-    return options
+        place = {"parent": f"{NETEM_HANDLE}1", "handle": TBF_HANDLE} if has_netem else root
+        with needs("tbf, which limits the rate", "CONFIG_NET_SCH_TBF"):
+            lab.at(host).tc("add", "tbf", index, **place, **_tbf(request))
 
 
-def _tbf(rate_mbit: float) -> dict[str, object]:
-    """Options of tc-tbf(8)."""
-    burst = max(MIN_BURST_BYTES, int(rate_mbit * 1e6 / 8 * BURST_SECONDS))
+def _netem(request: LabRequest) -> dict[str, float]:
+    """Options of tc-netem(8), as pyroute2 has them: microseconds and percent."""
+    return {"delay": int(request.delay_ms * 1000), "loss": request.loss_percent}
+
+
+def _tbf(request: LabRequest) -> dict[str, int]:
+    """Options of tc-tbf(8): bytes per second, bytes, microseconds."""
+    rate = int(request.rate_mbit * 1e6 / 8)
     return {
-        "handle": "1:",
-        "rate": f"{rate_mbit:g}mbit",
-        "burst": burst,
-        "latency": f"{QUEUE_MS}ms",
+        "rate": rate,
+        "burst": max(MIN_BURST_BYTES, 2 * request.mtu, int(rate * BURST_SECONDS)),
+        "latency": MAX_WAIT_MICROSECONDS,
     }
 
 
@@ -239,7 +233,7 @@ def _forward(host: str) -> None:
     try:
         for path in FORWARDING:
             if os.path.exists(path):
-                with open(path, "w", encoding="ascii") as file:
+                with open(path, "w", encoding="utf-8") as file:
                     file.write("1")
     finally:
         netns.popns()

@@ -52,7 +52,7 @@ def _become_root_of_a_user_namespace() -> None:
         ("uid_map", f"0 {user} 1"),
         ("gid_map", f"0 {group} 1"),
     ):
-        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+        with open(f"/proc/self/{name}", "w", encoding="utf-8") as file:
             file.write(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Literal, get_args
 
 from nictop.errors import NictopError
@@ -22,7 +23,10 @@ DEFAULT_MTU, MIN_MTU, MAX_MTU = 1500, 1280, 65535
 SMALLER_MTU_BYTES = 100
 """What the fault "mtu" takes away."""
 MAX_VLAN_ID = 4094
-MAX_DELAY_MS, MAX_LOSS_PERCENT, MAX_RATE_MBIT = 10_000.0, 100.0, 100_000.0
+MIN_DELAY_MS, MAX_DELAY_MS = 0.001, 10_000.0
+MIN_LOSS_PERCENT, MAX_LOSS_PERCENT = 0.001, 100.0
+MIN_RATE_MBIT, MAX_RATE_MBIT = 0.1, 30_000.0
+"""The attributes of the kernel have 32 bits, for bytes per second."""
 
 FAULTS = {
     "mtu": "a smaller MTU than the others",
@@ -126,7 +130,7 @@ def networks(request: LabRequest) -> tuple[Network, ...]:
 
 
 def _chain(names: tuple[str, ...]) -> Iterator[Network]:
-    for number, (one, other) in enumerate(zip(names, names[1:], strict=False)):
+    for number, (one, other) in enumerate(pairwise(names)):
         yield Network(number, {one: SECOND_NIC if number else NIC, other: NIC})
 
 

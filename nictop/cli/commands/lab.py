@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from nictop.cli.arguments import add_allow_changes, whole_number
 from nictop.cli.output import print_status
@@ -20,7 +19,10 @@ from nictop.lab.request import (
     MAX_MTU,
     MAX_RATE_MBIT,
     MAX_VLAN_ID,
+    MIN_DELAY_MS,
+    MIN_LOSS_PERCENT,
     MIN_MTU,
+    MIN_RATE_MBIT,
     LabRequest,
     checked,
     namespace_names,
@@ -50,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or by a bridge: every view, fix and test can be tried without a VM. They end\n"
         "with nictop, however it ends. Needs root, or user namespaces."
     )
-    parser.epilog = EPILOG + "".join(f"  {name:18}{text}\n" for name, text in FAULTS.items())
+    parser.epilog = EPILOG + "".join(f"  {name:19}{text}\n" for name, text in FAULTS.items())
     parser.add_argument(
         "words",
         nargs="*",
@@ -67,11 +69,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s; three by veth: b forwards between a and c",
     )
     network.add_argument("--join", choices=JOINS, default=JOINS[0], help="default: %(default)s")
+    delay = _number_between(MIN_DELAY_MS, MAX_DELAY_MS, "milliseconds")
+    loss = _number_between(MIN_LOSS_PERCENT, MAX_LOSS_PERCENT, "percent")
+    rate = _number_between(MIN_RATE_MBIT, MAX_RATE_MBIT, "Mb/s")
     for option, metavar, kind, text in (
-        ("--delay", "MS", _number(MAX_DELAY_MS, "milliseconds"), "of what a host sends (netem)"),
-        ("--loss", "PERCENT", _number(MAX_LOSS_PERCENT, "percent"), "of what a host sends (netem)"),
-        ("--rate", "MBIT", _number(MAX_RATE_MBIT, "Mb/s"), "Mb/s that a host may send (tbf)"),
-        ("--vlan", "ID", partial(_vlan_id), "the hosts use this VLAN"),
+        ("--delay", "MS", delay, "delay of what each host sends, in milliseconds"),
+        ("--loss", "PERCENT", loss, "loss of what each host sends"),
+        ("--rate", "MBIT", rate, "largest rate of each host, in Mb/s"),
+        ("--vlan", "ID", _vlan_id, "the hosts use this VLAN"),
     ):
         network.add_argument(option, type=kind, default=0, metavar=metavar, help=text)
     network.add_argument(
@@ -92,14 +97,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_allow_changes(parser)
 
 
-def _number(maximum: float, unit: str) -> Callable[[str], float]:
+def _number_between(minimum: float, maximum: float, unit: str) -> Callable[[str], float]:
     def parse(text: str) -> float:
         try:
             number = float(text)
         except ValueError:
             number = float("nan")
-        if not 0 <= number <= maximum:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} (to {maximum:g})")
+        if not minimum <= number <= maximum:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number of {unit} ({minimum:g} to {maximum:g})"
+            )
         return number
 
     return parse
