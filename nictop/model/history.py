@@ -38,25 +38,31 @@ MAX_HISTORY_VALUES = 450_000
 """Limit for all series together, some 14 MiB: enough for the full history of 60 links and 160 CPUs.
 On a larger host the history is half as long, or a quarter, and so on."""
 
-_Ring = deque[float | None]
 _NO_VALUES = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
 
 
 class _Track:
-    """The series of one link or one CPU; `missing`: number of records in a row without it."""
+    """The series of one link or one CPU, at most `capacity` values each; `missing`: number of
+    records in a row without it. They are lists, because a deque takes 624 bytes for its first
+    value, and a host may have thousands of CPUs."""
 
-    __slots__ = ("missing", "rings")
+    __slots__ = ("capacity", "missing", "series")
 
-    def __init__(self, names: Sequence[str], capacity: int) -> None:
-        self.rings: dict[str, _Ring] = {name: deque(maxlen=capacity) for name in names}
+    def __init__(self, count: int, capacity: int) -> None:
+        self.series: tuple[list[float | None], ...] = tuple([] for _ in range(count))
+        self.capacity = capacity
         self.missing = 0
 
     def append(self, values: Sequence[float | None]) -> None:
-        for ring, value in zip(self.rings.values(), values, strict=False):
-            ring.append(value)
+        for one, value in zip(self.series, values, strict=False):
+            one.append(value)
+            if len(one) > self.capacity:
+                del one[0]
 
     def shorten(self, capacity: int) -> None:
-        self.rings = {name: deque(ring, maxlen=capacity) for name, ring in self.rings.items()}
+        self.capacity = capacity
+        for one in self.series:
+            del one[:-capacity]
 
 
 class History:
@@ -108,9 +114,9 @@ class History:
             len(links.keys() | self._links.keys()), len(cpus.keys() | self._cpus.keys())
         )
         for ifindex, rates in links.items():
-            self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
+            self._append(self._links, ifindex, _link_values(rates))
         for cpu, shares in cpus.items():
-            self._append(self._cpus, cpu, CPU_SERIES, _cpu_values(shares))
+            self._append(self._cpus, cpu, _cpu_values(shares))
         _append_missing(self._links, links.keys())
         _append_missing(self._cpus, cpus.keys())
 
@@ -128,11 +134,12 @@ class History:
         """Values of one series, newest last, one per recorded time since the link or CPU appeared;
         empty for an unknown key."""
         name, number = key
-        tracks = self._cpus if name in CPU_SERIES else self._links
+        is_cpu = name in CPU_SERIES
+        names, tracks = (CPU_SERIES, self._cpus) if is_cpu else (LINK_SERIES, self._links)
         track = tracks.get(number)
-        if track is None:
+        if track is None or name not in names:
             return ()
-        return tuple(track.rings.get(name, ()))
+        return tuple(track.series[names.index(name)])
 
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every
@@ -168,12 +175,11 @@ class History:
         self,
         tracks: dict[int, _Track],
         number: int,
-        names: Sequence[str],
         values: Sequence[float | None],
     ) -> None:
         track = tracks.get(number)
         if track is None:
-            track = tracks[number] = _Track(names, self._length)
+            track = tracks[number] = _Track(len(values), self._length)
         track.missing = 0
         track.append(values)
 
@@ -194,8 +200,10 @@ def _append_missing(tracks: dict[int, _Track], present: Container[int]) -> None:
 
 
 def _link_values(rates: LinkRates) -> tuple[float | None, ...]:
+    """In the order of `LINK_SERIES`."""
     return rates.rx_bits, rates.tx_bits, rates.rx_packets, rates.tx_packets
 
 
 def _cpu_values(shares: CpuShares) -> tuple[float | None, ...]:
+    """In the order of `CPU_SERIES`."""
     return shares.busy, shares.softirq, shares.steal

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.app import App, ComposeResult
-from textual.events import Event, InputEvent, MouseMove
+from textual.events import Event, InputEvent, Key, MouseMove, Paste
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 from textual.worker import WorkerFailed
@@ -35,6 +35,7 @@ from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
 from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
+from nictop.tui.type_ahead import TypeAhead
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -154,6 +155,7 @@ class NictopApp(PrivateApp):
         self._question_lock = asyncio.Lock()
         self._shown = asyncio.Event()
         """The live screen is."""
+        self._type_ahead = TypeAhead(self, super().on_event)
 
     @property
     def shown(self) -> Nictop:
@@ -172,6 +174,9 @@ class NictopApp(PrivateApp):
         if is_input and not event.is_forwarded:
             input_received()
             self.garbage.input_received()
+        if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            await self._type_ahead.take(event)
+            return
         await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:

@@ -7,7 +7,7 @@ looks for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import _lru_cache_wrapper
 from queue import Full
@@ -18,17 +18,15 @@ from textual import work
 from textual._styles_cache import StylesCache
 from textual._xterm_parser import XTermParser
 from textual.app import App
-from textual.binding import Binding
 from textual.command import CommandPalette
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 from textual.geometry import Size
-from textual.keys import _character_to_key
+from textual.keys import _character_to_key, key_to_character
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
-from textual.widget import Widget
 from textual.widgets import Input
 
 InputParser = XTermParser
@@ -50,11 +48,6 @@ def configured_keys(app: App[Any], name: str, default: str) -> str:
 def name_of_character(character: str) -> str:
     """``question_mark`` of ``?``: the name in `Binding.key`."""
     return _character_to_key(character)
-
-
-def own_bindings(widget: Widget, key: str) -> Iterable[Binding]:
-    """Those of the widget itself for a key, as the keymap has it."""
-    return widget._bindings.key_to_bindings.get(key, ())
 
 
 def attach_node(node: DOMNode, parent: DOMNode) -> None:
@@ -86,6 +79,17 @@ class PrivateApp(App[None]):
             if notice.title in titles or len(titles) >= most:
                 self._unnotify(notice)
             titles.add(notice.title)
+
+    async def _check_bindings(self, key: str, priority: bool = False) -> bool:
+        """Run the action of a key at once, for what has the focus now. Textual does so when what
+        has the focus, and all around it, have let the key pass: keys behind it may overtake it."""
+        if not priority:
+            return False
+        if await super()._check_bindings(key, True):
+            return True
+        focused = self.focused
+        is_typed = focused is not None and focused.check_consume_key(key, key_to_character(key))
+        return not is_typed and await super()._check_bindings(key)
 
     def screens_of_mode(self, mode: str) -> list[Screen[Any]]:
         """From the lowest one."""

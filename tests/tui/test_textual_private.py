@@ -45,6 +45,7 @@ IMPORTED = {"textual._styles_cache", "textual._xterm_parser", "textual.keys._cha
 USED: dict[type, set[str]] = {
     App: {
         "_background_screens",
+        "_check_bindings",
         "_close_messages_no_wait",
         "_exception",
         "_exception_event",
@@ -84,7 +85,6 @@ USED: dict[type, set[str]] = {
         "_screen_resized",
     },
     Widget: {
-        "_bindings",
         "_clear_arrangement_cache",
         "_layout_required",
         "_layout_updates",

@@ -25,6 +25,7 @@ Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from nictop.model.devices.bridges import bridge_of
@@ -307,8 +308,9 @@ def name_of(owner: NicOwner | None) -> str | None:
     return owner.name if owner is not None else None
 
 
+@lru_cache(maxsize=1024)
 def _vf_title(number: int, *words: str | None) -> str:
-    """``VF 0 04:10.0 web1``"""
+    """``VF 0 04:10.0 web1``; cached, so that VFs of many ports share the text."""
     return " ".join(filter(None, (f"VF {number}", *words)))
 
 
@@ -362,7 +364,8 @@ def _rows(root: _Node) -> Iterable[Row]:
             node.uplink,
             prefix,
         )
-        last = len(node.children) - 1
-        pending_nodes += [
-            (child, (*prefix, index == last)) for index, child in enumerate(node.children)
-        ][::-1]
+        if node.children:
+            *others, last = node.children
+            pending_nodes.append((last, (*prefix, True)))
+            shared = (*prefix, False)  # by all of them: a port may have hundreds of VFs
+            pending_nodes += [(child, shared) for child in reversed(others)]

@@ -26,9 +26,11 @@ class RunTimeouts:
     to start a program."""
     floor: float = 15.0
     """For the measurement of the generator alone, on each host."""
-    path_test: float = 5.0
-    """For each stage of the path test: to open its sockets, and to test."""
-    listen: float = 5.0
+    path_test: float = 15.0
+    """For each stage of the path test: to open its sockets, and to test. It starts a program, as
+    the check does."""
+    listen: float = 15.0
+    """For the server, another program, to open its port."""
     first_byte: float = 8.0
     """From the start of the client; at least two intervals."""
     stall: float = 5.0

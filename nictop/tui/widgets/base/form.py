@@ -21,7 +21,6 @@ from nictop.model.facts import clean, fit, width
 from nictop.model.text.terminal import fit_end
 from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.keys import FORM_KEYS
-from nictop.tui.textual_private import own_bindings
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import Span, SpanLine
 
@@ -201,18 +200,11 @@ class Form(ChoiceList):
         """A character that is typed is not a key command."""
         return self.types and character is not None and character.isprintable()
 
-    async def on_key(self, event: events.Key) -> None:
+    def on_key(self, event: events.Key) -> None:
         if self.types and event.is_printable and event.character is not None:
             event.stop()
             event.prevent_default()
             self._type(event.character)
-            return
-        # at once, not when the key has come back to the app: what was typed ahead comes next, and
-        # belongs there
-        for binding in own_bindings(self, event.key):
-            event.stop()
-            event.prevent_default()
-            await self.run_action(binding.action)
 
     def on_paste(self, event: events.Paste) -> None:
         if self.types:
