@@ -82,6 +82,7 @@ READERS = {
     "read_threads": ("threads", "machine.threads"),
     "read_interrupts": ("interrupts", "machine.interrupts"),
     "read_queues": ("queues", "links.queues"),
+    "with_udev_names": ("links", "links.udev_names"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
     "with_bridge_vlans": ("bridge_vlans", "links.bridge_vlans"),
     "with_bond_details": ("bonds", "links.bonds"),
@@ -255,6 +256,7 @@ def add_settings(
     )
     if messages:
         links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)
+    links = sources.call("with_udev_names", links, links, roots.run)
     services = sources.call("read_services", Services(), processes.names, proc)
     machine = {
         "services": services,
