@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.facts.links import address_section
+from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.links.udev_names import with_udev_names
 from tests.support.lines import link
 
@@ -65,3 +67,11 @@ def test_a_strange_record_says_nothing(run: Path, text: str) -> None:
     (run / "udev/data/n2").write_text(text)
     nic = link(2, "ens3", bus="pci", address=OWN)
     assert with_udev_names((nic,), str(run)) == (nic,)
+
+
+def test_it_is_a_fact_of_the_nic() -> None:
+    nic = link(2, "ens3", bus="pci", name_property="ID_NET_NAME_SLOT", link_file=DEFAULT)
+    for one, text in ((nic, f"ID_NET_NAME_SLOT · {DEFAULT}"), (link(3, "eth0", bus="pci"), None)):
+        (section,) = address_section(one, Snapshot.empty("vm1"))
+        named = {fact.label: fact.text for fact in section.facts}
+        assert named.get("Name by udev") == text
