@@ -49,11 +49,12 @@ def is_unchecked(
 
 
 def open_findings(diagnosis: Diagnosis | None) -> tuple[Finding, ...]:
-    """Those of the diagnosis, and then those that were not checked again, which say so."""
+    """Those of the diagnosis, and then those that were not checked again, which say so: not at the
+    end, where it would be cut."""
     if diagnosis is None:
         return ()
     old = (
-        replace(finding, title=f"{finding.title} ({NOT_CHECKED_AGAIN})")
+        replace(finding, title=f"{NOT_CHECKED_AGAIN}: {finding.title}")
         for finding in diagnosis.unchecked
     )
     return (*diagnosis.findings, *old)

@@ -20,7 +20,7 @@ def test_a_finding_whose_check_was_skipped_stays_open_and_says_so() -> None:
     found = with_unchecked(Diagnosis((), (NO_ANSWER,), HOSTS), BEFORE, HOSTS)
     assert found.unchecked == (DHCP,), "the other one was checked, and is gone"
     (shown,) = open_findings(found)
-    assert shown.title == f"{DHCP.title} (not checked again yet)"
+    assert shown.title == f"not checked again yet: {DHCP.title}"
     assert verdict_text(found, live=True) == ("· 1 critical not checked again yet", "warn")
 
 

@@ -618,9 +618,9 @@ class FindingsView(WhileOpen, Container):
 
 
 def _is_about(entry: Entry, finding: Finding) -> bool:
-    """The finding may have a remark behind its title."""
+    """The finding may have a remark before its title."""
     about = entry.about
-    if not isinstance(about, Finding) or not finding.title.startswith(about.title):
+    if not isinstance(about, Finding) or not finding.title.endswith(about.title):
         return False
     return (about.rule, about.host, about.subject) == (finding.rule, finding.host, finding.subject)
 
