@@ -96,8 +96,12 @@ def test_a_link_of_which_only_the_name_is_known() -> None:
 
 
 def test_a_manager_that_does_not_answer_is_not_none() -> None:
-    silent = {"inventory": {"unreadable": {"networkmanager": {"reason": "failed"}}}}
-    changes = {"networkmanager": None, "networkd": {}, "configuration": [], **silent["inventory"]}
+    changes: dict[str, Any] = {
+        "networkmanager": None,
+        "networkd": {},
+        "configuration": [],
+        "unreadable": {"networkmanager": {"reason": "failed"}},
+    }
     assert shown_name(merge_patch({"base": "kvm-guest"}, changes), "enp1s0") == ("?", "dim")
 
 
