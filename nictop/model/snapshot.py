@@ -367,7 +367,12 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
-    return _without_link_counters(changed, change.ifindex) if change.gone else changed
+    if change.gone:
+        changed = _without_link_counters(changed, change.ifindex)
+    if change.gone or change.ifindex not in snapshot.links:
+        # its device has another driver, or is another one: what is known of it is of before
+        changed = _with_event(changed, Outdated(change.time, "link"))
+    return changed
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:

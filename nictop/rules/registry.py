@@ -291,6 +291,8 @@ class Diagnosis:
     skipped: tuple[Skipped, ...]
     hosts: tuple[str, ...] = ()
     """Names of the hosts for which the rules were evaluated."""
+    unchecked: tuple[Finding, ...] = ()
+    """Of an earlier diagnosis, which this one could not check again (`rules.unchecked`)."""
 
 
 def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:

@@ -85,7 +85,8 @@ class DiagnosisScheduler:
         """The finding of a problem that is solved has to disappear, and not every solution causes
         an event: the probe of a host with findings reads its inventory again every few seconds,
         except while a run measures that host."""
-        has_findings = any(finding.host == host.name for finding in result.findings)
+        known = (*result.findings, *result.unchecked)
+        has_findings = any(finding.host == host.name for finding in known)
         wanted = has_findings and not host.in_run
         if wanted != host.rechecked:
             host.rechecked = wanted
@@ -145,6 +146,7 @@ class DiagnosisScheduler:
         Returns the CPU seconds that it took."""
         from nictop.hosts.observe import diagnose_in_slices
         from nictop.rules import HostFacts
+        from nictop.rules.unchecked import with_unchecked
 
         forgotten = self._forgotten
         facts = [HostFacts(host.snapshot, host.window.parts) for host in hosts]
@@ -154,6 +156,8 @@ class DiagnosisScheduler:
             result, took = await diagnose_in_slices(facts)
         if self._forgotten != forgotten:
             return took
+        if result is not None:
+            result = with_unchecked(result, self.result, self._sessions)
         self._diagnosed = snapshots
         self._inventories = {fact.name: ref(fact.inventory) for fact in facts}
         self.publish(result)
