@@ -80,6 +80,7 @@ class _InventorySize(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] | None = None
     guests: list[msgspec.Raw] | None = None
     leases: list[msgspec.Raw] = []
+    switch_ports: list[msgspec.Raw] = []
 
 
 class _LineSize(msgspec.Struct, gc=False):
@@ -88,7 +89,7 @@ class _LineSize(msgspec.Struct, gc=False):
 
 _LEFT_OUT = (
     *("interrupts", "threads", "configuration", "forwarding", "messages"),
-    *("guests", "leases"),
+    *("guests", "leases", "switch_ports"),
 )
 """Collections that are not decoded when they have too many entries."""
 

@@ -121,7 +121,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
     Column("drops", "drops/s", "1/s", 7, 4, "right", _drops, _drop_tone, True,
         source="packets of the guest that this host drops, both directions"),
     Column("network", "BRIDGE", "", 10, 5, "left", lambda row: row.network,
-        source="bridge, or link below a macvtap; of a stopped guest as configured"),
+        source="bridge (also of Open vSwitch, by its database), or link below a macvtap; of a "
+               "stopped guest as configured"),
     Column("model", "MODEL", "", 14, 6, "left", _model,
         source="device that the guest sees (command line of QEMU, configuration)"),
     Column("vhost", "VHOST", "", 5, 7, "left", _vhost,
@@ -135,7 +136,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
     Column("mac", "MAC", "", 17, 9, "left", lambda row: row.mac or "",
         source="MAC address of the guest's NIC (command line, configuration, settings of the VF)"),
     Column("vlan", "VLAN", "", 16, 10, "left", lambda row: row.vlans,
-        source="VLAN of the port or VF (bridge VLANs, IFLA_VF_VLAN_LIST; configuration)"),
+        source="VLAN of the port or VF (bridge VLANs, database of Open vSwitch, "
+               "IFLA_VF_VLAN_LIST; configuration)"),
     Column("mtu", "MTU", "", 5, 10, "right", _mtu,
         source="MTU of the tap or veth (IFLA_MTU)"),
     Column("source", "FROM", "", 24, 11, "left", _source,

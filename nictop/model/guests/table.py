@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
+from nictop.model.devices.switch_ports import leads_to_datapath, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.owners import guest_text
@@ -24,6 +25,7 @@ from nictop.probe.records import (
     GuestNic,
     HostedGuest,
     Link,
+    SwitchPort,
     Thread,
     Unreadable,
     VirtualFunction,
@@ -33,6 +35,7 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 SAME_DIRECTION_KINDS = ("macvtap", "ipvtap", "vnic")
 """Kinds of links whose received packets are those of the guest."""
 REASON_WORDS = {"needs_root": "needs root"}
+NOT_IN_DATABASE = "the database of Open vSwitch does not have the port"
 OLDER_PROBE = "read by an older probe, or from ESXi: only virtual machines, with ports and VFs"
 NEIGHBOUR_SOURCE, NAMESPACE_SOURCE, CONFIGURATION_SOURCE = (
     "neighbour table",
@@ -121,6 +124,20 @@ class GuestRow:
         """(Port, bridge) by which it is in its network."""
         return outer_port(self.link, self.snapshot.links) if self.link is not None else None
 
+    @cached_property
+    def switch_port(self) -> SwitchPort | None:
+        """Port of Open vSwitch by which it is in its network."""
+        return self.snapshot.switch_ports.of_guest_nic(self.nic) if self.nic is not None else None
+
+    @property
+    def why_no_network(self) -> str | None:
+        """Why its bridge is not known: one of Open vSwitch."""
+        if self.link is None or self.switch_port is not None:
+            return None
+        if not leads_to_datapath(self.link, self.snapshot.links):
+            return None
+        return why_switch_ports_are_missing(self.snapshot)
+
     @property
     def connection(self) -> str:
         """``tap101i0``, ``VF 3 of ens1f0``, ``macvlan on ens1f0``, ``0000:01:10.2``"""
@@ -138,7 +155,12 @@ class GuestRow:
 
     @property
     def network(self) -> str:
-        """Bridge or other master of its link; of a stopped guest that of its configuration."""
+        """Bridge or other master of its link; of a stopped guest that of its configuration. "":
+        none, or not known."""
+        if self.switch_port is not None:
+            return self.switch_port.bridge
+        if self.why_no_network is not None:
+            return ""
         if self.port is not None:
             return self.port[1].name
         if self.link is None:
@@ -160,7 +182,9 @@ class GuestRow:
         if self.vf is not None:
             return _number_text(self.vf[1].vlan)
         configured = _number_text(self.nic.vlan) if self.nic is not None else ""
-        if configured or self.port is None:
+        if not configured and self.switch_port is not None:
+            return switch_vlans(self.switch_port)
+        if configured or self.port is None or self.why_no_network is not None:
             return configured
         return port_vlans(*self.port)
 
@@ -226,7 +250,11 @@ def _network_text(row: GuestRow) -> str:
     """``port tap0 of br0, VLAN 30``"""
     vlans = f"VLAN {row.vlans}" if row.vlans.isdigit() else row.vlans
     network = row.network
-    if row.port is not None:
+    if row.switch_port is not None:
+        network = f"port {row.switch_port.name} of {network} (Open vSwitch)"
+    elif row.why_no_network is not None:
+        network = f"bridge not known: {row.why_no_network}"
+    elif row.port is not None:
         network = f"port {row.port[0].name} of {row.port[1].name}"
     elif network:
         network = f"on {network}"
@@ -249,6 +277,17 @@ def why_guests_are_missing(snapshot: Snapshot) -> str | None:
     if why is not None:
         return reason_text(why)
     return OLDER_PROBE if inventory.guests is None else None
+
+
+def why_switch_ports_are_missing(snapshot: Snapshot) -> str:
+    """Of a port of Open vSwitch without an entry."""
+    inventory = snapshot.inventory
+    if inventory is None or "switch_ports" in inventory.pending:
+        return NOT_READ_YET
+    why = inventory.unreadable.get("switch_ports")
+    if why is not None:
+        return reason_text(why)
+    return NOT_IN_DATABASE
 
 
 def reason_text(why: Unreadable) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
-from nictop.probe.records.bridges import BridgePort, BridgeVlan
+from nictop.probe.records.bridges import BridgePort, BridgeVlan, SwitchPort
 from nictop.probe.records.changes import (
     MAX_KEEP_WITHIN,
     MIN_KEEP_WITHIN,
@@ -248,6 +248,7 @@ __all__ = [
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "SwitchPort",
     "TableRoute",
     "TcAction",
     "TcFilter",
@@ -334,6 +335,8 @@ class Inventory:
     records."""
     leases: tuple[DhcpLease, ...] = ()
     """Of DHCP servers of this host."""
+    switch_ports: tuple[SwitchPort, ...] = ()
+    """Of the bridges of Open vSwitch, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class GuestNicFacts:
     pci_address: str | None
     network: str | None
     """Bridge, or link below a macvtap; of a stopped guest as configured."""
+    network_missing: str | None
+    """Why its bridge is not known: one of Open vSwitch."""
     port: str | None
     """Port of the bridge by which it is in its network."""
     vlans: str | None
@@ -159,7 +161,8 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         vf=vf,
         pci_address=nic.pci_address,
         network=row.network or None,
-        port=None if row.port is None else row.port[0].name,
+        network_missing=row.why_no_network,
+        port=_port_name(row),
         vlans=row.vlans or None,
         mtu=row.mtu,
         queues=nic.queues,
@@ -171,6 +174,14 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         tx_packets=rates.tx_packets,
         drops=rates.drops,
     )
+
+
+def _port_name(row: GuestRow) -> str | None:
+    if row.switch_port is not None:
+        return row.switch_port.name
+    if row.port is None or row.why_no_network is not None:
+        return None
+    return row.port[0].name
 
 
 def _address(found: GuestAddress) -> AddressFacts:
