@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
-from nictop.model.guests.owners import KIND_WORDS
+from nictop.model.guests.owners import KIND_WORDS, STANDING_CONDITIONS
 from nictop.model.guests.table import GuestRow
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_ip_address
@@ -22,7 +22,8 @@ def _guest_tone(row: GuestRow, value: Value) -> Tone:
 
 
 def _state(row: GuestRow) -> Value:
-    return row.guest.state, dim_if(row.is_stopped)
+    stands = row.guest.condition in STANDING_CONDITIONS
+    return row.state, "warn" if stands else dim_if(row.is_stopped)
 
 
 def _connection(row: GuestRow) -> Value:
@@ -107,7 +108,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
         source="name of the virtual machine or container (command line of its process, cgroup, "
                "configuration)"),
     Column("state", "STATE", "", 7, 2, "left", _state,
-        source="running: it has a process; stopped: it has a configuration only"),
+        source="running: it has a process; stopped: it has a configuration only; paused, crashed, "
+               "saved: libvirt's status file, lock of Proxmox, freezer of the cgroup"),
     Column("link", "TAP/VF", "", 20, 1, "left", _connection,
         source="what carries its packets: tap, macvtap, veth, VF or function (/proc/PID/fdinfo, "
                "/dev/vfio, RTM_GETLINK)", keeps_end=True),

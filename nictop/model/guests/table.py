@@ -35,6 +35,8 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 SAME_DIRECTION_KINDS = ("macvtap", "ipvtap", "vnic")
 """Kinds of links whose received packets are those of the guest."""
 REASON_WORDS = {"needs_root": "needs root"}
+CONDITION_WORDS = {"pmsuspended": "asleep", "shutdown": "ending"}
+"""`HostedGuest.condition` of libvirt → word for it; the others are words."""
 NOT_IN_DATABASE = "the database of Open vSwitch does not have the port"
 OLDER_PROBE = "read by an older probe, or from ESXi: only virtual machines, with ports and VFs"
 NEIGHBOUR_SOURCE, NAMESPACE_SOURCE, CONFIGURATION_SOURCE = (
@@ -194,6 +196,21 @@ class GuestRow:
         if self.link is not None and self.link.mtu:
             return self.link.mtu
         return self.nic.mtu if self.nic is not None else None
+
+    @property
+    def state(self) -> str:
+        """``running``, ``stopped``, or what is known besides: ``paused``, ``crashed``, ``saved``"""
+        return CONDITION_WORDS.get(self.guest.condition, self.guest.condition) or self.guest.state
+
+    @property
+    def condition_text(self) -> str:
+        """``paused (ioerror)``, ``locked: backup``; "": nothing but `HostedGuest.state` is
+        known."""
+        guest = self.guest
+        reason = f" ({guest.condition_reason})" if guest.condition_reason else ""
+        condition = f"{self.state}{reason}" if guest.condition else ""
+        lock = f"locked: {guest.lock}" if guest.lock else ""
+        return ", ".join(filter(None, (condition, lock)))
 
     @property
     def is_stopped(self) -> bool:
@@ -364,7 +381,7 @@ def _matches(row: GuestRow, word: str) -> bool:
 def _searched_text(row: GuestRow) -> str:
     addresses = [one.address for one in row.addresses]
     nic = (row.connection, row.network, row.mac, row.nic.model if row.nic is not None else "")
-    guest = (row.text, row.guest.state, row.guest.id, row.guest.product)
+    guest = (row.text, row.guest.state, row.condition_text, row.guest.id, row.guest.product)
     return " ".join(filter(None, (*guest, *nic, *addresses))).casefold()
 
 

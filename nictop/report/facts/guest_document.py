@@ -76,6 +76,8 @@ def _facts(rows: Sequence[GuestRow]) -> Iterator[Fact]:
     """One for each NIC, and one for what is not known of a guest."""
     for _, own in groupby(rows, key=lambda row: id(row.guest)):
         for row in own:
+            if row.number == 0 and row.condition_text:
+                yield Fact(row.guest.name, row.condition_text, "warn")
             if row.nic is not None:
                 yield Fact(row.guest.name, nic_facts(row))
         if row.why_no_nics is not None:

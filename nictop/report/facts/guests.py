@@ -75,6 +75,13 @@ class GuestFacts:
     kind: str
     product: str
     state: str
+    """running: it has a process; stopped: it has a configuration only."""
+    condition: str | None
+    """paused, crashed, pmsuspended, shutdown (libvirt), saved; of a container paused. null: nothing
+    is known but `state`."""
+    condition_reason: str | None
+    lock: str | None
+    """Of Proxmox."""
     id: str
     pid: int | None
     vcpus: int | None
@@ -135,6 +142,9 @@ def _guest(rows: Sequence[GuestRow]) -> GuestFacts:
         kind=guest.kind,
         product=guest.product,
         state=guest.state,
+        condition=guest.condition or None,
+        condition_reason=guest.condition_reason or None,
+        lock=guest.lock or None,
         id=guest.id,
         pid=guest.pid,
         vcpus=guest.vcpus,

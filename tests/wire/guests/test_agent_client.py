@@ -22,7 +22,12 @@ from nictop.probe.reach.agent_client import (
     VirshTransport,
 )
 from nictop.probe.reach.agent_facts import check_guest
-from nictop.probe.reach.problem import GuestProblem
+from nictop.probe.reach.problem import (
+    LATER_STATUS,
+    NEVER_STATUS,
+    WITHOUT_LIBVIRT_STATUS,
+    GuestProblem,
+)
 
 INFO = {
     "version": "9.2",
@@ -241,7 +246,7 @@ def test_a_windows_guest_and_what_its_agent_tells() -> None:
     }
     with pytest.raises(GuestProblem) as caught:
         check_guest(Agent(FakeAgent(answers)))
-    assert caught.value.is_lasting
+    assert caught.value.status == NEVER_STATUS
     assert str(caught.value) == (
         "a Windows guest: nictop reads Linux; its agent tells: Windows Server 2022 Standard, 4 CPUs; "
         "Ethernet 52:54:00:12:34:56 192.0.2.5/24"
@@ -298,6 +303,9 @@ def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.Monke
         transport = agent_guests.open_agent(name, proc)._transport
         assert isinstance(transport, SocketTransport)
         assert (transport._path, transport._is_shared) == ("/var/run/qemu-server/101.qga", True)
+    present = tmp_path / "libvirt-sock"
+    present.touch()
+    monkeypatch.setattr(agent_guests, "LIBVIRT_SOCKETS", ("/nonexistent", str(present)))
     transport = agent_guests.open_agent("db1", proc)._transport
     assert isinstance(transport, VirshTransport) and transport._domain == "db1"
     with pytest.raises(GuestProblem, match="bare has no channel for an agent: qm set"):
@@ -305,3 +313,53 @@ def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(GuestProblem, match="no running guest sh found"):
         agent_guests.open_agent("sh", proc)
+
+
+@pytest.mark.parametrize(("name", "why"), [("db1", "reached by libvirt only"), ("x", "no running")])
+def test_virsh_is_not_started_without_libvirt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    monkeypatch.setattr(agent_guests, "LIBVIRT_SOCKETS", ("/nonexistent",))
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    with pytest.raises(GuestProblem, match=why) as caught:
+        agent_guests.open_agent(name, fake_proc(tmp_path, LIBVIRT))
+    assert caught.value.status == WITHOUT_LIBVIRT_STATUS
+    assert "libvirt does not run there (no /nonexistent); start it" in str(caught.value)
+
+
+STATUS = """<!--
+WARNING: THIS IS AN AUTO-GENERATED FILE.
+-->
+<domstatus state='%s' reason='%s' pid='4242'>
+  <domain type='kvm' id='3'><name>web1</name></domain>
+</domstatus>
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "sentence"),
+    [
+        ("paused", "user", "libvirt says paused (user); virsh resume web1"),
+        ("paused", "from snapshot", "libvirt says paused (from snapshot); virsh resume web1"),
+        ("crashed", "panicked", "libvirt says crashed (panicked); virsh reset web1"),
+        ("pmsuspended", "unknown", "libvirt says pmsuspended (unknown); virsh dompmwakeup web1"),
+        ("running", "booted", ""),
+        ("<b>", "x", ""),
+    ],
+)
+def test_a_guest_that_stands_still(tmp_path: Path, state: str, reason: str, sentence: str) -> None:
+    (tmp_path / "web1.xml").write_text(STATUS % (state, reason))
+    expected = f"the guest does not run: {sentence}" if sentence else ""
+    assert agent_guests.why_standing("web1", str(tmp_path)) == expected
+
+
+def test_a_guest_of_which_no_state_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert agent_guests.why_standing("web1", str(tmp_path)) == ""
+    assert agent_guests.why_standing("/run/x.sock", str(tmp_path)) == ""
+    agent_guests.check_run("nictop-guest")
+    monkeypatch.setattr(agent_guests, "why_standing", lambda name: "stands")
+    with pytest.raises(GuestProblem, match="stands") as caught:
+        agent_guests.check_run("nictop-guest")
+    assert caught.value.status == LATER_STATUS

@@ -91,6 +91,8 @@ class GuestPane(WhileOpen, Container):
     def _facts(self, row: GuestRow | None) -> list[tuple[str, str]]:
         """(text, style) of the chosen NIC, and of what may be missing."""
         facts = []
+        if row is not None and row.condition_text:
+            facts.append((f"{row.text}: {row.condition_text}", "warn"))
         if row is not None and row.nic is not None:
             facts.append((f"{row.text} {nic_facts(row)}", ""))
         if row is not None and row.why_no_nics is not None:
