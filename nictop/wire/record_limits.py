@@ -206,13 +206,15 @@ def _names_of_queues(queues: Mapping[int, Iterable[Any]]) -> Iterator[str]:
             yield row[0]
 
 
-def _sources_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
-    return (counted.source for counted in ports.values())
+def _texts_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
+    for counted in ports.values():
+        yield counted.source
+        yield from counted.errors
 
 
 _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
     "machine": _texts_of_machine,
-    "ports": _sources_of_ports,
+    "ports": _texts_of_ports,
     "queues": _names_of_queues,
     "stack": iter,
 }
