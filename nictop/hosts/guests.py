@@ -37,6 +37,13 @@ def hosts_of_guest(host: Host, guest: HostedGuest) -> Iterator[Host]:
         yield host_below(host, str(level), str(level))
 
 
+def agent_name(guest: HostedGuest) -> str | None:
+    """By which its agent is found on the hypervisor; None: it cannot be written."""
+    levels = (level for level in _levels_of_guest(guest) if level.kind == "guest")
+    level = next(levels, None)
+    return level.name if level is not None else None
+
+
 def _levels_of_guest(guest: HostedGuest) -> Iterator[Level]:
     kind = KIND_OF_PRODUCT.get(guest.product)
     if kind is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
 from nictop.model.devices.switch_ports import leads_to_datapath, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, AgentsTold, guest_key
 from nictop.model.guests.owners import guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
@@ -80,6 +82,8 @@ class GuestRow:
     cpu: CpuConsumer | None = None
     """CPU time of its virtual CPUs and vhost threads; None: not a virtual machine, or not
     measured."""
+    agent: AgentFacts | None = None
+    """What its guest agent tells; None: it was not asked."""
     vf: tuple[Link, VirtualFunction] | None = None
     """(Netdev of the physical function, VF) of a function that it has."""
 
@@ -334,16 +338,17 @@ def _sum(*values: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def guest_rows(snapshot: Snapshot) -> tuple[GuestRow, ...]:
-    """By guest, running ones first."""
+def guest_rows(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[GuestRow, ...]:
+    """By guest, running ones first. `told`: by the agents of some of them."""
     addresses, functions = AddressBook(snapshot), functions_with_ports(snapshot)
     cpus = {one.pid: one for one in cpu_consumers(snapshot) if one.kind == "machine"}
     rows: list[GuestRow] = []
     for guest in hosted_guests(snapshot):
         cpu = cpus.get(guest.pid) if guest.pid is not None else None
+        agent = told.get(guest_key(guest))
         for number, nic in enumerate(guest.nics or (None,)):
             vf = functions.get(nic.pci_address or "") if nic is not None else None
-            row = GuestRow(snapshot, guest, nic, number, cpu=cpu, vf=vf)
+            row = GuestRow(snapshot, guest, nic, number, cpu=cpu, agent=agent, vf=vf)
             found = tuple(sorted(addresses.of(row), key=_address_order))
             rows.append(replace(row, addresses=found))
     return tuple(rows)
@@ -407,13 +412,21 @@ class AddressBook:
             known.append(found)
 
     def of(self, row: GuestRow) -> Iterator[GuestAddress]:
-        """Those that the inventory has with the NIC, else those of its MAC address."""
+        """Those that the inventory has with the NIC, else what its agent tells and those of its MAC
+        address."""
         own = row.nic.addresses if row.nic is not None else ()
         source = CONFIGURATION_SOURCE if row.is_stopped else NAMESPACE_SOURCE
         for address in own:
             yield GuestAddress(address, source)
-        if not own and not row.is_stopped:
-            yield from self._by_mac.get(row.mac or "", ())
+        if own or row.is_stopped:
+            return
+        by_agent = row.agent.addresses_of(row.mac) if row.agent is not None else ()
+        for address in by_agent:
+            yield GuestAddress(address, AGENT_SOURCE)
+        known = {address.partition("/")[0] for address in by_agent}
+        for found in self._by_mac.get(row.mac or "", ()):
+            if found.address not in known:
+                yield found
 
 
 def hosted_guests(snapshot: Snapshot) -> tuple[HostedGuest, ...]:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 from nictop.model.columns.column import Column
 from nictop.model.columns.guests import COLUMNS, COLUMNS_BY_KEY
+from nictop.model.guests.agents import AgentsTold, agent_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -27,9 +29,9 @@ PAGE_COLUMN_KEYS = (
 )
 
 
-def guest_blocks(snapshot: Snapshot) -> tuple[Block, ...]:
-    """The guests of a host, for a terminal."""
-    rows = guest_rows(snapshot)
+def guest_blocks(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[Block, ...]:
+    """The guests of a host, for a terminal. `told`: by their agents."""
+    rows = guest_rows(snapshot, told)
     return (Line(headline(snapshot, rows)), *guest_sections(snapshot, rows))
 
 
@@ -76,6 +78,8 @@ def _facts(rows: Sequence[GuestRow]) -> Iterator[Fact]:
     """One for each NIC, and one for what is not known of a guest."""
     for _, own in groupby(rows, key=lambda row: id(row.guest)):
         for row in own:
+            if row.number == 0 and row.agent is not None:
+                yield Fact(row.guest.name, f"agent: {agent_text(row.agent)}")
             if row.number == 0 and row.condition_text:
                 yield Fact(row.guest.name, row.condition_text, "warn")
             if row.nic is not None:

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import ipaddress
 import shlex
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
@@ -180,6 +180,15 @@ class SshSource(ReconnectingSource):
         if isinstance(probe, RemoteProbe) and await self._reaches_by_ssh(probe):
             return "quiet" if self._target.sudo else ""
         return None
+
+    async def program_output(self, words: Sequence[str], timeout: float) -> str:
+        """What a program prints that is run where the probe is, with its rights; "" if it fails or
+        takes longer, or if there is no connection."""
+        if not self._connection.is_open:
+            return ""
+        rights = ["sudo", "-n", "--"] if self._target.sudo else []
+        command = [*rights, *prefix_words(self._levels, 0.0), *words]
+        return await self._connection.carrier.output(shlex.join(command), timeout)
 
     async def _until_libvirt(self, probe: RemoteProbe) -> AsyncGenerator[SourceState, None]:
         """Until libvirt has a socket on the hypervisor. The guest is not asked meanwhile: only
