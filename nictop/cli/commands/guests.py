@@ -31,8 +31,8 @@ examples:
 
 One login on the hypervisor is enough: processes, network namespaces, DHCP
 leases and configuration files are read; no guest is asked without
---ask-agents. Without root, taps
-of other users and configurations are not readable, which is said.
+--ask-agents. Without root, taps of other users and configurations are not
+readable, which is said.
 
 Exit codes: 0 read, 2 usage error, 3 host unreachable.
 """

@@ -32,18 +32,19 @@ class CountedThread:
         self.stat, self.schedstat = f"{directory}/stat", f"{directory}/schedstat"
         self.times: tuple[int, int, int, int] | None = None
         """As `parse_thread` returns them; None: not read yet."""
-        self.run: bytes | None = None
-        """Contents of schedstat, read before `times`; None: the thread runs, or it was not
-        read."""
+        self.run: int | None = None
+        """Time on a CPU in ns by schedstat, read before `times`; None: the thread runs so much that
+        its times differ each time, or this is not known yet."""
 
 
 class ThreadCounterReader:
     """Reads the threads set by `set_targets`. `files` holds the descriptors; `proc`: root of
     procfs.
 
-    A thread that has not used CPU time between two readings is asked first whether it ran since
-    then (schedstat: time on a CPU in ns, Documentation/scheduler/sched-stats.rst), which costs a
-    quarter of reading its times.
+    Of a thread that has used no tick of CPU time between two readings, schedstat is read first
+    (time on a CPU in ns, Documentation/scheduler/sched-stats.rst), which costs a quarter of reading
+    its times: they are read again when it has run for half a tick since. So the times are exact to
+    a tick, as the kernel gives them, and the CPU is that of a moment before.
     """
 
     def __init__(self, files: OpenFileCache, *, proc: str = "/proc") -> None:
@@ -96,7 +97,7 @@ class ThreadCounterReader:
         before, run = thread.times, thread.run
         if before is not None and run is not None:
             now = self._read_run(thread)
-            if now is not None and now == run:
+            if now is not None and 0 <= now - run < HALF_TICK_NS:
                 return before
             thread.run = now  # read before the times: they may be newer, not older
         thread.times = times = parse_thread(self._files.read(thread.stat))
@@ -106,17 +107,19 @@ class ThreadCounterReader:
             thread.run = NOT_READ
         return times
 
-    def _read_run(self, thread: CountedThread) -> bytes | None:
-        """None: this kernel has no such file."""
+    def _read_run(self, thread: CountedThread) -> int | None:
+        """None: this kernel has no such file. Raises OSError and ValueError."""
         try:
-            return self._files.read(thread.schedstat)
+            text = self._files.read(thread.schedstat)
         except FileNotFoundError:
             self._has_schedstat = os.path.exists(f"{self._proc}/self/schedstat")
             return None
+        return parse_count(text.partition(b" ")[0])
 
 
-NOT_READ = b""
-"""In place of the contents of schedstat: it is to be read before the times the next time."""
+HALF_TICK_NS = 500_000_000 // os.sysconf("SC_CLK_TCK")
+NOT_READ = -HALF_TICK_NS
+"""In place of the time of schedstat: it is to be read before the times the next time."""
 
 
 def parse_thread(text: bytes) -> tuple[int, int, int, int]:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets, targets_line
-from nictop.probe.counters.threads import ThreadCounterReader, parse_thread
+from nictop.probe.counters.threads import HALF_TICK_NS, ThreadCounterReader, parse_thread
 from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterReader
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
@@ -184,7 +184,9 @@ def test_a_thread_that_has_not_run_is_not_read_again(tmp_path: Path, files: Open
         assert reader.read(failures) == {2: (123, 45, 3)}
     (folder / "stat").write_bytes(STAT.replace(b" 123 45 ", b" 124 45 "))
     assert reader.read(failures) == {2: (123, 45, 3)}, "by schedstat it has not run"
-    run.write_bytes(b"2000 20 4\n")
+    run.write_bytes(b"%d 20 4\n" % (1000 + HALF_TICK_NS - 1))
+    assert reader.read(failures) == {2: (123, 45, 3)}, "less than half a tick"
+    run.write_bytes(b"%d 20 5\n" % (1000 + HALF_TICK_NS))
     assert reader.read(failures) == {2: (124, 45, 3)}
     (folder / "stat").write_bytes(STAT.replace(b" 123 45 ", b" 125 45 "))
     assert reader.read(failures) == {2: (125, 45, 3)}, "one that runs is read each time"
