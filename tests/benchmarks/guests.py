@@ -26,7 +26,7 @@ from tests.support.namespaces import Namespace
 MACHINES = 200
 SESSION_FILES = 1024
 """Soft limit of open files of a login."""
-IDLE_SECONDS, RUNNING_SECONDS = 3600.0, 0.4
+IDLE_SECONDS, RUNNING_SECONDS = 3600.0, 0.9
 MAX_CORE_SHARE = 1.0
 """Per cent of a CPU."""
 SPAWN = r"""

@@ -6,6 +6,7 @@ are those of its database (`Inventory.switch_ports`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
@@ -14,6 +15,7 @@ from nictop.probe.records import GuestNic, Link, SwitchPort
 
 DATAPATH_KIND = "openvswitch"
 """Kind of the link of a datapath, and of ports that a bridge has for its host."""
+REPRESENTOR = re.compile(r"(?:c[0-9]{1,5})?pf[0-9]{1,5}vf([0-9]{1,5})")
 MODES_WITH_TAG = ("native-tagged", "native-untagged")
 
 
@@ -65,6 +67,20 @@ def _short(path: str) -> str:
     return path[len("/var") :] if path.startswith("/var/run/") else path
 
 
+def representor_of(port: Link, number: int, links: Mapping[int, Link]) -> Link | None:
+    """The netdev that stands for VF `number` of a physical function on its host (switchdev mode):
+    phys_port_name ``pf0vf3``, with the switch and the device of the PF. None: none, or several."""
+    found = []
+    for link in links.values():
+        match = REPRESENTOR.fullmatch(link.physical_port or "")
+        is_of_port = link.switch_id is not None and link.switch_id == port.switch_id
+        if match is None or not is_of_port or int(match[1]) != number:
+            continue
+        if link.pci_address in (None, port.pci_address):
+            found.append(link)
+    return found[0] if len(found) == 1 else None
+
+
 def is_on_datapath(link: Link, links: Mapping[int, Link]) -> bool:
     """It is a port of a bridge of Open vSwitch, by the kernel."""
     above = link_at(link.master, links)
@@ -93,6 +109,10 @@ def switch_vlans(port: SwitchPort) -> str:
 
 def switch_port_text(port: SwitchPort) -> str:
     """``OVS bridge br-int, VLAN 30``"""
+    return ", ".join(filter(None, (f"OVS bridge {port.bridge}", named_vlans(port))))
+
+
+def named_vlans(port: SwitchPort) -> str:
+    """``VLAN 30``, else as `switch_vlans`."""
     vlans = switch_vlans(port)
-    shown = f"VLAN {vlans}" if vlans.isdigit() else vlans
-    return ", ".join(filter(None, (f"OVS bridge {port.bridge}", shown)))
+    return f"VLAN {vlans}" if vlans.isdigit() else vlans

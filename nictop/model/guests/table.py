@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
-from nictop.model.devices.switch_ports import leads_to_datapath, switch_vlans
+from nictop.model.devices.switch_ports import leads_to_datapath, representor_of, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, AgentsTold, guest_key
@@ -126,21 +126,33 @@ class GuestRow:
         return None if address == ZERO_MAC_ADDRESS else address
 
     @cached_property
+    def attached(self) -> Link | None:
+        """The link of this host that is in the network of the guest: its own, or the representor of
+        its VF."""
+        if self.link is not None or self.vf is None:
+            return self.link
+        return representor_of(self.vf[0], self.vf[1].number, self.snapshot.links)
+
+    @cached_property
     def port(self) -> tuple[Link, Link] | None:
         """(Port, bridge) by which it is in its network."""
-        return outer_port(self.link, self.snapshot.links) if self.link is not None else None
+        if self.attached is None:
+            return None
+        return outer_port(self.attached, self.snapshot.links)
 
     @cached_property
     def switch_port(self) -> SwitchPort | None:
         """Port of Open vSwitch by which it is in its network."""
+        if self.attached is not None:
+            return self.snapshot.switch_ports.outer(self.attached)
         return self.snapshot.switch_ports.of_guest_nic(self.nic) if self.nic is not None else None
 
     @property
     def why_no_network(self) -> str | None:
         """Why its bridge is not known: one of Open vSwitch."""
-        if self.link is None or self.switch_port is not None:
+        if self.attached is None or self.switch_port is not None:
             return None
-        if not leads_to_datapath(self.link, self.snapshot.links):
+        if not leads_to_datapath(self.attached, self.snapshot.links):
             return None
         return why_switch_ports_are_missing(self.snapshot)
 
@@ -185,9 +197,9 @@ class GuestRow:
     def vlans(self) -> str:
         """VLAN of the VF, of the configuration or of the port, or VLANs of a port that passes
         several; "": none."""
-        if self.vf is not None:
-            return _number_text(self.vf[1].vlan)
         configured = _number_text(self.nic.vlan) if self.nic is not None else ""
+        if self.vf is not None:
+            configured = _number_text(self.vf[1].vlan)
         if not configured and self.switch_port is not None:
             return switch_vlans(self.switch_port)
         if configured or self.port is None or self.why_no_network is not None:

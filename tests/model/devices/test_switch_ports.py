@@ -7,15 +7,23 @@ from dataclasses import replace
 
 import pytest
 
+from nictop.model.devices.pairs import pairs
 from nictop.model.devices.switch_ports import switch_vlans
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
 from nictop.model.guests.table import GuestRow, guest_rows, nic_facts
 from nictop.model.snapshot import Snapshot
 from nictop.model.virtual_chain import chain_kind, virtual_steps
-from nictop.probe.records import GuestNic, HostedGuest, SwitchPort, Unreadable
+from nictop.probe.records import (
+    GuestNic,
+    HostedGuest,
+    Sriov,
+    SwitchPort,
+    Unreadable,
+    VirtualFunction,
+)
 from nictop.report.facts.guests import host_guests
-from tests.model.hosts import HELLO, inventory, make_link, snapshot_of
+from tests.model.hosts import HELLO, inventory, make_link, make_pci, snapshot_of
 
 DATAPATH, BRIDGE, TAP, INNER, OUTER, QVB, QVO, OTHER, INNER2, TAP2 = range(2, 12)
 LINKS = (
@@ -155,3 +163,53 @@ def test_details() -> None:
 )
 def test_text_of_vlans(port: SwitchPort, text: str) -> None:
     assert switch_vlans(port) == text
+
+
+def test_pair_of_a_tap_and_its_guest() -> None:
+    own = "52:54:00:00:00:77"
+    tap = replace(LINKS[2], address="fe:54:00:00:00:77")
+    at = snapshot_of(
+        HELLO,
+        replace(inventory(links=(LINKS[0], tap)), switch_ports=PORTS),
+        host="pve",
+    )
+    nic = make_link(2, "ens1", bus="virtio", device="virtio0", address=own)
+    guest_host = snapshot_of(HELLO, inventory(links=(nic,)), host="vm")
+    found = [pair for pair in pairs((at, guest_host)).taps if pair.tap.ifindex == TAP]
+    assert [(pair.bridge, pair.port, pair.vlans) for pair in found] == [
+        ("vmbr0", "tap101i0", "VLAN 30")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "network"), [(("pf0vf3",), "br-int"), (("pf0vf4",), ""), (("pf0vf3",) * 2, "")]
+)
+def test_a_vf_is_in_the_network_of_its_representor(names: tuple[str, ...], network: str) -> None:
+    """In switchdev mode."""
+    address = "0000:02:00.5"
+    port = make_link(
+        40,
+        "ens1f0",
+        bus="pci",
+        device="0000:02:00.0",
+        pci_address="0000:02:00.0",
+        switch_id="0a",
+        physical_port="p0",
+        virtual_functions=(VirtualFunction(3, None),),
+    )
+    stands_for = [
+        make_link(50 + number, f"ens1f0r{number}", master=DATAPATH, pci_address="0000:02:00.0",
+            switch_id="0a", physical_port=name)
+        for number, name in enumerate(names)
+    ]  # fmt: skip
+    functions = (
+        make_pci("0000:02:00.0", sriov=Sriov(8, 4, None, ("a", "b", "c", address))),
+        make_pci(address, physical_function="0000:02:00.0", virtual_function=3),
+    )
+    made = inventory(links=(LINKS[0], port, *stands_for), pci=functions)
+    web = guest("web1", GuestNic("net0", "vfio-pci", "vfio", pci_address=address))
+    ports = (SwitchPort("ens1f0r0", "br-int", 7), SwitchPort("ens1f0r1", "br-int", 7))
+    snapshot = snapshot_of(HELLO, replace(made, guests=(web,), switch_ports=ports), host="pve")
+    found = row("web1", snapshot)
+    assert found.connection == "VF 3 of ens1f0"
+    assert (found.network, found.vlans) == (network, "7" if network else "")
