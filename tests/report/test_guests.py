@@ -142,3 +142,10 @@ def test_agents_of_a_recording_are_not_asked(
     write_recording(path, host_items("pve", 10))
     assert main(["guests", str(path), "--at", "+3", "--ask-agents"]) == 2
     assert "not of a recording" in capsys.readouterr().err
+
+
+def test_the_first_line_counts_what_does_not_run() -> None:
+    paused = replace(WEB1, condition="paused", condition_reason="ioerror")
+    text = guests_text(answers(guests=(paused, replace(WEB1, name="w2", condition="crashed"))), 200)
+    assert text.startswith("pve · 2 guests, 1 crashed, 1 paused\n")
+    assert "web1           paused (ioerror)" in text

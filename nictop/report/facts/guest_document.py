@@ -5,6 +5,7 @@ Reads nothing; takes a snapshot.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from types import MappingProxyType
 from nictop.model.columns.column import Column
 from nictop.model.columns.guests import COLUMNS, COLUMNS_BY_KEY
 from nictop.model.guests.agents import AgentsTold, agent_text
+from nictop.model.guests.owners import STANDING_CONDITIONS
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -47,12 +49,14 @@ def guests_of_host(snapshot: Snapshot) -> Iterator[Section]:
 
 
 def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
-    """``pve · 12 guests, 3 of them stopped``"""
+    """``pve · 12 guests, 3 of them stopped, 1 paused``"""
     guests = {id(row.guest): row for row in rows}.values()
     stopped = sum(row.is_stopped for row in guests)
     text = count_noun(len(guests), "guest")
     if stopped:
         text += f", {stopped} of them stopped"
+    states = Counter(row.state for row in guests if row.guest.condition in STANDING_CONDITIONS)
+    text += "".join(f", {number} {state}" for state, number in sorted(states.items()))
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
