@@ -8,6 +8,7 @@ limited.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ from nictop.hosts.session import HostSession
 from nictop.model.guests.agents import AgentFacts, AgentInterface, AgentsTold, guest_key
 from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import HostedGuest
 from nictop.wire.errors import sanitize
 from nictop.wire.guests.programs import program_words
@@ -45,10 +47,12 @@ async def ask_agents(session: HostSession, snapshot: Snapshot) -> AgentsTold:
         return {}
     words = (*program_words("agent_report"), f"{ASKED_SECONDS:g}", *names)
     printed = await source.program_output(words, ANSWER_SECONDS)
-    told = {guest_key(guest): AgentFacts(why=NO_ANSWER) for guest in names.values()}
+    now = time.time()
+    silent = AgentFacts(why=NO_ANSWER, asked_at=now)
+    told = {guest_key(guest): silent for guest in names.values()}
     for name, facts in parse_reports(printed):
         if name in names:
-            told[guest_key(names[name])] = facts
+            told[guest_key(names[name])] = replace(facts, asked_at=now)
     return told
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,9 +63,10 @@ async def test_the_agents_of_running_virtual_machines_are_asked() -> None:
     snapshot = hypervisor()
     told = await ask_agents(session(source), snapshot)
     assert source.words[-2:] == ["db1", "web1"], "no container, and not the stopped one"
-    assert told[guest_key(WEB1)] == FACTS
+    asked_at = told[guest_key(WEB1)].asked_at
+    assert asked_at is not None and told[guest_key(WEB1)] == replace(FACTS, asked_at=asked_at)
     (other,) = (facts for key, facts in told.items() if key[1] == "db1")
-    assert other == AgentFacts(why=NO_ANSWER)
+    assert other == AgentFacts(why=NO_ANSWER, asked_at=asked_at)
 
 
 async def test_a_recorded_host_is_not_asked() -> None:

@@ -43,6 +43,8 @@ class AgentFacts:
     interfaces: tuple[AgentInterface, ...] = ()
     why: str = ""
     """Why nothing is known; "": it answered."""
+    asked_at: float | None = None
+    """Seconds since the epoch, by the clock of this machine."""
 
     def addresses_of(self, mac: str | None) -> tuple[str, ...]:
         """Those of the interface with this MAC address."""

@@ -94,6 +94,8 @@ class GuestAgentFacts:
     interfaces: tuple[AgentInterfaceFacts, ...]
     missing: str | None
     """Why it told nothing."""
+    asked_at: float | None
+    """Seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ def _agent(told: AgentFacts) -> GuestAgentFacts:
         cannot_be_watched=why_not_watchable(told) or None,
         interfaces=tuple(interfaces),
         missing=told.why or None,
+        asked_at=told.asked_at,
     )
 
 

@@ -218,6 +218,7 @@ class WatchedHosts:
         session = self.by_name.pop(name)
         session.fail("watched no longer")
         self._pending.pop(name, None)
+        self.agents.pop(name, None)
         self._workers.pop(name).cancel()
         self._close_source(session)
         self.changed.publish()
@@ -363,6 +364,7 @@ class WatchedHosts:
         if name in self._asking:
             return
         self._asking.add(name)
+        notify(f"{name}: asking the guest agents, up to 40 s", "Guests")
         work = partial(self._ask_agents, self.by_name[name], notify)
         self._scheduler.run_worker(work, f"agents {name}", "agents")
 
@@ -373,6 +375,8 @@ class WatchedHosts:
             told = await ask_agents(session, session.snapshot)
         finally:
             self._asking.discard(session.name)
+        if self.by_name.get(session.name) is not session:
+            return  # watched no longer
         self.agents[session.name] = told
         answered = sum(not facts.why for facts in told.values())
         notify(f"{session.name}: {answered} of {len(told)} guest agents answered", "Guests")

@@ -16,7 +16,7 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widgets import Input
 
-from nictop.model.guests.agents import AgentsTold, agent_text
+from nictop.model.guests.agents import AgentFacts, AgentsTold, agent_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -25,6 +25,7 @@ from nictop.model.guests.table import (
     why_guests_are_missing,
 )
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.units import wall_time_text
 from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, with_more, wrapped_lines
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -37,6 +38,12 @@ MIN_TABLE_ROWS = 7
 
 def nothing(row: GuestRow) -> str:
     return ""
+
+
+def _agent_fact(name: str, told: AgentFacts) -> str:
+    """With the time: it is not asked again by itself."""
+    when = f" (asked {wall_time_text(told.asked_at)})" if told.asked_at is not None else ""
+    return f"agent of {name}: {agent_text(told)}{when}"
 
 
 class GuestPane(WhileOpen, Container):
@@ -111,7 +118,7 @@ class GuestPane(WhileOpen, Container):
         if row is not None and row.nic is not None:
             facts.append((f"{row.text} {nic_facts(row)}", ""))
         if row is not None and row.agent is not None:
-            facts.append((f"agent of {row.guest.name}: {agent_text(row.agent)}", ""))
+            facts.append((_agent_fact(row.guest.name, row.agent), ""))
         if row is not None and self._watched(row):
             facts.append((self._watched(row), "warn"))
         if row is not None and row.why_no_nics is not None:
