@@ -15,13 +15,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nictop.probe.inventory.scheduler import RESCAN_SECONDS, RESCAN_SECONDS_WITHOUT_EVENTS
-from tests.benchmarks.probe import running_probe_usage
+from tests.benchmarks.probe import SETTLE, on_cpu, read_output, resident_memory
 from tests.benchmarks.results import Result
 from tests.support.namespaces import Namespace
+from tests.support.probe import Probe
 
 MACHINES = 200
 SESSION_FILES = 1024
@@ -166,6 +168,19 @@ def with_threads(seconds: float) -> str:
     return spawn.replace(machine, f"{piped}\n    machines[-1].stdout.readline()")
 
 
+def usage_between_inventories(namespace: Namespace, seconds: float) -> tuple[float, float]:
+    """CPU in per cent of a core of a probe at 1 Hz that has sent its first inventory, and its
+    resident memory in MB."""
+    with Probe("--interval", "1", namespace=namespace) as probe:
+        probe.wait_for(lambda line: line.inventory is not None and not line.inventory.pending)
+        read_output(probe, SETTLE)
+        before, begin = on_cpu(probe.process.pid), time.monotonic()
+        read_output(probe, seconds)
+        used, elapsed = on_cpu(probe.process.pid) - before, time.monotonic() - begin
+        memory = resident_memory(probe.process.pid)
+    return 100 * used / elapsed, memory
+
+
 def watched_guests(quick: bool) -> Iterator[Result]:
     """What the probe uses between two inventories, and with them: no guest runs; all threads of all
     guests run in each second."""
@@ -174,7 +189,7 @@ def watched_guests(quick: bool) -> Iterator[Result]:
         try:
             with machines(namespace, with_threads(seconds)):
                 with soft_limit(SESSION_FILES):
-                    share, memory = running_probe_usage(namespace, 1.0, 15.0 if quick else 45.0)
+                    share, memory = usage_between_inventories(namespace, 15.0 if quick else 45.0)
                 text = namespace.python(READ.replace("TIMES", "3"))
         finally:
             namespace.remove()
