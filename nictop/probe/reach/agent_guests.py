@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PROXMOX_SOCKET = "/var/run/qemu-server/{}.qga"
 AGENT_PORT = "org.qemu.guest_agent.0"
 MAX_COMMAND_BYTES = 262144
+EMULATOR, EMULATOR_ARGUMENTS = re.compile(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*)"), 8
+"""As in `inventory.machine.qemu`."""
 STATUS_DIRECTORY = "/run/libvirt/qemu"
 """libvirt writes the state of a domain that runs to NAME.xml (src/conf/domain_conf.c:
 virDomainObjFormat)."""
@@ -111,7 +113,8 @@ def why_standing(name: str, directory: str = STATUS_DIRECTORY) -> str:
 
 
 def qemu_commands(proc: str) -> Iterator[list[str]]:
-    """The command lines of the running QEMU processes."""
+    """The command lines of the running QEMU processes, also of those that the dynamic loader or a
+    wrapper has started."""
     for entry in os.listdir(proc):
         if not entry.isdigit():
             continue
@@ -120,8 +123,7 @@ def qemu_commands(proc: str) -> Iterator[list[str]]:
                 words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        program = os.path.basename(words[0])
-        if program.startswith("qemu") or program in ("kvm", "qemu-kvm"):
+        if any(EMULATOR.fullmatch(os.path.basename(word)) for word in words[:EMULATOR_ARGUMENTS]):
             yield words
 
 

@@ -294,11 +294,18 @@ LIBVIRT = [
     "-chardev", "socket,id=charchannel0,fd=33,server=on,wait=off",
     "-device", '{"driver":"virtserialport","chardev":"charchannel0","name":"org.qemu.guest_agent.0"}',
 ]  # fmt: skip
+BY_LOADER = [
+    "/opt/lib/ld-linux-x86-64.so.2", "--library-path", "/opt/lib", "/opt/bin/qemu-system-x86_64",
+    "-name", "lab1", "-chardev", "socket,id=qga0,path=/run/lab1.sock",
+    "-device", f"virtserialport,chardev=qga0,{PORT}",
+]  # fmt: skip
 BARE = [QEMU, "-name", "bare", "-chardev", "socket,id=c0,path=/run/x.sock"]
 
 
 def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc = fake_proc(tmp_path / "proc", PROXMOX, LIBVIRT, BARE, ["/bin/sh", "-name", "sh"])
+    proc = fake_proc(
+        tmp_path / "proc", PROXMOX, LIBVIRT, BARE, BY_LOADER, ["/bin/sh", "-name", "sh"]
+    )
     for name in ("101", "web1"):
         transport = agent_guests.open_agent(name, proc)._transport
         assert isinstance(transport, SocketTransport)
@@ -306,6 +313,8 @@ def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.Monke
     present = tmp_path / "libvirt-sock"
     present.touch()
     monkeypatch.setattr(agent_guests, "LIBVIRT_SOCKETS", ("/nonexistent", str(present)))
+    transport = agent_guests.open_agent("lab1", proc)._transport
+    assert isinstance(transport, SocketTransport) and transport._path == "/run/lab1.sock"
     transport = agent_guests.open_agent("db1", proc)._transport
     assert isinstance(transport, VirshTransport) and transport._domain == "db1"
     with pytest.raises(GuestProblem, match="bare has no channel for an agent: qm set"):
