@@ -122,6 +122,33 @@ def test_what_an_earlier_client_did_not_read_is_discarded(tmp_path: Path) -> Non
         agent.close()
 
 
+def test_answers_to_clients_that_did_not_wait_are_discarded(tmp_path: Path) -> None:
+    """Each has synchronised, and has ended before the agent answered."""
+
+    def answer(client: socket.socket, line: bytes) -> None:
+        if line.startswith(b"\xff"):
+            number = json.loads(line[1:])["arguments"]["id"]
+            old = b'\xff{"return": 4711}\n{"return": {}}\n'
+            client.sendall(3 * old + b"\xff" + json.dumps({"return": number}).encode() + b"\n")
+        else:
+            client.sendall(b'{"return": {"a": 1}}\n')
+
+    with answering(tmp_path / "s", answer) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        assert agent.call("guest-info") == {"a": 1}
+        agent.close()
+
+
+def test_endless_answers_to_others_end_the_conversation(tmp_path: Path) -> None:
+    def answer(client: socket.socket, line: bytes) -> None:
+        client.sendall(1000 * b'\xff{"return": 4711}\n')
+
+    with answering(tmp_path / "s", answer) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentGone, match="is not a guest agent"):
+            agent.call("guest-info")
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
