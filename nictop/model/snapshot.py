@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
 from nictop.model.devices.links import ethtool_driver
+from nictop.model.devices.switch_ports import SwitchPorts
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
@@ -167,6 +168,12 @@ class Snapshot:
         if self.inventory is None:
             return NO_MESSAGES
         return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
+
+    @cached_property
+    def switch_ports(self) -> SwitchPorts:
+        """Ports of Open vSwitch."""
+        known = self.inventory.switch_ports if self.inventory is not None else ()
+        return SwitchPorts(known, self.links)
 
     @cached_property
     def owners(self) -> NicOwners:

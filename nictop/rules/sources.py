@@ -25,6 +25,7 @@ SOURCES: dict[str, str] = {
     "queues": "queues and NAPI (sysfs, netdev netlink)",
     "qdiscs": "queueing disciplines (rtnetlink)",
     "bridge_vlans": "VLANs of bridge ports (rtnetlink)",
+    "switch_ports": "bridges and VLANs of Open vSwitch (its database)",
     "bonds": "LACP partners of bond ports (/proc/net/bonding)",
     "teams": "teams (netlink)",
     "pci": "PCI devices (sysfs)",
