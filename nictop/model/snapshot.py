@@ -216,7 +216,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 
 
 def reading_notice(snapshot: Snapshot) -> str:
-    """``to be read again in 8 s: read before an event (NetworkManager), 12 s ago``; "" as
+    """``to be read again in 8 s: read before an event (NetworkManager), 12 s earlier``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
     the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
@@ -228,7 +228,7 @@ def reading_notice(snapshot: Snapshot) -> str:
     notice = f"{_next_reading_text(event, counters.time)}: {what}"
     if event.source == "connection":  # the event is the new connection
         return notice
-    return f"{notice}, {whole_seconds(counters.time - event.time)} ago"
+    return f"{notice}, {whole_seconds(counters.time - event.time)} earlier"
 
 
 def _next_reading_text(event: Outdated, now: float) -> str:
@@ -254,14 +254,15 @@ def recorded_age_text(snapshot: Snapshot) -> str:
 
 
 def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) -> str:
-    """``2 min 5 s ago: not enough memory for the driver counters``; without a time before the first
-    reading. Whether it still holds is not known. `since`: seconds since the newest reading."""
+    """``2 min 5 s earlier: not enough memory for the driver counters``; without a time before the
+    first reading. Whether it still holds is not known. `since`: seconds since the newest
+    reading."""
     readings = (snapshot.counters, snapshot.inventory)
     times = [reading.time for reading in readings if reading is not None]
     if not times:
         return trouble.message
     age = max(0.0, max(times) - trouble.time + since)
-    return f"{whole_seconds(age)} ago: {trouble.message}"
+    return f"{whole_seconds(age)} earlier: {trouble.message}"
 
 
 def since_text(snapshot: Snapshot) -> str:

@@ -18,7 +18,6 @@ from nictop.model.devices.pairs import TAP_KINDS
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import LINK_UP, count_noun, state_mark, state_text
-from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 
 ChainKind = Literal["aggregate", "bridge", "tap", "veth", "upper"]
@@ -79,7 +78,7 @@ def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[Step
 def _without_address(facts: StepFacts) -> StepFacts:
     """A bridge carries frames of others: it needs neither address nor profile."""
     if facts.step in ("profile", "address") and facts.state == "failed":
-        return replace(facts, state="none")
+        return facts._replace(state="none")
     return facts
 
 

@@ -58,6 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "recording-cost": recordings.recording_cost,
     "recent-cost": recordings.recent_cost,
     "recording-day": recordings.recording_day,
+    "recording-kept": recordings.kept_cost,
     "rules": rules.all_rules,
     "heat-picture": heatmaps.heatmap,
     "run-charts": run_charts.run_charts,

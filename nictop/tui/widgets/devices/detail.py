@@ -55,15 +55,18 @@ from nictop.tui.widgets.base.line_widget import (
 )
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.plot import (
+    HISTORY_SECONDS,
+    NOW,
     TICK_CELLS,
+    AxisEnd,
     ReadingRange,
     column_means,
+    present,
     reading_ranges,
     time_chart,
 )
 from nictop.tui.widgets.charts.sparkline import highest
 from nictop.tui.widgets.devices.chain import ChainView, draw_chain
-from nictop.tui.widgets.devices.table import HISTORY_SECONDS
 
 if TYPE_CHECKING:
     from nictop.probe.records import Link
@@ -207,18 +210,19 @@ def draw_traffic(
     *,
     beside: bool,
     speed: int | None = None,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The charts of all directions, `beside` or above each other, each `rows` high with a time axis
     below: numbers at the left, bits per second of the last 60 s at the right, each column the mean
     of its readings. `times`: of the readings. `speed`: Mb/s of the link, where a share of it means
-    something."""
+    something. `end`: see `time_axis`."""
     room = cells
     if beside:
         room = cells // max(1, len(both))
     columns = room - NUMBERS_CELLS - TICK_CELLS - 1
     ranges = reading_ranges(times, HISTORY_SECONDS, max(0, columns))
-    charts = [_chart(direction, speed, ranges, rows, glyphs) for direction in both]
+    charts = [_chart(direction, speed, ranges, rows, end=end, glyphs=glyphs) for direction in both]
     if beside:
         return [tuple(chain.from_iterable(lines)) for lines in zip(*charts, strict=True)]
     return list(chain.from_iterable(charts))
@@ -229,6 +233,8 @@ def _chart(
     speed: int | None,
     ranges: Sequence[ReadingRange],
     rows: int,
+    *,
+    end: str,
     glyphs: Glyphs,
 ) -> list[SpanLine]:
     peak = direction.peak(ranges)
@@ -236,7 +242,7 @@ def _chart(
     heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
     heads += [(fit(f" {text}", NUMBERS_CELLS), "") for text in others]
     heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
-    has_means = any(end - begin > 1 for begin, end in ranges)
+    has_means = any(after - first > 1 for first, after in ranges)
     has_room = len(heads) == rows
     if has_means and has_room:
         heads.append((fit(f" {MEANS_TEXT}", NUMBERS_CELLS), "dim"))
@@ -248,22 +254,23 @@ def _chart(
         HISTORY_SECONDS,
         direction.style,
         peak=peak,
+        end=end,
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
     if has_means and not has_room and hides_peak:
         ((axis, style),) = drawn[-1]
-        drawn[-1] = ((with_means_word(axis), style),)
+        drawn[-1] = ((with_means_word(axis, end), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
 
 
-def with_means_word(axis: str) -> str:
+def with_means_word(axis: str, end: str) -> str:
     """``-60 s   means now``; the word takes the place of the beginning where both do not fit."""
-    words = f" {MEANS_WORD} now"
+    words = f" {MEANS_WORD} {end}"
     if len(axis) < len(words):
         return axis
     begin = axis[: -len(words)]
-    covered = axis[-len(words) : -len("now")]
+    covered = axis[-len(words) : -len(end)]
     return (" " * len(begin) if covered.strip() else begin) + words
 
 
@@ -271,6 +278,10 @@ class TrafficChart(LineWidget):
     """RX and TX of one link over the last 60 s, in as many rows as it is given."""
 
     can_focus = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.axis_end: AxisEnd = present
 
     def show(self, row: Row, snapshot: Snapshot, history: History, shape: ChartShape) -> None:
         lines = draw_traffic(
@@ -280,6 +291,7 @@ class TrafficChart(LineWidget):
             shape.rows,
             beside=shape.beside,
             speed=_known_speed(row.link),
+            end=self.axis_end(),
             glyphs=self.glyphs,
         )
         self.show_lines(lines)

@@ -35,7 +35,7 @@ from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
 from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine, WaitingLines, no_lines
-from nictop.tui.widgets.charts.plot import ColumnCache
+from nictop.tui.widgets.charts.plot import HISTORY_SECONDS, ColumnCache
 from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling, spark
 from nictop.tui.widgets.cpu.nic_view import NO_INTERFACES
 from nictop.tui.widgets.devices.row_findings import place_of, places_of_findings, worst_severity
@@ -48,7 +48,6 @@ COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 DRIVER = COLUMNS_BY_KEY["driver"]
 PEER = replace(COLUMNS_BY_KEY["profile"], keeps_end=True)
 """The column of the profile, for a NIC of another host: the name of the NIC is at the end."""
-HISTORY_SECONDS = 60.0
 
 TableCell = tuple[Column[DeviceRow], str, Tone]
 """How a cell is drawn, its text, and its tone."""

@@ -41,15 +41,31 @@ class Entry(NamedTuple):
     """The newest diagnosis does not have it because it could not check it."""
 
 
-def keyed_findings(findings: Iterable[Finding], now: float) -> list[Entry]:
-    """Entries whose keys are unique and do not depend on the numbers in their text."""
+def keyed_findings(
+    findings: Iterable[Finding], now: float, before: Iterable[Entry] = ()
+) -> list[Entry]:
+    """Entries whose keys are unique and do not depend on the numbers in their text. `before`: of
+    several findings of a rule about one subject, one with the same title keeps its key."""
+    known: dict[tuple[str, str], str] = {}
+    for entry in before:
+        if isinstance(entry.about, Finding):
+            known[_base_key(entry.about), entry.about.title] = entry.key
+    found = [(finding, _base_key(finding)) for finding in findings]
+    kept = [known.pop((base, finding.title), None) for finding, base in found]
+    used = set(kept)
     result: list[Entry] = []
     numbers: dict[str, int] = {}
-    for finding in findings:
-        key = f"{finding.rule}:{finding.host}:{finding.subject}"
-        numbers[key] = number = numbers.get(key, 0) + 1
-        result.append(Entry(f"{key}:{number}", finding, now, now))
+    for (finding, base), known_key in zip(found, kept, strict=True):
+        key = known_key
+        while key is None or (known_key is None and key in used):
+            numbers[base] = number = numbers.get(base, 0) + 1
+            key = f"{base}:{number}"
+        result.append(Entry(key, finding, now, now))
     return result
+
+
+def _base_key(finding: Finding) -> str:
+    return f"{finding.rule}:{finding.host}:{finding.subject}"
 
 
 def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
@@ -81,7 +97,8 @@ class RecentFindings:
     def update(self, diagnosis: Diagnosis, now: float) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
         checked any more, as after a connection was lost, has not gone."""
-        found = self._with_first_seen(keyed_findings(diagnosis.findings, now), now)
+        keyed = keyed_findings(diagnosis.findings, now, self.entries)
+        found = self._with_first_seen(keyed, now)
         missing = sorted(_without(self.entries, found), key=_last_seen)
         missing.reverse()
         places = skipped_places(diagnosis)

@@ -113,6 +113,8 @@ class FindingList(ChoiceList):
         self._empty_line: SpanLine = ()
         self._hidden = 0
         """Resolved findings that are not in `entries`."""
+        self.is_read = False
+        """It was in sight: what is found later does not move the cursor."""
         self._seen: Callable[[Entry], str] = lambda entry: ""
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0
@@ -158,7 +160,9 @@ class FindingList(ChoiceList):
         self.redraw()
 
     def first_choice(self) -> int:
-        """The first finding that is still there."""
+        """The first finding that is still there, until the list was in sight."""
+        if self.is_read and self.index is not None:
+            return self.index
         for index, entry in enumerate(self.entries):
             if not entry.gone:
                 return index
@@ -398,6 +402,7 @@ class FindingsView(WhileOpen, Container):
             hidden=sum(_has_words(entry, words) for entry in hidden),
             seen=lambda entry: self._seen(entry, MINUTE_CHARACTERS),
         )
+        self.query_one(FindingList).is_read = True
 
     def _entries(self) -> list[Entry]:
         """Findings; below them skipped checks and resolved findings, where they are wanted."""

@@ -208,7 +208,10 @@ def test_a_tick_has_its_prefix(value: float, text: str) -> None:
 
 @pytest.mark.parametrize("columns", range(70))
 def test_the_time_axis_is_as_wide_as_its_chart(columns: int) -> None:
-    assert len(time_axis(columns, 60)) == columns
+    for end in ("now", "14:03:20"):
+        axis = time_axis(columns, 60, end)
+        assert len(axis) == columns
+        assert axis.endswith(end) or not axis.strip(), "a part of a time would be another one"
 
 
 def test_times_are_round_and_have_room() -> None:
