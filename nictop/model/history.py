@@ -134,6 +134,17 @@ class History:
             return ()
         return tuple(track.rings.get(name, ()))
 
+    def newest(self, key: Key, count: int) -> Sequence[float | None]:
+        """The last `count` values of `series`, or all if there are fewer."""
+        name, number = key
+        tracks = self._cpus if name in CPU_SERIES else self._links
+        track = tracks.get(number)
+        ring = None if track is None else track.rings.get(name)
+        if ring is None:
+            return ()
+        first = max(0, len(ring) - count)
+        return [ring[place] for place in range(first, len(ring))]
+
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every
         series."""

@@ -406,3 +406,10 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("mac", "MAC", "", 17, 15, "left", _address,
         source="MAC address (IFLA_ADDRESS); of a VF: set by its PF (IFLA_VF_MAC)"),
 )  # fmt: skip
+
+COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
+READING_COLUMNS = frozenset(
+    ("rx", "tx", "rx_packets", "tx_packets", "drops", "drops_rate", "missed", "errors")
+)
+"""Keys of those whose cells change with a reading; the cells of the others are the same until the
+links, the functions or the inventory are others."""

@@ -9,6 +9,8 @@ are refreshed. Text is drawn as it is, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -21,6 +23,7 @@ from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width, wrap
 from nictop.tui.textual_private import attach_node, update_scroll_bars
+from nictop.tui.widgets.base.line_compositor import use_line_cache
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
@@ -164,6 +167,10 @@ class LineWidget(WithGlyphs, ScrollView):
         self._drawn: dict[int, SpanLine] = {}
         self._cursor: int | None = None
         self._styles: dict[str, Style] = {}
+        self._styles_on: dict[tuple[str, str], Style] = {}
+        self.row_size: Size | None = None
+        """That of `seen_size`, while rows are drawn."""
+        use_line_cache(self)
         self._rows_taken: int | None = None
         self._size_drawn: Size | None = None
 
@@ -201,9 +208,10 @@ class LineWidget(WithGlyphs, ScrollView):
         if cursor != self._cursor:
             self._move_cursor(cursor)
         top = self.scroll_offset.y
-        for index in range(top, min(count, top + self.size.height - self._header_height)):
-            if self._line(index) != before.get(index):
-                self._refresh_line(index)
+        in_view = range(top, min(count, top + self.size.height - self._header_height))
+        changed = [index for index in in_view if self._line(index) != before.get(index)]
+        if changed:
+            self._refresh_lines(changed)
 
     def _move_cursor(self, cursor: int | None) -> None:
         """Draw both lines again, and bring the marked one into view."""
@@ -228,6 +236,14 @@ class LineWidget(WithGlyphs, ScrollView):
             self.styles.height = rows
 
     @property
+    def seen_size(self) -> Size:
+        """The size without the scroll bar."""
+        width, height = self.size
+        if self.show_vertical_scrollbar:
+            width -= self.scrollbar_size_vertical
+        return Size(width, height)
+
+    @property
     def _header_height(self) -> int:
         return 0 if self._header is None else 1
 
@@ -238,9 +254,15 @@ class LineWidget(WithGlyphs, ScrollView):
         update_scroll_bars(self, self.virtual_size)
 
     def _refresh_line(self, index: int) -> None:
-        y = index + self._header_height - self.scroll_offset.y
-        if self._header_height <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
+        self._refresh_lines((index,))
+
+    def _refresh_lines(self, indices: Iterable[int]) -> None:
+        """Those of them that are in view."""
+        top, size = self._header_height, self.seen_size
+        rows = (index + top - self.scroll_offset.y for index in indices)
+        regions = [Region(0, y, size.width, 1) for y in rows if top <= y < size.height]
+        if regions:
+            self.refresh(*regions)
 
     def _scroll_to_line(self, index: int) -> None:
         visible = max(1, self.size.height - self._header_height)
@@ -267,11 +289,20 @@ class LineWidget(WithGlyphs, ScrollView):
         """Label of the keys that show what is below the last row."""
         return self.key_label("page-down")
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The size is looked up once for all of them."""
+        self.row_size = self.seen_size
+        try:
+            return super().render_lines(crop)
+        finally:
+            self.row_size = None
+
     def render_line(self, y: int) -> Strip:
-        strip = self._row(y)
-        if not self.marks_more or y != self.size.height - 1:
+        size = self.row_size or self.seen_size
+        strip = self._row(y, size.width)
+        if not self.marks_more or y != size.height - 1:
             return strip
-        shown = self.scroll_offset.y + self.size.height - self._header_height
+        shown = self.scroll_offset.y + size.height - self._header_height
         if shown >= self._count:
             return strip
         return self._with_more_mark(strip)
@@ -289,19 +320,18 @@ class LineWidget(WithGlyphs, ScrollView):
             [strip.crop(0, max(0, room - width(cut))), Strip([Segment(cut + hint, style)])]
         )
 
-    def _row(self, y: int) -> Strip:
-        cells = self.size.width
+    def _row(self, y: int, cells: int) -> Strip:
         if self._header is not None and y == 0:
-            return self._strip(self._header, cells, self._style("header"))
+            return self._strip(self._header, cells, "header")
         index = y - self._header_height + self.scroll_offset.y
         if not 0 <= index < self._count:
             return Strip.blank(cells, self._style(""))
         line = self._line(index)
         if index != self._cursor:
-            return self._strip(line, cells, self._style(""))
+            return self._strip(line, cells, "")
         if not self.has_focus:
-            return self._strip(line, cells, self._style("cursor-blurred"))
-        return self._strip(self._with_cursor(line), cells, self._style("cursor"))
+            return self._strip(line, cells, "cursor-blurred")
+        return self._strip(self._with_cursor(line), cells, "cursor")
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the
@@ -311,15 +341,28 @@ class LineWidget(WithGlyphs, ScrollView):
         (first, style), *rest = line
         return ((self.glyphs.cursor + first[1:], style), *rest)
 
-    def _strip(self, line: SpanLine, cells: int, base: Style) -> Strip:
+    def _strip(self, line: SpanLine, cells: int, base: str) -> Strip:
+        """Neighbouring spans of a style are one. `base`: one of `LINE_STYLES`, or ""."""
         if self.glyphs.is_ascii:
             line = tuple((self.glyphs.encode(text), name) for text, name in line)
-        segments = [
-            Segment(text, base + self._style(name) if name else base) for text, name in line
-        ]
-        if base.reverse:
+        segments: list[Segment] = []
+        for name, spans in groupby(line, itemgetter(1)):
+            text = "".join([text for text, _ in spans])
+            segments.append(Segment(text, self._style_on(base, name)))
+        style = self._style(base)
+        if style.reverse:
             segments = upright_bars(segments)
-        return Strip(segments).adjust_cell_length(cells, base)
+        return Strip(segments).adjust_cell_length(cells, style)
+
+    def _style_on(self, base: str, name: str) -> Style:
+        """Of a span in a line."""
+        style = self._styles_on.get((base, name))
+        if style is None:
+            style = self._style(base)
+            if name:
+                style += self._style(name)
+            self._styles_on[base, name] = style
+        return style
 
     def _style(self, name: str) -> Style:
         """That of a class of the style sheet, or ("") of the widget itself; looked up once, as a
@@ -345,7 +388,7 @@ class LineWidget(WithGlyphs, ScrollView):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        before, self._styles = self._styles, {}
+        before, self._styles, self._styles_on = self._styles, {}, {}
         if any(self._style(name) != style for name, style in before.items()):
             self.refresh()
 

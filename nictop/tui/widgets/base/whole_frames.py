@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
+from nictop.tui.widgets.base.line_compositor import LineCompositor
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.while_open import WhileOpen
 
@@ -26,6 +27,10 @@ class WholeFrames(WhileOpen):
     _is_laying_out = _is_frame_due = False
     _sizes: dict[LineWidget, Size] = {}  # noqa: RUF012  (replaced, never changed)
     """Of all views in the newest layout, without their scroll bars."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = LineCompositor()
 
     @property
     def _self(self) -> Screen[Any]:

@@ -63,7 +63,7 @@ from nictop.tui.widgets.charts.plot import (
 )
 from nictop.tui.widgets.charts.sparkline import highest
 from nictop.tui.widgets.devices.chain import ChainView, draw_chain
-from nictop.tui.widgets.devices.table import HISTORY_SECONDS
+from nictop.tui.widgets.devices.table_rows import HISTORY_SECONDS
 
 if TYPE_CHECKING:
     from nictop.probe.records import Link
