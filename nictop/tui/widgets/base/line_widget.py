@@ -305,7 +305,7 @@ class LineWidget(WithGlyphs, ScrollView):
         shown = self.scroll_offset.y + size.height - self._header_height
         if shown >= self._count:
             return strip
-        return self._with_more_mark(strip)
+        return self._with_more_mark(strip).crop(0, size.width)
 
     def _with_more_mark(self, strip: Strip) -> Strip:
         """The last row, with the key that shows what is below it at its end."""
