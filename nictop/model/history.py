@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
+from itertools import islice
 
 from nictop.model.devices.ports import wire_rates
 from nictop.model.parts import boot_id
@@ -142,8 +143,9 @@ class History:
         ring = None if track is None else track.rings.get(name)
         if ring is None:
             return ()
-        first = max(0, len(ring) - count)
-        return [ring[place] for place in range(first, len(ring))]
+        newest = list(islice(reversed(ring), count))
+        newest.reverse()
+        return newest
 
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every

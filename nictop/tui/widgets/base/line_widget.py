@@ -9,10 +9,9 @@ are refreshed. Text is drawn as it is, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.dom import DOMNode
@@ -207,11 +206,13 @@ class LineWidget(WithGlyphs, ScrollView):
             self.refresh()
         if cursor != self._cursor:
             self._move_cursor(cursor)
-        top = self.scroll_offset.y
-        in_view = range(top, min(count, top + self.size.height - self._header_height))
-        changed = [index for index in in_view if self._line(index) != before.get(index)]
+        top, size = self.scroll_offset.y, self.seen_size
+        for index in range(top, min(count, top + size.height - self._header_height)):
+            self._line(index)
+        drawn = self._drawn.items()
+        changed = [index for index, line in drawn if line != before.get(index)]
         if changed:
-            self._refresh_lines(changed)
+            self._refresh_lines(changed, top, size)
 
     def _move_cursor(self, cursor: int | None) -> None:
         """Draw both lines again, and bring the marked one into view."""
@@ -254,12 +255,12 @@ class LineWidget(WithGlyphs, ScrollView):
         update_scroll_bars(self, self.virtual_size)
 
     def _refresh_line(self, index: int) -> None:
-        self._refresh_lines((index,))
+        self._refresh_lines((index,), self.scroll_offset.y, self.seen_size)
 
-    def _refresh_lines(self, indices: Iterable[int]) -> None:
-        """Those of them that are in view."""
-        top, size = self._header_height, self.seen_size
-        rows = (index + top - self.scroll_offset.y for index in indices)
+    def _refresh_lines(self, indices: Iterable[int], first: int, size: Size) -> None:
+        """Those of them that are in view, which begins with line `first`."""
+        top = self._header_height
+        rows = (index + top - first for index in indices)
         regions = [Region(0, y, size.width, 1) for y in rows if top <= y < size.height]
         if regions:
             self.refresh(*regions)
@@ -345,14 +346,21 @@ class LineWidget(WithGlyphs, ScrollView):
         """Neighbouring spans of a style are one. `base`: one of `LINE_STYLES`, or ""."""
         if self.glyphs.is_ascii:
             line = tuple((self.glyphs.encode(text), name) for text, name in line)
-        segments: list[Segment] = []
-        for name, spans in groupby(line, itemgetter(1)):
-            text = "".join([text for text, _ in spans])
-            segments.append(Segment(text, self._style_on(base, name)))
+        joined: list[tuple[str, str]] = []
+        for text, name in line:
+            if joined and joined[-1][1] == name:
+                joined[-1] = (joined[-1][0] + text, name)
+            else:
+                joined.append((text, name))
+        segments = [Segment(text, self._style_on(base, name)) for text, name in joined]
         style = self._style(base)
         if style.reverse:
             segments = upright_bars(segments)
-        return Strip(segments).adjust_cell_length(cells, style)
+        free = cells - sum([cell_len(text) for text, _ in joined])
+        if free > 0:
+            segments.append(Segment(" " * free, style))
+        strip = Strip(segments, max(cells, cells - free))
+        return strip.crop(0, cells) if free < 0 else strip
 
     def _style_on(self, base: str, name: str) -> Style:
         """Of a span in a line."""

@@ -116,7 +116,9 @@ class RowDrawing:
         for cell in drawn.cells:
             if isinstance(cell, Column):
                 text, tone = cell.cell(shown)
-                spans.append((" " + cell.fit(self._glyphs.encode(text)), TONES[tone]))
+                if self._glyphs.is_ascii:
+                    text = self._glyphs.encode(text)
+                spans.append((" " + cell.fit(text), TONES[tone]))
             else:
                 spans.append(cell)
         if drawn.has_graph and row.link is not None:
