@@ -121,9 +121,7 @@ def link_facts(
     return (replace(first, facts=(*age_facts(snapshot), *first.facts)), *others)
 
 
-def _row_sections(
-    row: Row, snapshot: Snapshot, fixed: FixedSections | None
-) -> tuple[Section, ...]:
+def _row_sections(row: Row, snapshot: Snapshot, fixed: FixedSections | None) -> tuple[Section, ...]:
     if row.kind == "host":
         return _host_sections(snapshot)
     if row.kind == "group":

@@ -9,9 +9,8 @@ are refreshed. Text is drawn as it is, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.dom import DOMNode
@@ -22,12 +21,21 @@ from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width, wrap
 from nictop.tui.textual_private import attach_node, update_scroll_bars
-from nictop.tui.widgets.base.line_compositor import use_line_cache
+from nictop.tui.widgets.base.line_compositor import runs, use_line_cache
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
 """Text and the name of its style: one of `STYLES`, or "" for the widget's own."""
 SpanLine = tuple[Span, ...]
+
+
+class Row(NamedTuple):
+    """What is in a row of the screen."""
+
+    base: str
+    """Style of the whole row: one of `LINE_STYLES`, or ""."""
+    line: SpanLine
+
 
 STYLES = (
     "dim",
@@ -166,7 +174,6 @@ class LineWidget(WithGlyphs, ScrollView):
         self._drawn: dict[int, SpanLine] = {}
         self._cursor: int | None = None
         self._styles: dict[str, Style] = {}
-        self._styles_on: dict[tuple[str, str], Style] = {}
         self.row_size: Size | None = None
         """That of `seen_size`, while rows are drawn."""
         use_line_cache(self)
@@ -260,8 +267,9 @@ class LineWidget(WithGlyphs, ScrollView):
     def _refresh_lines(self, indices: Iterable[int], first: int, size: Size) -> None:
         """Those of them that are in view, which begins with line `first`."""
         top = self._header_height
-        rows = (index + top - first for index in indices)
-        regions = [Region(0, y, size.width, 1) for y in rows if top <= y < size.height]
+        rows = [index + top - first for index in indices]
+        seen = [y for y in rows if top <= y < size.height]
+        regions = [Region(0, run.start, size.width, len(run)) for run in runs(seen)]
         if regions:
             self.refresh(*regions)
 
@@ -300,13 +308,24 @@ class LineWidget(WithGlyphs, ScrollView):
 
     def render_line(self, y: int) -> Strip:
         size = self.row_size or self.seen_size
-        strip = self._row(y, size.width)
+        row = self._row(y)
+        strip = self._strip(row, size.width)
+        if self._has_more_mark(y, size):
+            return self._with_more_mark(strip).crop(0, size.width)
+        return strip
+
+    def plain_row(self, y: int) -> Row | None:
+        """The row at `y`, if it is drawn as its spans are."""
+        size = self.row_size or self.seen_size
+        row = self._row(y)
+        if self._style(row.base).reverse or self._has_more_mark(y, size):
+            return None
+        return row
+
+    def _has_more_mark(self, y: int, size: Size) -> bool:
         if not self.marks_more or y != size.height - 1:
-            return strip
-        shown = self.scroll_offset.y + size.height - self._header_height
-        if shown >= self._count:
-            return strip
-        return self._with_more_mark(strip).crop(0, size.width)
+            return False
+        return self.scroll_offset.y + size.height - self._header_height < self._count
 
     def _with_more_mark(self, strip: Strip) -> Strip:
         """The last row, with the key that shows what is below it at its end."""
@@ -321,18 +340,18 @@ class LineWidget(WithGlyphs, ScrollView):
             [strip.crop(0, max(0, room - width(cut))), Strip([Segment(cut + hint, style)])]
         )
 
-    def _row(self, y: int, cells: int) -> Strip:
+    def _row(self, y: int) -> Row:
         if self._header is not None and y == 0:
-            return self._strip(self._header, cells, "header")
+            return Row("header", self._header)
         index = y - self._header_height + self.scroll_offset.y
         if not 0 <= index < self._count:
-            return Strip.blank(cells, self._style(""))
+            return Row("", ())
         line = self._line(index)
         if index != self._cursor:
-            return self._strip(line, cells, "")
+            return Row("", line)
         if not self.has_focus:
-            return self._strip(line, cells, "cursor-blurred")
-        return self._strip(self._with_cursor(line), cells, "cursor")
+            return Row("cursor-blurred", line)
+        return Row("cursor", self._with_cursor(line))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the
@@ -342,34 +361,34 @@ class LineWidget(WithGlyphs, ScrollView):
         (first, style), *rest = line
         return ((self.glyphs.cursor + first[1:], style), *rest)
 
-    def _strip(self, line: SpanLine, cells: int, base: str) -> Strip:
-        """Neighbouring spans of a style are one. `base`: one of `LINE_STYLES`, or ""."""
-        if self.glyphs.is_ascii:
-            line = tuple((self.glyphs.encode(text), name) for text, name in line)
-        joined: list[tuple[str, str]] = []
-        for text, name in line:
-            if joined and joined[-1][1] == name:
-                joined[-1] = (joined[-1][0] + text, name)
-            else:
-                joined.append((text, name))
-        segments = [Segment(text, self._style_on(base, name)) for text, name in joined]
-        style = self._style(base)
+    def _strip(self, row: Row, cells: int) -> Strip:
+        spans = self.joined_spans(row.line)
+        segments = [Segment(text, self.style_on(row.base, name)) for text, name in spans]
+        style = self._style(row.base)
         if style.reverse:
             segments = upright_bars(segments)
-        free = cells - sum([cell_len(text) for text, _ in joined])
-        if free > 0:
-            segments.append(Segment(" " * free, style))
-        strip = Strip(segments, max(cells, cells - free))
-        return strip.crop(0, cells) if free < 0 else strip
+        return Strip(segments).adjust_cell_length(cells, style)
 
-    def _style_on(self, base: str, name: str) -> Style:
-        """Of a span in a line."""
-        style = self._styles_on.get((base, name))
-        if style is None:
-            style = self._style(base)
-            if name:
-                style += self._style(name)
-            self._styles_on[base, name] = style
+    def joined_spans(self, line: SpanLine) -> list[Span]:
+        """The spans of a line in the character set of the terminal, neighbours of one style as
+        one."""
+        if self.glyphs.is_ascii:
+            line = tuple([(self.glyphs.encode(text), name) for text, name in line])
+        joined: list[Span] = []
+        last = None
+        for span in line:
+            if span[1] == last:
+                joined[-1] = (joined[-1][0] + span[0], span[1])
+            else:
+                joined.append(span)
+                last = span[1]
+        return joined
+
+    def style_on(self, base: str, name: str) -> Style:
+        """Of a span in a row."""
+        style = self._style(base)
+        if name:
+            style += self._style(name)
         return style
 
     def _style(self, name: str) -> Style:
@@ -396,7 +415,7 @@ class LineWidget(WithGlyphs, ScrollView):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        before, self._styles, self._styles_on = self._styles, {}, {}
+        before, self._styles = self._styles, {}
         if any(self._style(name) != style for name, style in before.items()):
             self.refresh()
 

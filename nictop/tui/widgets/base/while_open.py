@@ -59,9 +59,7 @@ class WhileOpen(WithGlyphs):
         return self._if_open(callback)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        return super().call_after_refresh(
-            CallIfOpen(self, partial(callback, *args, **kwargs)).call
-        )
+        return super().call_after_refresh(CallIfOpen(self, partial(callback, *args, **kwargs)).call)
 
     def set_timer(
         self, delay: float, callback: Callable[..., Any] | None = None, **named: Any

@@ -15,11 +15,12 @@ from nictop.model.columns.devices import (
     master_text,
 )
 from nictop.model.devices.bonds import port_text
-from nictop.model.devices.ports import rates_words
+from nictop.model.devices.ports import rates_words, wire_rates
 from nictop.model.devices.tree import AGGREGATE_KINDS, Row, guides
 from nictop.model.facts import Tone, clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
+from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.terminal import fit_middle
@@ -92,6 +93,7 @@ class RowDrawing:
         self._glyphs = glyphs
         self._source: RowSource | None = None
         self._snapshot, self._history = Snapshot.empty(""), History(1)
+        self._wire: Mapping[int, LinkRates] = {}
         self._drawn: dict[str, DrawnRow] = {}
         """By key of the row."""
         self._columns = ColumnCache()
@@ -100,7 +102,7 @@ class RowDrawing:
         """The newest reading is that of `snapshot`."""
         if self._source is None or not self._source.is_same(source):
             self._source, self._drawn = source, {}
-        self._snapshot, self._history = snapshot, history
+        self._snapshot, self._history, self._wire = snapshot, history, wire_rates(snapshot)
         self._columns.begin(history.times(), HISTORY_SECONDS, source.shape.graph)
 
     def line(self, row: Row) -> SpanLine:
@@ -109,7 +111,7 @@ class RowDrawing:
             drawn = self._drawn[row.key] = self._draw(row)
         if not drawn.cells and not drawn.has_graph:
             return drawn.begin
-        shown = DeviceRow(row, self._snapshot)
+        shown = DeviceRow(row, self._snapshot, self._wire)
         spans = list(drawn.begin)
         if drawn.title_cells:
             spans += self._title_spans(row, drawn.title_cells)
