@@ -378,7 +378,6 @@ class DeviceTable(ChoiceList):
             hidden=self._hidden,
             shape=shape,
             cells=self.size.width,
-            is_sorted=bool(self.order.column),
             options_key=self.key_label("options"),
         )
 

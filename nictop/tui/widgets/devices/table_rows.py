@@ -60,15 +60,12 @@ class RowSource(NamedTuple):
     shape: TableLayout
     cells: int
     """Of a line."""
-    is_sorted: bool
-    """The rows are not those of the tree."""
     options_key: str
     """Label of the key that shows what is hidden."""
 
     def is_same(self, other: RowSource) -> bool:
         """What is large is compared by identity: an equal one that was made anew is drawn again."""
-        values = (self.cells, self.is_sorted, self.options_key)
-        if values != (other.cells, other.is_sorted, other.options_key):
+        if (self.cells, self.options_key) != (other.cells, other.options_key):
             return False
         return all(one is another for one, another in zip(self[:7], other[:7], strict=True))
 
@@ -94,8 +91,8 @@ class RowDrawing:
         self._source: RowSource | None = None
         self._snapshot, self._history = Snapshot.empty(""), History(1)
         self._wire: Mapping[int, LinkRates] = {}
-        self._drawn: dict[str, DrawnRow] = {}
-        """By key of the row."""
+        self._drawn: dict[tuple[str, tuple[bool, ...]], DrawnRow] = {}
+        """By key of the row, and its lines of the tree: a filter or an order changes them."""
         self._columns = ColumnCache()
 
     def begin(self, source: RowSource, history: History, snapshot: Snapshot) -> None:
@@ -106,9 +103,10 @@ class RowDrawing:
         self._columns.begin(history.times(), HISTORY_SECONDS, source.shape.graph)
 
     def line(self, row: Row) -> SpanLine:
-        drawn = self._drawn.get(row.key)
+        key = row.key, row.prefix
+        drawn = self._drawn.get(key)
         if drawn is None:
-            drawn = self._drawn[row.key] = self._draw(row)
+            drawn = self._drawn[key] = self._draw(row)
         if not drawn.cells and not drawn.has_graph:
             return drawn.begin
         shown = DeviceRow(row, self._snapshot, self._wire)

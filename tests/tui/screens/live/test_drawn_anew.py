@@ -26,6 +26,7 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen
 Cell = tuple[str, Style | None]
 STEPS = 40
 KEYS = ("down", "up", "1", "2", "3", "4", "1", "1", "pagedown", "tab", "s", "S", "enter", "escape")
+FILTER = ("slash", "1", "enter")
 
 
 class Terminal:
@@ -97,7 +98,10 @@ def some_links(random: Random) -> list[Link]:
         for number in range(ports)
     ]
     if random.random() < 0.7:
-        functions = [VirtualFunction(number, f"02:00:00:00:00:{number:02x}") for number in range(random.randint(1, 3))]
+        functions = [
+            VirtualFunction(number, f"02:00:00:00:00:{number:02x}")
+            for number in range(random.randint(1, 3))
+        ]
         links.append(link(10, "ens10", bus="pci", virtual_functions=tuple(functions)))
     links.append(link(20, "bond0", kind="bond"))
     links.append(link(21, "br0", kind="bridge"))
@@ -121,9 +125,9 @@ def some_line(random: Random, moment: float) -> Line:
 async def step(screen: Screen, random: Random, moment: float) -> str:
     """Send something, or press a key; returns what."""
     if random.random() < 0.3:
-        key = random.choice(KEYS)
-        await screen.press(key)
-        return key
+        keys = random.choice((*KEYS, FILTER))
+        await screen.press(*((keys,) if isinstance(keys, str) else keys))
+        return str(keys)
     lines = [some_line(random, moment + part / 10) for part in range(random.randint(1, 3))]
     await screen.receive(*lines)
     return str([line for line in lines if line.counters is None])
