@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from textual._compositor import Compositor
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
@@ -30,7 +31,7 @@ class WholeFrames(WhileOpen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._compositor = LineCompositor()
+        self._compositor: Compositor = LineCompositor()
 
     @property
     def _self(self) -> Screen[Any]:

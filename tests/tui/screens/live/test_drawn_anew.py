@@ -74,8 +74,8 @@ def drawn_anew(screen: Screen) -> Terminal:
         table._drawing = table._known_layout = None
     for panel in views.query(LinkPanel):
         panel._fixed = None
-    for widget in views.query(LineWidget):
-        widget._drawn = {}
+    for view in views.query(LineWidget):
+        view._drawn = {}
     screen.nictop.hosts.show(screen.nictop.hosts.session.snapshot)
     for widget in views.query("*"):
         widget._styles_cache.clear()
