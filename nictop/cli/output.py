@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
 
 from nictop.errors import NictopError
 
+TYPE_CHECKING = False
+"""`typing` and `contextlib` are not imported: they would take longer than the help of a command."""
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from nictop.model.text.glyphs import Glyphs
     from nictop.report.render.paint import Paint
 
@@ -104,9 +106,11 @@ def print_status(text: str) -> None:
     ignored."""
     if sys.stderr is None:
         return
-    with suppress(OSError):
+    try:
         sys.stderr.write(f"{stderr_text(text)}\n")
         sys.stderr.flush()
+    except OSError:
+        return
 
 
 def stderr_text(text: str) -> str:

@@ -53,8 +53,9 @@ def some_counters(random: Random, time: float) -> Counters:
     numbers = range(2, 6)
     record = counters(time, {number: (random.randrange(10**6), 5) for number in numbers}).counters
     assert record is not None
-    values = tuple(random.randrange(10**6) for _ in QUEUE_COUNTERS)
-    queues = dict.fromkeys(numbers, (("rx", 0, values), ("tx", 1, values)))
+    values: tuple[int | None, ...] = tuple(random.randrange(10**6) for _ in QUEUE_COUNTERS)
+    rows = (("rx", 0, values), ("tx", 1, values))
+    queues = dict.fromkeys(numbers, rows)
     interrupts = {10 * number: {0: 5, random.randint(1, 2): 7} for number in numbers}
     return replace(record, queues=queues, interrupts=interrupts)
 

@@ -14,7 +14,6 @@ from nictop.cli.arguments import (
     watch_seconds,
 )
 from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
-from nictop.cli.progress_line import telling
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -95,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
         return follow(options)
     found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
+    from nictop.cli.progress_line import telling
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.report.findings import check
     from nictop.rules import RULES, HostFacts, diagnose
