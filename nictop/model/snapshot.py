@@ -49,6 +49,8 @@ from nictop.probe.records import (
 from nictop.probe.records.unreadable import NOT_READ_YET
 
 T = TypeVar("T")
+DERIVED = ("configuration", "kernel_log", "owners")
+"""Properties of a `Snapshot` that no reading changes."""
 CHANGING = ("applying", "applied", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
@@ -358,11 +360,13 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
 
 
 def _with_same_inventory(before: Snapshot, after: Snapshot) -> Snapshot:
-    """`after` with what was derived from the inventory that both have: counters are new every
-    second, and reading the kernel log again would take a third of the time of all rules."""
-    derived = before.__dict__.get("kernel_log")
-    if derived is not None:
-        after.__dict__["kernel_log"] = derived
+    """`after` with what was derived from the inventory and the links that both have: counters are
+    new every second, and reading the kernel log again would take a third of the time of all
+    rules."""
+    for name in DERIVED:
+        derived = before.__dict__.get(name)
+        if derived is not None:
+            after.__dict__[name] = derived
     return after
 
 

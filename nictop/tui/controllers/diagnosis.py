@@ -110,10 +110,20 @@ class DiagnosisScheduler:
 
     def now(self) -> None:
         """Run all rules on what is known now, and again after a pause; nothing if they are being
-        run."""
-        if self._idle.is_set():
-            self._idle.clear()
-            self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
+        run, or were run on the same."""
+        if not self._idle.is_set():
+            return
+        if _references(self._known()) == self._diagnosed:
+            self._start_after(DIAGNOSIS_SECONDS)
+            return
+        self._idle.clear()
+        self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
+
+    def _known(self) -> list[HostSession]:
+        """The hosts of which enough is known."""
+        from nictop.model.snapshot import has_platform
+
+        return [host for host in self._sessions.values() if has_platform(host.snapshot)]
 
     async def renew(self) -> None:
         """Run all rules on what is known now, and wait for that."""
@@ -122,12 +132,10 @@ class DiagnosisScheduler:
         await self._idle.wait()
 
     async def _diagnose(self) -> None:
-        from nictop.model.snapshot import has_platform
-
         took = 0.0
         try:
-            known = [host for host in self._sessions.values() if has_platform(host.snapshot)]
-            snapshots = tuple(ref(host.snapshot) for host in known)
+            known = self._known()
+            snapshots = _references(known)
             if snapshots != self._diagnosed:
                 took = await self._diagnose_hosts(known, snapshots)
         finally:
@@ -165,6 +173,11 @@ class DiagnosisScheduler:
             for host in hosts:
                 self._recheck(host, result)
         return took
+
+
+def _references(hosts: Sequence[HostSession]) -> tuple[ref[Snapshot], ...]:
+    """To what they are now."""
+    return tuple(ref(host.snapshot) for host in hosts)
 
 
 def _is_readable(snapshot: Snapshot) -> bool:
