@@ -58,6 +58,7 @@ examples:
   nictop show monday.nictop --at 14:03:20
   nictop report vm1 -o ticket.html     report for a ticket
   nictop demo                          two recorded guests; no host needed
+  sudo nictop lab --fault mtu          two namespaces of this host, and a fault
 
 Options of a command: nictop help COMMAND
 """

@@ -594,6 +594,16 @@ def is_same_machine(one: Snapshot, other: Snapshot) -> bool:
     )
 
 
+def is_same_namespace(one: Snapshot, other: Snapshot) -> bool:
+    """They have the same links: the same machine, and as far as is known the same network
+    namespace of it."""
+    if not is_same_machine(one, other):
+        return False
+    assert one.hello is not None and other.hello is not None
+    mine, theirs = one.hello.network_namespace, other.hello.network_namespace
+    return 0 in (mine, theirs) or mine == theirs
+
+
 def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     """After a hello: the state is preserved after a restart of the probe, but not after a reboot of
     the host."""

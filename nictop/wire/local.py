@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -279,10 +279,10 @@ def probe_command(python: str, *arguments: str) -> list[str]:
     return [python, "-I", "-S", "-c", start]
 
 
-def library_directories() -> list[str]:
-    """Where `LIBRARIES` are, without importing them; those that are not installed are left out."""
+def library_directories(libraries: Iterable[str] = LIBRARIES) -> list[str]:
+    """Where they are, without importing them; those that are not installed are left out."""
     found: list[str] = []
-    for library in LIBRARIES:
+    for library in libraries:
         specification = find_spec(library)
         if specification is None:
             continue

@@ -41,6 +41,9 @@ class Hello:
     """Seconds since the epoch at the same time."""
     interval: float
     """Seconds between two `Counters`."""
+    network_namespace: int = 0
+    """Inode of /proc/self/ns/net, another one in each network namespace of a machine
+    (namespaces(7)); 0: not known."""
 
 
 LINK_COUNTERS = (
