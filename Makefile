@@ -65,7 +65,7 @@ audit: $(VENV)/bin/python
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
 		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
-		tests/tui/screens/test_dialog_screenshots.py \
+		tests/tui/screens/test_dialog_screenshots.py tests/tui/screens/test_demo_animation.py \
 		tests/test_documentation.py tests/metrics/test_catalogue.py::test_the_page_lists_every_metric
 
 # Screenshots of the first page of the demo's report in a browser.

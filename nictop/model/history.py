@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
+from itertools import islice
 
 from nictop.model.devices.ports import wire_rates
 from nictop.model.parts import boot_id
@@ -140,6 +141,18 @@ class History:
         if track is None or name not in names:
             return ()
         return tuple(track.series[names.index(name)])
+
+    def newest(self, key: Key, count: int) -> Sequence[float | None]:
+        """The last `count` values of `series`, or all if there are fewer."""
+        name, number = key
+        tracks = self._cpus if name in CPU_SERIES else self._links
+        track = tracks.get(number)
+        ring = None if track is None else track.rings.get(name)
+        if ring is None:
+            return ()
+        newest = list(islice(reversed(ring), count))
+        newest.reverse()
+        return newest
 
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every

@@ -140,3 +140,15 @@ def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
     assert renewed[0].key == keyed_findings((one,), 1.0)[0].key, (
         "numbers in the text change nothing"
     )
+
+
+def test_another_finding_about_the_subject_does_not_take_a_key() -> None:
+    one, other = finding(title="MTU 9000 at web2"), finding(title="MTU 9000 at web3")
+    third = replace(one, title="MTU 9000 at web1")
+    recent = RecentFindings()
+    recent.update(Diagnosis((one, other), (), ("alma-load-001",)), 1.0)
+    before = {entry.about: entry.key for entry in recent.entries}
+    recent.update(Diagnosis((third, one, other), (), ("alma-load-001",)), 2.0)
+    after = {entry.about: entry.key for entry in recent.entries}
+    assert after[one] == before[one] and after[other] == before[other]
+    assert len(set(after.values())) == 3
