@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Mapping, Sequence
-from itertools import islice
 
 from nictop.model.devices.ports import wire_rates
 from nictop.model.parts import boot_id
@@ -134,25 +133,21 @@ class History:
     def series(self, key: Key) -> Sequence[float | None]:
         """Values of one series, newest last, one per recorded time since the link or CPU appeared;
         empty for an unknown key."""
+        return tuple(self._values(key))
+
+    def newest(self, key: Key, count: int) -> Sequence[float | None]:
+        """The last `count` values of `series`, or all if there are fewer."""
+        values = self._values(key)
+        return values[max(0, len(values) - count) :]
+
+    def _values(self, key: Key) -> Sequence[float | None]:
         name, number = key
         is_cpu = name in CPU_SERIES
         names, tracks = (CPU_SERIES, self._cpus) if is_cpu else (LINK_SERIES, self._links)
         track = tracks.get(number)
         if track is None or name not in names:
             return ()
-        return tuple(track.series[names.index(name)])
-
-    def newest(self, key: Key, count: int) -> Sequence[float | None]:
-        """The last `count` values of `series`, or all if there are fewer."""
-        name, number = key
-        tracks = self._cpus if name in CPU_SERIES else self._links
-        track = tracks.get(number)
-        ring = None if track is None else track.rings.get(name)
-        if ring is None:
-            return ()
-        newest = list(islice(reversed(ring), count))
-        newest.reverse()
-        return newest
+        return track.series[names.index(name)]
 
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every
