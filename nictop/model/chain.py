@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, get_args
 
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
+from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
 from nictop.model.facts.hardware import pcie_text
 from nictop.model.facts.routing import UNANSWERED_STATES
 from nictop.model.managers.link_managers import link_manager, profile_name
@@ -134,6 +135,11 @@ def _link(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _port(link: Link, snapshot: Snapshot) -> StepFacts:
+    switched = snapshot.switch_ports.of_link(link)
+    if switched is not None:
+        return StepFacts("port", "passed", switch_port_text(switched))
+    if is_on_datapath(link, snapshot.links):
+        return StepFacts("port", "unknown", "bridge of Open vSwitch not known")
     bridge = bridge_of(link, snapshot.links)
     if bridge is not None:
         return StepFacts("port", "passed", f"bridge {bridge.name}")

@@ -69,7 +69,8 @@ def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[Step
     steps = [_STEP_FACTS[step](link, snapshot) for step in STEPS_OF_KIND[kind]]
     if kind == "bridge" and not link.addresses:
         return tuple(map(_without_address, steps))
-    if kind in ("tap", "veth") and link.master is None:
+    is_port = link.master is not None or snapshot.switch_ports.of_link(link) is not None
+    if kind in ("tap", "veth") and not is_port:
         steps[steps.index(_step(steps, "port"))] = StepFacts("port", "none", "no bridge")
     return tuple(steps)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from nictop.model.devices.tree import Row
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
+from nictop.rules.unchecked import open_findings
 
 DeviceFindings = Mapping[int | str, Sequence[Finding]]
 """ifindex of a netdev, or address of a PCI function → its findings, worst first."""
@@ -16,9 +17,7 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
     """The findings of one host by device. Those about something else are under the name of their
     subject."""
     found: dict[int | str, list[Finding]] = {}
-    if diagnosis is None:
-        return found
-    for finding in diagnosis.findings:
+    for finding in open_findings(diagnosis):
         if finding.host != host:
             continue
         device: int | str = finding.subject

@@ -72,6 +72,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,
     "ssh-probe": ssh.remote_probe_at_rest,
+    "guests-watched": guests.watched_guests,
     "guests-agent": agents.agent_channel,
     "tab": starts.tab,
     "traffic-built-in": traffic.built_in_compared_with_iperf3,

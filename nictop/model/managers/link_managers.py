@@ -58,6 +58,10 @@ COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network
 """Shorter names for a table column."""
 
 
+NOT_READ = "?"
+"""In a column, for what may be there: a dash says that there is none."""
+
+
 @dataclass(frozen=True)
 class LinkManager:
     """The manager of a link; "none" if it has no manager."""
@@ -202,25 +206,32 @@ def _why_not_networkmanager(device: ManagedDevice) -> str:
 
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired
-    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither. The tone is "warn"
+    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither, ``?`` if they are not
+    read. The tone is "warn"
     for a profile that NetworkManager generated or that is not active yet, "bad" if it failed. Names
     of profiles are arbitrary text, not escaped here."""
     inventory, configuration = snapshot.inventory, snapshot.configuration
     if inventory is None or configuration is None or is_unread_link(link):
-        return units.UNKNOWN, "dim"
+        return NOT_READ, "dim"
     device = managed_devices(inventory.networkmanager).get(link.ifindex)
     if device is not None and is_managed(device):
         profile = active_profile(device, inventory)
         if not is_only_described(device, profile):
             return _active_profile_name(device, profile)
     elif not inventory.networkd and not inventory.configuration:
-        return units.UNKNOWN, "dim"
-    return _manager_name(link_manager(link, inventory, configuration))
+        return _no_manager(inventory), "dim"
+    present = link_manager(link, inventory, configuration)
+    return (_no_manager(inventory), "dim") if present.name == "none" else _manager_name(present)
+
+
+def _no_manager(inventory: Inventory) -> str:
+    """Of a link without one, as far as is known."""
+    return NOT_READ if "networkmanager" in inventory.unreadable else units.UNKNOWN
 
 
 def _manager_name(present: LinkManager) -> tuple[str, Tone]:
     """That of a manager whose links have no profiles."""
-    if present.name in ("none", "the kernel", "NetworkManager"):
+    if present.name in ("the kernel", "NetworkManager"):
         return units.UNKNOWN, "dim"
     name: str = COLUMN_NAMES.get(present.name, present.name)
     if present.written_by == "netplan":

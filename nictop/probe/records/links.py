@@ -239,6 +239,11 @@ class Link:
     """Bytes; 0: not reported (ESXi)."""
     altnames: tuple[str, ...] = ()
     """IFLA_PROP_LIST / IFLA_ALT_IFNAME"""
+    name_property: str = ""
+    """Property of udev with the name: ID_NET_NAME_PATH, …; "": not known to be from udev.
+    /run/udev/data/nIFINDEX"""
+    link_file: str = ""
+    """The .link file that udev applied (ID_NET_LINK_FILE); "": not known."""
     alias: str | None = None
     """IFLA_IFALIAS, free text of the administrator; on an ESXi host the port group."""
     kind: str | None = None
@@ -294,6 +299,9 @@ class Link:
     """phys_port_name: p0, pf0vf3 of a representor, …"""
     switch_id: str | None = None
     """phys_switch_id: equal on all ports of one embedded switch."""
+    port_id: str | None = None
+    """phys_port_id: equal on all functions of one physical port (NPAR, VFs); None: not reported by
+    the driver. IFLA_PHYS_PORT_ID"""
     device_port: int | None = None
     """dev_port: port number of a multi-port function."""
     addresses: tuple[Address, ...] = ()

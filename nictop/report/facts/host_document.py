@@ -22,7 +22,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.place import has_place, place_of
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
-from nictop.model.snapshot import Snapshot, recorded_age_text
+from nictop.model.snapshot import Snapshot, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
 from nictop.probe.records import Link
@@ -82,6 +82,9 @@ def headline_text(snapshot: Snapshot) -> str:
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
+    outdated = outdated_text(snapshot)
+    if outdated:
+        parts.append(outdated)
     if snapshot.inventory is not None:
         parts.append(platform_text(snapshot.inventory.platform))
     if snapshot.hello is not None:

@@ -37,7 +37,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "HostedGuest": {"name": "machine"},
     "Carried": {"guest": "machine"},
     "DhcpLease": {"hostname": "host"},
-    "Link": {"alias": "alias", "switch_id": "switch"},
+    "Link": {"alias": "alias", "switch_id": "switch", "port_id": "switch"},
     "LldpNeighbour": {"chassis": "switch", "system_name": "host", "port_description": "alias"},
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},
@@ -67,6 +67,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
             *(
                 "name",
                 "altnames",
+                "name_property",
                 "operstate",
                 "kind",
                 "details",

@@ -211,15 +211,20 @@ class ColumnCache:
         self._shape, self._ranges, self._sizes, self._first = shape, ranges, sizes, first
         self._drawing += 1
 
-    def means(self, key: tuple[str, int], values: Sequence[float | None]) -> list[float | None]:
-        """`column_means` of the series `key`."""
+    def means(
+        self, key: tuple[str, int], newest: Callable[[int], Sequence[float | None]]
+    ) -> list[float | None]:
+        """`column_means` of the series `key`, whose last values `newest` returns, as many as it is
+        asked for."""
         drawing, before = self._means.get(key, (0, []))
         known = 0
         if drawing == self._drawing - 1:
             known = self._known
+        unknown = self._ranges[known:]
+        oldest = min((low for low, _ in unknown), default=0)
         means = [
             *before[self._shift : self._shift + known],
-            *column_means(values, self._ranges[known:]),
+            *column_means(newest(-oldest), unknown),
         ]
         self._means[key] = (self._drawing, means)
         return means

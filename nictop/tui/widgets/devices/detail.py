@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -26,7 +27,7 @@ from nictop.model.devices.links import functions_by_address, link_at
 from nictop.model.devices.ports import wire_rates
 from nictop.model.devices.tree import Row, row_of_host, row_of_link
 from nictop.model.facts import SUMMARY, Fact, Section, fit, is_virtual, width, wrap
-from nictop.model.facts.facts import link_facts
+from nictop.model.facts.facts import FixedSections, fixed_sections, link_facts
 from nictop.model.facts.pairs import PairFact
 from nictop.model.facts.summary import summary_line
 from nictop.model.history import History
@@ -356,6 +357,8 @@ class LinkPanel(WhileOpen, Vertical):
     """Chart and facts of the chosen row."""
 
     BINDINGS: ClassVar[list[BindingType]] = LINK_PANEL_KEYS
+    _fixed: tuple[tuple[object, ...], FixedSections] | None = None
+    """What they were computed from, and the sections."""
 
     def compose(self) -> ComposeResult:
         yield TrafficChart(id="traffic")
@@ -416,8 +419,16 @@ class LinkPanel(WhileOpen, Vertical):
                 peers=peers,
                 layers=() if has_chain_view else layers,
                 glyphs=self.glyphs,
+                fixed=self._fixed_sections(row, snapshot),
             )
         )
+
+    def _fixed_sections(self, row: Row, snapshot: Snapshot) -> FixedSections:
+        """Computed once for an inventory."""
+        given = (row.link, row.pci, snapshot.links, snapshot.inventory)
+        if self._fixed is None or not all(map(is_, self._fixed[0], given)):
+            self._fixed = given, fixed_sections(row, snapshot)
+        return self._fixed[1]
 
 
 def draw_detail(
@@ -430,11 +441,12 @@ def draw_detail(
     peers: Sequence[PairFact] = (),
     layers: Sequence[ChainStep] = (),
     glyphs: Glyphs = UNICODE,
+    fixed: FixedSections | None = None,
 ) -> list[SpanLine]:
     """Summary, chain (`layers`), findings, and all other facts of a row. The summary is one line
     where `height` rows are too few for more; the chain is above it where there is room for
-    both."""
-    sections = link_facts(row, snapshot)
+    both. `fixed`: see `link_facts`."""
+    sections = link_facts(row, snapshot, fixed)
     summary = [section for section in sections if section.title == SUMMARY]
     others = [section for section in sections if section.title != SUMMARY]
     if peers:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.unchecked import is_unchecked, skipped_places
 
 GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
@@ -100,7 +101,7 @@ class RecentFindings:
         found = self._with_first_seen(keyed, now)
         missing = sorted(_without(self.entries, found), key=_last_seen)
         missing.reverse()
-        places = {(one.rule, one.host, one.subject) for one in diagnosis.skipped}
+        places = skipped_places(diagnosis)
         unchecked = [
             entry._replace(unchecked=True, gone=False)
             for entry in missing
@@ -133,15 +134,8 @@ def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
 def _is_unchecked(
     entry: Entry, hosts: Collection[str], skipped: Collection[tuple[str, str, str]]
 ) -> bool:
-    """Its rule was not evaluated for its host, or skipped there. `skipped`: rule, host and subject,
-    which is "" where it was skipped for the whole host."""
     finding = entry.about
-    if not isinstance(finding, Finding):
-        return False
-    if hosts and finding.host not in hosts:
-        return True
-    places = ((finding.rule, finding.host, subject) for subject in ("", finding.subject))
-    return any(place in skipped for place in places)
+    return isinstance(finding, Finding) and is_unchecked(finding, hosts, skipped)
 
 
 def _last_seen(entry: Entry) -> float:

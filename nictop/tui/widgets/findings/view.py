@@ -341,7 +341,7 @@ class FindingsView(WhileOpen, Container):
 
     def choose(self, finding: Finding) -> None:
         """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""
-        keys = (entry.key for entry in self._recent.entries if entry.about == finding)
+        keys = (entry.key for entry in self._recent.entries if _is_about(entry, finding))
         self.query_one(FindingList).begin(next(keys, None))
         self.query_one(FilterLine).action_end_filter()
 
@@ -620,6 +620,14 @@ class FindingsView(WhileOpen, Container):
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
         self.screen.refresh_bindings()
+
+
+def _is_about(entry: Entry, finding: Finding) -> bool:
+    """The finding may have a remark before its title."""
+    about = entry.about
+    if not isinstance(about, Finding) or not finding.title.endswith(about.title):
+        return False
+    return (about.rule, about.host, about.subject) == (finding.rule, finding.host, finding.subject)
 
 
 def _has_words(entry: Entry, words: Sequence[str]) -> bool:
