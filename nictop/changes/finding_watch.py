@@ -31,9 +31,13 @@ class FindingWatch:
         self._window = RatesWindow()
         self._judged: tuple[Inventory, int] | None = None
         self._verdict: Verdict | None = None
+        self.read_at: float | None = None
+        """When the inventory of the last result was read, seconds of the host's CLOCK_MONOTONIC;
+        None: there was no result."""
 
     def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
-        """The result of the rule; None: the same as before, or the snapshot has nothing new for it.
+        """The result of the rule; None: the same as before of an inventory that was judged before,
+        or the snapshot has nothing new for it.
         `others`: the other watched hosts, for rules that compare."""
         inventory = snapshot.inventory
         if inventory is None or not self._is_new(snapshot, inventory):
@@ -48,9 +52,9 @@ class FindingWatch:
         new, has_counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
         if has_counted and self._window.seconds < SETTLED_RATES_SECONDS:
             return None
-        if new == self._verdict:
+        if (new, inventory.time) == (self._verdict, self.read_at):
             return None
-        self._verdict = new
+        self._verdict, self.read_at = new, inventory.time
         return new
 
     def _is_new(self, snapshot: Snapshot, inventory: Inventory) -> bool:

@@ -16,6 +16,7 @@ from nictop.changes.events import (
     ReadBack,
     StepFailed,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.inbox import Decision
@@ -36,11 +37,19 @@ class ChangeProgress:
     stage: Stage = "preparing"
     plan: tuple[PlannedAction, ...] = ()
     needs_second_yes: bool = False
+    plan_read_at: float | None = None
+    """When the values of the plan were read, seconds of the host's CLOCK_MONOTONIC; None: not
+    known."""
     decision: Decision | Literal[""] = ""
     """The last one of the user."""
     deadline: float | None = None
     """When the host rolls back, seconds of this machine's CLOCK_MONOTONIC; None: it is not
     applied."""
+    verified_at: float | None = None
+    """When the values were read that `differences` are about, seconds since the epoch; None: they
+    were not, or not yet."""
+    differences: tuple[str, ...] = ()
+    """Values that something else has changed since they were applied."""
     read_back: bool = False
     """The host has sent an inventory that it read after the change."""
     verdict: Verdict | None = None
@@ -86,12 +95,24 @@ class ChangeProgress:
         """The next value."""
         if isinstance(event, Prepared):
             return replace(
-                self, stage="prepared", plan=event.plan, needs_second_yes=event.needs_second_yes
+                self,
+                stage="prepared",
+                plan=event.plan,
+                needs_second_yes=event.needs_second_yes,
+                plan_read_at=event.read_at,
             )
         if isinstance(event, Applying):
             return replace(self, stage="applying")
         if isinstance(event, Applied):
-            return replace(self, stage="applied", plan=event.plan, deadline=event.deadline)
+            return replace(
+                self,
+                stage="applied",
+                plan=event.plan,
+                deadline=event.deadline,
+                verified_at=event.at,
+            )
+        if isinstance(event, ValuesChecked):
+            return replace(self, verified_at=event.at, differences=event.differences)
         if isinstance(event, ReadBack):
             return replace(self, read_back=True)
         if isinstance(event, GoalCheck):
@@ -100,7 +121,12 @@ class ChangeProgress:
             return replace(self, verdict=event)
         if isinstance(event, ChangeEnded):
             return replace(
-                self, stage="ended", deadline=None, outcome=event.outcome, text=event.text
+                self,
+                stage="ended",
+                deadline=None,
+                outcome=event.outcome,
+                text=event.text,
+                verified_at=event.at,
             )
         stages: dict[type, Stage] = {Undoing: "undoing", ConnectionLost: "disconnected"}
         stage = stages.get(type(event), self.stage)

@@ -25,6 +25,7 @@ REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
 LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
 OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
+NOT_HELD_TEXT = "{}: {} instead of {}"
 RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 
 
@@ -80,14 +81,27 @@ def outcome_of(
         return None
     pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
     still_old = [old for old, new in pairs if old.before == new.before]
+    others = [
+        NOT_HELD_TEXT.format(old.subject, new.before, old.after)
+        for old, new in pairs
+        if is_other_value(old, new)
+    ]
     if not pairs:
         return None
     if len(still_old) == len(pairs):
         return ChangeEnded("undone", READ_BACK_TEXT)
     is_new = all(old.words[0] == "nmcli" for old in still_old)
+    if is_new and lost.kept and is_over and others:
+        return ChangeEnded("overridden", "; ".join(others))
     if is_new and lost.kept and is_over:
         return ChangeEnded("kept", READ_BACK_TEXT)
     return None
+
+
+def is_other_value(old: PlannedAction, new: PlannedAction) -> bool:
+    """Whether the present value is neither the previous nor the new one: an action on a kernel
+    setting that is done already has nothing to undo."""
+    return old.words[0] != "nmcli" and old.before != new.before and bool(new.undo)
 
 
 def was_restarted(lost: LostChange, inbox: ChangeInbox) -> bool:

@@ -28,6 +28,15 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
     return found
 
 
+def reported_now(finding: Finding, diagnosis: Diagnosis) -> Finding | None:
+    """The same finding in a newer diagnosis; None: it is not reported any more."""
+    about = (finding.rule, finding.host, finding.subject)
+    for reported in diagnosis.findings:
+        if (reported.rule, reported.host, reported.subject) == about:
+            return reported
+    return None
+
+
 def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:
     """Findings about the netdev of a row and about its PCI function, the worst first: those of its
     mark, of its filter, and of the panel below the table."""

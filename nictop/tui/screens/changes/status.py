@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 STATES: dict[Outcome, str] = {
     "kept": "kept",
+    "overridden": "kept, not all values held",
     "undone": "rolled back",
     "restarted": "ended by a restart",
     "refused": "refused",
@@ -51,4 +52,4 @@ def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
     from nictop.changes.wording import outcome_text
 
-    return outcome_text(progress.outcome or "unknown", progress.text)
+    return outcome_text(progress.outcome or "unknown", progress.text, progress.verified_at)
