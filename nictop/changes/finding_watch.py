@@ -15,6 +15,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
+from nictop.rules.by_device import is_subject_gone
 
 SETTLED_RATES_SECONDS = 2.8
 """Seconds of rates after a change before the result of a rule that reads counters is valid."""
@@ -75,13 +76,16 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     rule = RULES.get(finding.rule)
     if rule is None:
         return Verdict(False, f"unknown rule: {finding.rule}"), False
-    diagnosis, counted = diagnose_tracked(hosts, [rule])
+    known = tuple(hosts)
+    diagnosis, counted = diagnose_tracked(known, [rule])
     for found in diagnosis.findings:
         if (found.host, found.subject) == (finding.host, finding.subject):
             return Verdict(False), counted
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
             return Verdict(False, skipped.reason), counted
+    if any(is_subject_gone(finding, host.snapshot) for host in known if host.name == finding.host):
+        return Verdict(False, f"{finding.subject} is gone"), counted
     return Verdict(True), counted
 
 
