@@ -1,7 +1,7 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
 # make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
-# make audit   known advisories of what is bundled
+# make audit   known advisories of what is bundled          make lowest   tests with the oldest dependencies
 # make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
 PYTHON ?= python3
 VENV   ?= .venv
@@ -14,7 +14,7 @@ JOBS   ?= 4
 # the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench campaign dist dist-check audit screenshots report-pictures system clean
+.PHONY: run test check bench campaign lowest dist dist-check audit screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -40,6 +40,15 @@ $(VENV)/.bytecode: $(VENV)/.dev
 	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 	@touch $@
 
+# Tests of each part that a dependency carries, with the lowest version of each that pyproject.toml allows.
+lowest:
+	@$(PYTHON) -m venv $(VENV)/lowest
+	@$(PYTHON) -c 'from release.wheels import lowest_versions; print("\n".join(lowest_versions()))' >$(VENV)/lowest/versions.txt
+	@$(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/lowest/versions.txt \
+		pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis packaging
+	@$(VENV)/lowest/bin/python -m pytest -n $(JOBS) tests/tui/test_textual_private.py tests/tui/screens/test_never_blank.py tests/lab \
+		tests/metrics tests/wire/ssh tests/wire/test_ssh_ends.py tests/wire/test_codec.py tests/hosts $(ARGS)
+
 # Reproducible: the same commit gives the same files.
 dist: $(VENV)/.dist
 	@$(BIN)/python -m release
@@ -56,7 +65,7 @@ audit: $(VENV)/bin/python
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
 		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
-		tests/tui/screens/test_dialog_screenshots.py \
+		tests/tui/screens/test_dialog_screenshots.py tests/tui/screens/test_demo_animation.py \
 		tests/test_documentation.py tests/metrics/test_catalogue.py::test_the_page_lists_every_metric
 
 # Screenshots of the first page of the demo's report in a browser.

@@ -116,6 +116,7 @@ MAX_ENTRIES = {
     "Inventory.messages": MAX_MESSAGES,
     "Inventory.guests": MAX_GUESTS,
     "Inventory.leases": MAX_LEASES,
+    "Inventory.switch_ports": MAX_LINKS,
     "Ethtool.driver_counter_names": MAX_STATISTICS,
     "Ethtool.driver_counters": MAX_STATISTICS,
     "Rss.indirection": MAX_INDIRECTION_SLOTS,

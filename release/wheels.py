@@ -121,7 +121,13 @@ def _dependencies(key: str) -> Iterator[str]:
     """A list of requirements in pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (block,) = re.findall(rf"^{key} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
-    yield from re.findall(r'^ *"([^"]+)",$', block, re.MULTILINE)
+    yield from re.findall(r'^ *"([^"]+)",', block, re.MULTILINE)
+
+
+def lowest_versions() -> Iterator[str]:
+    """``rich==14.2``: the dependencies of nictop in the lowest versions that it allows."""
+    for requirement in _dependencies("dependencies"):
+        yield re.sub(r">=([^,;]+)(?:,[^;]*)?", r"==\1", requirement)
 
 
 def _locked(name: str, version: str, folder: Path) -> str:

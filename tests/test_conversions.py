@@ -104,7 +104,6 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.traffic.run.foreign.ForeignRun._measured_seconds": NUMBER,
     "nictop.traffic.run.one_host.OneHostRun._start_command": NUMBER,
     "nictop.traffic.analysis.cpu_limits.throttled": NUMBER,
-    "nictop.traffic.experiment.self_test._start_time": SETTING,
     "nictop.traffic.generators.iperf3_json.integer": "its errors are those of a line that is not "
     "understood",
     "nictop.traffic.generators.iperf3_json.number": "finite, as is asked before",
@@ -143,7 +142,6 @@ PATTERNS: dict[str, str] = {
     "nictop.model.queues.vectors": CHECKED,
     "nictop.report.runs.comparison": "the digits stay text",
     "nictop.rules.link.connection_tracking": "a command for sed",
-    "nictop.traffic.experiment.self_test": "names of namespaces of this machine",
 }
 """Module → why a group of its patterns may have any number of digits."""
 

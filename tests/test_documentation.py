@@ -16,8 +16,15 @@ import pytest
 from nictop.cli.arguments import parse
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.findings.rule_pages import rule_table
+from nictop.report.findings.rule_texts import (
+    RULES_FILE,
+    read_rules,
+    rules_as_text,
+    texts_of_rules,
+)
 from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
+from nictop.rules.wording import SEVERITY_LABELS
 from nictop.tui.keys import KEYS, default_label, key_labels, meaning_text
 from nictop.tui.themes import readable_theme, theme_names
 from tests.support.picture import text_of
@@ -125,6 +132,18 @@ PARTS = {
 
 def test_there_are_at_most_36_keys() -> None:
     assert len(KEYS) <= 36
+
+
+def test_the_rules_are_listed_as_they_are() -> None:
+    """For `check --explain`, which does not import them."""
+    path, wanted = Path(RULES_FILE), rules_as_text(texts_of_rules())
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        path.write_text(wanted, encoding="utf-8")
+    assert path.read_text("utf-8") == wanted, "make screenshots writes it anew"
+    assert list(read_rules().values()) == texts_of_rules()
+    for name, text in read_rules().items():
+        assert text.summary == RULES[name].summary
+        assert text.severity == SEVERITY_LABELS[RULES[name].severity].word
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from nictop.changes.actions import command_of
+from nictop.changes.actions import BLANKS, Actions, command_of
 from nictop.changes.audit_log import ChangeLog, LoggedAction, LoggedChange, State
 from nictop.changes.events import (
     Applied,
@@ -64,6 +64,10 @@ LOST_TEXT = "the host should roll back what was not confirmed"
 LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
 WARNING_LABEL = "warning"
+UNFILLED_TEXT = (
+    "Current values, persistence and rollback are known when no value is missing: then the host "
+    "is asked for them."
+)
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
 PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS = (
     ("current", "new"),
@@ -95,6 +99,18 @@ def plan_lines(
         yield from _labelled("persistence", _persistence_text(action), cells)
         if action.undo or not has_ended:
             yield from _undo_lines(action, cells)
+
+
+def unfilled_plan_lines(actions: Actions, cells: int) -> Iterator[str]:
+    """The commands of a fix whose values are not all known, with their placeholders: the host plans
+    only what is complete."""
+    for number, action in enumerate(actions.actions, 1):
+        yield from _indented(f"{number}. ", command_lines(command_of(action), cells - 3))
+    for name in actions.blanks:
+        wanted = BLANKS[name]
+        text = f"missing: <{name}>: {wanted.what}, e.g. {wanted.example}"
+        yield from _indented("", wrap(text, cells))
+    yield from _indented("", wrap(UNFILLED_TEXT, cells))
 
 
 def warning_lines(warnings: Iterable[str], cells: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ SUMMARIES = {
     "record": "record hosts to a file",
     "replay": "open a recording in the live screens",
     "demo": "open a recording that comes with nictop",
+    "lab": "try it on network namespaces of this machine",
     "report": "write a report for a ticket (HTML or Markdown)",
     "metrics": "export counters and findings to Prometheus",
     "traffic": "traffic test: goodput, bottleneck, CPU cost",

@@ -12,11 +12,11 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from nictop.cli import SUMMARIES
 from nictop.errors import HostUnreachable, NictopError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer, Step
     from nictop.hosts.session import HostSession

@@ -9,11 +9,10 @@ changes may remain.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 
-from nictop.cli.arguments import parse
+from nictop.cli.explain import explain, is_only_explain
 from nictop.cli.output import discard_stdout, print_error
 from nictop.errors import NictopError
 
@@ -49,8 +48,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    if is_only_explain(given):
+        return explain("".join(given[2:]))
+    import importlib
+
+    from nictop.cli.arguments import parse
+
     try:
-        options = parse(sys.argv[1:] if arguments is None else arguments)
+        options = parse(given)
         command = importlib.import_module(f"nictop.cli.commands.{options.command or 'live'}")
         code: int = command.run(options)
     except SystemExit as end:  # --help, --version, an invalid option: argparse has printed it

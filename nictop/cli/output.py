@@ -6,23 +6,26 @@ Reads the encoding of both and the width of the terminal.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, TextIO
 
 from nictop.errors import NictopError
 
+TYPE_CHECKING = False
+"""`typing` and `contextlib` are not imported: they would take longer than the help of a command."""
 if TYPE_CHECKING:
+    import argparse
+    from typing import TextIO
+
     from nictop.model.text.glyphs import Glyphs
     from nictop.report.render.paint import Paint
 
 
-def write_text(text: str, options: argparse.Namespace) -> int:
+def write_text(text: str, options: argparse.Namespace | None = None) -> int:
     """Write text to stdout, in ASCII if its encoding or ``--ascii`` requires that; return 0. Errors
     as of `write`."""
-    return write(glyphs_for(options).encode(text))
+    glyphs = _glyphs_of(sys.stdout) if options is None else glyphs_for(options)
+    return write(glyphs.encode(text))
 
 
 def write(text: str) -> int:
@@ -104,9 +107,11 @@ def print_status(text: str) -> None:
     ignored."""
     if sys.stderr is None:
         return
-    with suppress(OSError):
+    try:
         sys.stderr.write(f"{stderr_text(text)}\n")
         sys.stderr.flush()
+    except OSError:
+        return
 
 
 def stderr_text(text: str) -> str:

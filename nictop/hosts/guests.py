@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from nictop.hosts.specification import Host, host_below
+from nictop.model.guests.owners import STANDING_CONDITIONS
 from nictop.probe.records import HostedGuest
 from nictop.wire.guests.levels import Kind, Level, parse_levels
 
@@ -36,6 +37,13 @@ def hosts_of_guest(host: Host, guest: HostedGuest) -> Iterator[Host]:
         yield host_below(host, str(level), str(level))
 
 
+def agent_name(guest: HostedGuest) -> str | None:
+    """By which its agent is found on the hypervisor; None: it cannot be written."""
+    levels = (level for level in _levels_of_guest(guest) if level.kind == "guest")
+    level = next(levels, None)
+    return level.name if level is not None else None
+
+
 def _levels_of_guest(guest: HostedGuest) -> Iterator[Level]:
     kind = KIND_OF_PRODUCT.get(guest.product)
     if kind is None:
@@ -59,7 +67,9 @@ def _names(guest: HostedGuest) -> Iterator[str]:
 
 
 def running_guests(guests: Iterable[HostedGuest]) -> tuple[HostedGuest, ...]:
-    """Those that can be watched."""
-    return tuple(
-        guest for guest in guests if guest.state == "running" and any(_levels_of_guest(guest))
-    )
+    """Those that can be watched: nothing answers in one that is paused or has crashed."""
+    return tuple(guest for guest in guests if _runs(guest) and any(_levels_of_guest(guest)))
+
+
+def _runs(guest: HostedGuest) -> bool:
+    return guest.state == "running" and guest.condition not in STANDING_CONDITIONS

@@ -17,7 +17,7 @@ levels down: ``pve/101``, ``local/netns:blue``, ``pve/vm1/docker:web`` (`wire.gu
     allow_changes = true         # nictop may change it on request; otherwise it only reads
 
     [groups]
-    lab = ["vm1", "vm2", "pve", "local"]
+    rack1 = ["vm1", "vm2", "pve", "local"]
 
     [keys]                       # other keys on the screens
     copy = "y,ctrl+y"

@@ -18,6 +18,7 @@ from nictop.metrics.series import (
     LinkLayout,
     ProcessorLines,
     Sample,
+    have_same_series,
     host_series,
     label_value,
     line_start,
@@ -59,7 +60,6 @@ _QUEUE = {
     side: tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops"))
     for side in ("rx", "tx")
 }
-_NOTHING: tuple[int | None, ...] = (None,) * len(QUEUE_COUNTERS)
 _NO_NUMBERS = (None, None, None)
 _PORT = tuple(
     (METRIC_INDEXES[f"nictop_port_{what}"], side, f"{side}_{what}")
@@ -93,7 +93,7 @@ class HostCollector:
     def __init__(self, host: str) -> None:
         self.host = host
         self._cached: HostSeries | None = None
-        self._cached_for: tuple[object, object, object] = (None, None, None)
+        self._cached_for: Snapshot | None = None
         self._boot: str | None = None
         self._unsteady: dict[tuple[int, int], int] = {}
         """(CPU, position in `CPU_TIMES`) → the highest value exported."""
@@ -122,11 +122,9 @@ class HostCollector:
         return samples
 
     def _series(self, snapshot: Snapshot) -> HostSeries:
-        seen = (snapshot.links, snapshot.inventory, snapshot.hello)
-        is_same = all(new is old for new, old in zip(seen, self._cached_for, strict=True))
-        if self._cached is None or not is_same:
-            self._cached, self._cached_for = host_series(self.host, snapshot), seen
-            return self._cached
+        if self._cached is None or not have_same_series(self._cached_for, snapshot):
+            self._cached = host_series(self.host, snapshot, self._cached)
+        self._cached_for = snapshot
         cached = self._cached
         if max(len(cached.line_starts), len(cached.processors)) > MAX_CACHED_LINE_STARTS:
             cached.line_starts.clear()
@@ -140,19 +138,23 @@ class HostCollector:
     ) -> list[Sample]:
         samples: list[Sample] = []
         room, beyond = MAX_EXPORTED_QUEUES, 0
+        packets_metric, bytes_metric, drops_metric = _QUEUE_METRICS
         for layout in series.links:
             rows = _queue_rows(layout, counters)
-            for side, queue, values in rows[:room]:
+            for side, queue, (packets, size, drops) in rows[:room]:
                 key = (layout.device, side, queue)
                 lines = series.line_starts.get(key)
                 if lines is None:
                     labels = (self.host, layout.device, side, str(queue))
                     lines = series.line_starts[key] = tuple(
-                        line_start(index, labels) for index in _QUEUE_METRICS
+                        [line_start(index, labels) for index in _QUEUE_METRICS]
                     )
-                for index, line, value in zip(_QUEUE_METRICS, lines, values, strict=True):
-                    if value is not None:
-                        samples.append((index, line, value))
+                if packets is not None:
+                    samples.append((packets_metric, lines[0], packets))
+                if size is not None:
+                    samples.append((bytes_metric, lines[1], size))
+                if drops is not None:
+                    samples.append((drops_metric, lines[2], drops))
             beyond += max(0, len(rows) - room)
             room = max(0, room - len(rows))
         left_out["queues"] = beyond
@@ -209,10 +211,13 @@ class HostCollector:
         """Of each vector on each CPU."""
         samples: list[Sample] = []
         for number, vector in series.vectors.items():
-            for cpu, count in sorted(counters.interrupts.get(number, {}).items()):
-                line = series.line_starts.get((number, cpu))
+            counts = counters.interrupts.get(number)
+            if not counts:
+                continue
+            for cpu, count in sorted(counts.items()) if len(counts) > 1 else counts.items():
+                line = series.line_starts.get((vector, cpu))
                 if line is None:
-                    line = series.line_starts[number, cpu] = (
+                    line = series.line_starts[vector, cpu] = (
                         line_start(_INTERRUPTS, (*vector, str(cpu))),
                     )
                 samples.append((_INTERRUPTS, line[0], count))
@@ -323,15 +328,16 @@ def _queue_rows(layout: LinkLayout, counters: Counters) -> list[QueueRow]:
     queues = layout.queues
     if not driver or len(driver) != len(link.ethtool.driver_counter_names or ()):
         queues = {}
-    counted = {}
+    counted: dict[tuple[str, int], tuple[int | None, int | None, int | None]] = {}
+    size = len(QUEUE_COUNTERS)
     for side, queue, values in counters.queues.get(link.ifindex, ()):
-        if side in _QUEUE and len(values) == len(QUEUE_COUNTERS):
-            counted[side, queue] = values
+        places = _QUEUE.get(side)
+        if places is not None and len(values) == size:
+            first, second, third = places
+            counted[side, queue] = (values[first], values[second], values[third])
     found: list[QueueRow] = []
-    for key in sorted(counted.keys() | queues.keys()):
-        values = counted.get(key, _NOTHING)
-        first, second, third = _QUEUE[key[0]]
-        row = (values[first], values[second], values[third])
+    for key in sorted(counted.keys() | queues.keys() if queues else counted):
+        row = counted.get(key, _NO_NUMBERS)
         if None in row and key in queues:
             row = _with_driver(row, driver, queues[key])
         if row != _NO_NUMBERS:

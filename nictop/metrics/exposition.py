@@ -51,9 +51,10 @@ def exposition_text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
     """The samples grouped by metric, in the order of the catalogue. Invalid values are left out:
     counters below zero, more than 64 bits, NaN."""
     lines: tuple[list[str], ...] = tuple([] for _ in METRICS)
+    add = [of_metric.append for of_metric in lines]
     for index, start, value in samples:
         if 0 <= value < MAX_VALUE or (-MAX_VALUE < value < 0 and METRICS[index].kind != "counter"):
-            lines[index].append(f"{start}{value}\n")
+            add[index](f"{start}{value}\n")
     parts: list[str] = []
     for metric, metric_lines in zip(METRICS, lines, strict=True):
         if metric_lines:

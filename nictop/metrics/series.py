@@ -7,7 +7,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from nictop.metrics.catalogue import METRIC_INDEXES, METRICS
@@ -35,6 +35,9 @@ MAX_EXPORTED_VFS = 512
 
 MAX_LABEL_CHARS = 128
 """Characters of a label value; the name of a profile may be of any length."""
+
+INVENTORY_PARTS = ("guests", "interrupts", "links", "pci", "platform", "threads")
+"""Of which series are made: those of its links, of their queues, and of the owners of VFs."""
 
 _SIDES = ("rx", "tx")
 _SUMS = {"bytes": "bytes", "packets": "packets", "errors": "errors", "dropped": "drops"}
@@ -75,6 +78,10 @@ def line_start(index: int, values: Sequence[str]) -> str:
     return f"{name}{{{inner}}} " if inner else f"{name} "
 
 
+LinkCounters = tuple[tuple[int, int, str], ...]
+"""(position in `LINK_COUNTERS`, index in the catalogue, start of the line)."""
+
+
 @dataclass(frozen=True, eq=False)
 class LinkLayout:
     """One netdev with series."""
@@ -82,8 +89,7 @@ class LinkLayout:
     link: Link
     device: str
     """Value of its label."""
-    counters: tuple[tuple[int, int, str], ...]
-    """(position in `LINK_COUNTERS`, index in the catalogue, start of the line)."""
+    counters: LinkCounters
     queues: dict[tuple[str, int], QueuePositions]
     """("rx" or "tx", queue number) → positions of its values in the driver counters."""
     channels: dict[int, str]
@@ -107,10 +113,12 @@ class HostSeries:
     """Links without series."""
     virtual_functions: int
     """VFs of the links with series; `MAX_EXPORTED_VFS` of them have series."""
-    line_starts: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
-    """Starts of the lines of queues and vectors, cached when first used."""
+    line_starts: dict[tuple[object, ...], tuple[str, ...]] = field(default_factory=dict)
+    """Labels of queues and vectors → starts of their lines, cached when first used."""
     processors: dict[int, ProcessorLines] = field(default_factory=dict)
     """The same for CPUs."""
+    counters_of: dict[tuple[str, bool], LinkCounters] = field(default_factory=dict)
+    """Name of a link, and whether it has a device → its `LinkLayout.counters`."""
 
 
 def sample(name: str, labels: Labels, value: float) -> Sample:
@@ -119,20 +127,47 @@ def sample(name: str, labels: Labels, value: float) -> Sample:
     return index, line_start(index, labels), value
 
 
-def host_series(host: str, snapshot: Snapshot) -> HostSeries:
-    """The series of the host with this name."""
+def have_same_series(before: Snapshot | None, after: Snapshot) -> bool:
+    """Nothing that the series of a host are made of has changed; an inventory shares what is equal
+    with the one before."""
+    if before is None or after.hello is not before.hello:
+        return False
+    if after.links is not before.links and not _are_same_links(before.links, after.links):
+        return False
+    old, new = before.inventory, after.inventory
+    if old is None or new is None or old is new:
+        return old is new
+    return all(getattr(old, part) is getattr(new, part) for part in INVENTORY_PARTS)
+
+
+def _are_same_links(before: Mapping[int, Link], after: Mapping[int, Link]) -> bool:
+    if len(before) != len(after):
+        return False
+    return all(after.get(ifindex) is link for ifindex, link in before.items())
+
+
+def host_series(host: str, snapshot: Snapshot, before: HostSeries | None = None) -> HostSeries:
+    """The series of the host with this name. `before`: the last ones, of which text is used
+    again."""
     inventory = snapshot.inventory
     functions = {function.address: function for function in snapshot.pci}
     wanted = sorted(snapshot.links.values(), key=lambda link: (link.bus is None, link.ifindex))
     links: dict[str, LinkLayout] = {}
     facts = list(_host_facts(host, snapshot))
     claimed: dict[int, Labels] = {}
+    counters_before = {} if before is None else before.counters_of
+    counters_of: dict[tuple[str, bool], LinkCounters] = {}
     for link in wanted[:MAX_EXPORTED_LINKS]:
         device = label_value(link.name)
         if device in links:
             continue
         plan = make_queue_plan(link, inventory)
-        links[device] = _link_layout(host, link, plan)
+        key = link.name, link.bus is not None
+        counters = counters_before.get(key)
+        if counters is None:
+            counters = _link_counters(host, link)
+        counters_of[key] = counters
+        links[device] = _link_layout(link, plan, counters)
         facts += _link_facts(host, link, functions.get(link.pci_address or ""))
         for number, labels in _link_vectors(host, link, plan):
             is_of_two = number in claimed  # unknown of which
@@ -150,10 +185,13 @@ def host_series(host: str, snapshot: Snapshot) -> HostSeries:
         vectors=_vectors(host, inventory, claimed),
         left_out=len(wanted) - len(links),
         virtual_functions=len(functions_of_links),
+        line_starts={} if before is None else before.line_starts,
+        processors={} if before is None else before.processors,
+        counters_of=counters_of,
     )
 
 
-def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
+def _link_counters(host: str, link: Link) -> LinkCounters:
     counters = []
     for position, name in enumerate(LINK_COUNTERS):
         if name in _SUM_METRICS:
@@ -161,6 +199,10 @@ def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
             counters.append((position, index, line_start(index, (host, link.name, side))))
         elif name not in _NO_CAUSES and link.bus is not None:
             counters.append((position, _CAUSE, line_start(_CAUSE, (host, link.name, name))))
+    return tuple(counters)
+
+
+def _link_layout(link: Link, plan: QueuePlan, counters: LinkCounters) -> LinkLayout:
     queues = {}
     channels = {}
     for queue in plan.queues:
@@ -168,7 +210,7 @@ def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
         queues["tx", queue.number] = queue.tx_positions
         if queue.channel is not None:
             channels[queue.channel.id] = str(queue.number)
-    return LinkLayout(link, link.name, tuple(counters), queues, channels)
+    return LinkLayout(link, link.name, counters, queues, channels)
 
 
 def _link_vectors(host: str, link: Link, plan: QueuePlan) -> Iterator[tuple[int, Labels]]:

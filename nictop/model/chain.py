@@ -6,15 +6,17 @@ What the checks find at a step is added by `nictop.rules.chain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, get_args
 
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
+from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
 from nictop.model.facts.hardware import pcie_text
 from nictop.model.facts.routing import UNANSWERED_STATES
 from nictop.model.managers.link_managers import link_manager, profile_name
 from nictop.model.parts import rates_of_links
+from nictop.model.per_inventory import PerInventory, neighbours_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import (
@@ -26,39 +28,16 @@ from nictop.model.text.words import (
     state_mark,
     state_text,
 )
-from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Link, Neighbour, PciFunction
+from nictop.probe.records import Inventory, Link, Neighbour, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 
-Step = Literal[
-    "slot",
-    "driver",
-    "name",
-    "link",
-    "port",
-    "profile",
-    "address",
-    "gateway",
-    "peers",
-    "load",
-    "ports",
-    "vlan",
-    "parent",
-    "guest",
+NicStep = Literal[
+    "slot", "driver", "name", "link", "port", "profile", "address", "gateway", "peers", "load"
 ]
-"""`STEPS` of a NIC; of virtual links also the last ones (`nictop.model.virtual_chain`)."""
-STEPS: tuple[Step, ...] = (
-    "slot",
-    "driver",
-    "name",
-    "link",
-    "port",
-    "profile",
-    "address",
-    "gateway",
-    "peers",
-    "load",
-)
+VirtualStep = Literal["ports", "vlan", "parent", "guest"]
+"""Of virtual links only (`nictop.model.virtual_chain`)."""
+Step = Literal[NicStep, VirtualStep]
+STEPS: tuple[NicStep, ...] = get_args(NicStep)
 """From the hardware up; load: queues, interrupts, CPUs and what drops or limits packets on this
 host."""
 ChainState = Literal["passed", "finding", "failed", "unknown", "none", "waits"]
@@ -80,8 +59,19 @@ ANSWERED = ("reachable", "permanent")
 """States of a neighbour that has answered within the last half minute, or needs no answer."""
 
 
-@dataclass(frozen=True)
-class StepFacts:
+SOURCES_OF_STEP: dict[Step, tuple[str, ...]] = {
+    "port": ("lldp", "networkmanager"),
+    "profile": ("networkmanager", "networkd", "configuration"),
+    "address": ("addresses",),
+    "gateway": ("routes",),
+    "peers": ("routing",),
+}
+"""Parts of the inventory without which nothing is known of the step."""
+UNUSABLE_FLAGS = frozenset(("dadfailed", "tentative"))
+"""Of an address."""
+
+
+class StepFacts(NamedTuple):
     """What was read of one step."""
 
     step: Step
@@ -145,6 +135,11 @@ def _link(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _port(link: Link, snapshot: Snapshot) -> StepFacts:
+    switched = snapshot.switch_ports.of_link(link)
+    if switched is not None:
+        return StepFacts("port", "passed", switch_port_text(switched))
+    if is_on_datapath(link, snapshot.links):
+        return StepFacts("port", "unknown", "bridge of Open vSwitch not known")
     bridge = bridge_of(link, snapshot.links)
     if bridge is not None:
         return StepFacts("port", "passed", f"bridge {bridge.name}")
@@ -152,7 +147,7 @@ def _port(link: Link, snapshot: Snapshot) -> StepFacts:
     if master is not None:
         return StepFacts("port", "passed", f"{master.kind or 'port'} {master.name}")
     switch = switch_port(link, snapshot)
-    unread = _unread(snapshot, "lldp", "networkmanager")
+    unread = _unread("port", snapshot)
     if switch is None and unread:
         return StepFacts("port", "unknown", unread)
     if switch is None:
@@ -165,9 +160,9 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
     inventory, configuration = snapshot.inventory, snapshot.configuration
     if inventory is None or configuration is None:
         return StepFacts("profile", "unknown", NOT_READ_YET)
-    pending = _unread(snapshot, "networkmanager", "networkd", "configuration")
-    if pending:
-        return StepFacts("profile", "unknown", pending)
+    unread = _unread("profile", snapshot)
+    if unread:
+        return StepFacts("profile", "unknown", unread)
     manager = link_manager(link, inventory, configuration)
     name = profile_name(link, snapshot)[0]
     if manager.name == "none":
@@ -182,17 +177,12 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _address(link: Link, snapshot: Snapshot) -> StepFacts:
-    unread = _unread(snapshot, "addresses")
+    unread = _unread("address", snapshot)
     if unread:
         return StepFacts("address", "unknown", unread)
-    usable = [
-        address
-        for address in link.addresses
-        if address.scope == "global" and not {"dadfailed", "tentative"}.intersection(address.flags)
-    ]
-    if usable:
-        first = usable[0]
-        return StepFacts("address", "passed", f"{first.address}/{first.prefix_length}")
+    for address in link.addresses:
+        if address.scope == "global" and UNUSABLE_FLAGS.isdisjoint(address.flags):
+            return StepFacts("address", "passed", f"{address.address}/{address.prefix_length}")
     master = snapshot.links.get(link.master or 0)
     if master is not None:
         return StepFacts("address", "none", f"that of {master.name}")
@@ -200,7 +190,7 @@ def _address(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
-    unread = _unread(snapshot, "routes")
+    unread = _unread("gateway", snapshot)
     if unread:
         return StepFacts("gateway", "unknown", unread)
     gateways = [route.gateway for route in link.default_routes if route.gateway is not None]
@@ -217,12 +207,12 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
-    unread = _unread(snapshot, "routing")
+    unread = _unread("peers", snapshot)
     if unread:
         return StepFacts("peers", "unknown", unread)
-    neighbours = _neighbours(link, snapshot)
-    answered = sum(one.nud_state in ANSWERED for one in neighbours)
-    silent = sum(one.nud_state in UNANSWERED_STATES for one in neighbours)
+    states = [neighbour.nud_state for neighbour in _neighbours(link, snapshot)]
+    answered = sum(map(states.count, ANSWERED))
+    silent = sum(map(states.count, UNANSWERED_STATES))
     if answered:
         verb = "answers" if answered == 1 else "answer"
         return StepFacts("peers", "passed", f"{answered} {verb}")
@@ -250,10 +240,29 @@ STEP_FACTS_OF_LINK: dict[Step, Callable[[Link, Snapshot], StepFacts]] = {
 """The steps of a netdev, in their order."""
 
 
-def _unread(snapshot: Snapshot, *sources: str) -> str:
-    """Why one of these sources of the inventory was not read; "": all were."""
-    inventory = snapshot.inventory
-    if inventory is None or any(source in inventory.pending for source in sources):
+def _unread(step: Step, snapshot: Snapshot) -> str:
+    """Why nothing is known of the step; "": its sources were read."""
+    if snapshot.inventory is None:
+        return NOT_READ_YET
+    return _unread_steps_of(snapshot.inventory).get(step, "")
+
+
+def _unread_texts(inventory: Inventory) -> dict[Step, str]:
+    """Of the steps whose sources were not read."""
+    texts = {}
+    for step, sources in SOURCES_OF_STEP.items():
+        text = _unread_text(sources, inventory)
+        if text:
+            texts[step] = text
+    return texts
+
+
+_unread_steps_of = PerInventory(_unread_texts)
+
+
+def _unread_text(sources: Sequence[str], inventory: Inventory) -> str:
+    """Why one of these was not read; "": all were."""
+    if any(source in inventory.pending for source in sources):
         return NOT_READ_YET
     for source in sources:
         why = inventory.unreadable.get(source)
@@ -262,7 +271,7 @@ def _unread(snapshot: Snapshot, *sources: str) -> str:
     return ""
 
 
-def _neighbours(link: Link, snapshot: Snapshot) -> list[Neighbour]:
-    routing = snapshot.inventory.routing if snapshot.inventory is not None else None
-    known = routing.neighbours if routing is not None else ()
-    return [neighbour for neighbour in known if neighbour.ifindex == link.ifindex]
+def _neighbours(link: Link, snapshot: Snapshot) -> Sequence[Neighbour]:
+    if snapshot.inventory is None:
+        return ()
+    return neighbours_of_inventory(snapshot.inventory).get(link.ifindex, ())

@@ -133,13 +133,21 @@ class History:
     def series(self, key: Key) -> Sequence[float | None]:
         """Values of one series, newest last, one per recorded time since the link or CPU appeared;
         empty for an unknown key."""
+        return tuple(self._values(key))
+
+    def newest(self, key: Key, count: int) -> Sequence[float | None]:
+        """The last `count` values of `series`, or all if there are fewer."""
+        values = self._values(key)
+        return values[max(0, len(values) - count) :]
+
+    def _values(self, key: Key) -> Sequence[float | None]:
         name, number = key
         is_cpu = name in CPU_SERIES
         names, tracks = (CPU_SERIES, self._cpus) if is_cpu else (LINK_SERIES, self._links)
         track = tracks.get(number)
         if track is None or name not in names:
             return ()
-        return tuple(track.series[names.index(name)])
+        return track.series[names.index(name)]
 
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
 from nictop.model.devices.links import ethtool_driver
+from nictop.model.devices.switch_ports import SwitchPorts
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
@@ -48,7 +49,13 @@ from nictop.probe.records import (
 from nictop.probe.records.unreadable import NOT_READ_YET
 
 T = TypeVar("T")
+<<<<<<< HEAD
 CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
+=======
+DERIVED = ("configuration", "kernel_log", "owners")
+"""Properties of a `Snapshot` that no reading changes."""
+CHANGING = ("applying", "applied", "undoing", "undone", "failed")
+>>>>>>> main
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 BEFORE_LOSS = "read before the connection was lost"
@@ -169,6 +176,12 @@ class Snapshot:
         return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
 
     @cached_property
+    def switch_ports(self) -> SwitchPorts:
+        """Ports of Open vSwitch."""
+        known = self.inventory.switch_ports if self.inventory is not None else ()
+        return SwitchPorts(known, self.links)
+
+    @cached_property
     def owners(self) -> NicOwners:
         """Whose the NICs are."""
         return NicOwners(self.inventory, self.links, self.pci)
@@ -209,7 +222,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 
 
 def reading_notice(snapshot: Snapshot) -> str:
-    """``to be read again in 8 s: read before an event (NetworkManager), 12 s ago``; "" as
+    """``to be read again in 8 s: read before an event (NetworkManager), 12 s earlier``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
     the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
@@ -221,7 +234,7 @@ def reading_notice(snapshot: Snapshot) -> str:
     notice = f"{_next_reading_text(event, counters.time)}: {what}"
     if event.source == "connection":  # the event is the new connection
         return notice
-    return f"{notice}, {whole_seconds(counters.time - event.time)} ago"
+    return f"{notice}, {whole_seconds(counters.time - event.time)} earlier"
 
 
 def _next_reading_text(event: Outdated, now: float) -> str:
@@ -247,14 +260,15 @@ def recorded_age_text(snapshot: Snapshot) -> str:
 
 
 def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) -> str:
-    """``2 min 5 s ago: not enough memory for the driver counters``; without a time before the first
-    reading. Whether it still holds is not known. `since`: seconds since the newest reading."""
+    """``2 min 5 s earlier: not enough memory for the driver counters``; without a time before the
+    first reading. Whether it still holds is not known. `since`: seconds since the newest
+    reading."""
     readings = (snapshot.counters, snapshot.inventory)
     times = [reading.time for reading in readings if reading is not None]
     if not times:
         return trouble.message
     age = max(0.0, max(times) - trouble.time + since)
-    return f"{whole_seconds(age)} ago: {trouble.message}"
+    return f"{whole_seconds(age)} earlier: {trouble.message}"
 
 
 def since_text(snapshot: Snapshot) -> str:
@@ -350,11 +364,13 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
 
 
 def _with_same_inventory(before: Snapshot, after: Snapshot) -> Snapshot:
-    """`after` with what was derived from the inventory that both have: counters are new every
-    second, and reading the kernel log again would take a third of the time of all rules."""
-    derived = before.__dict__.get("kernel_log")
-    if derived is not None:
-        after.__dict__["kernel_log"] = derived
+    """`after` with what was derived from the inventory and the links that both have: counters are
+    new every second, and reading the kernel log again would take a third of the time of all
+    rules."""
+    for name in DERIVED:
+        derived = before.__dict__.get(name)
+        if derived is not None:
+            after.__dict__[name] = derived
     return after
 
 
@@ -367,7 +383,12 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
-    return _without_link_counters(changed, change.ifindex) if change.gone else changed
+    if change.gone:
+        changed = _without_link_counters(changed, change.ifindex)
+    if change.gone or change.ifindex not in snapshot.links:
+        # its device has another driver, or is another one: what is known of it is of before
+        changed = _with_event(changed, Outdated(change.time, "link"))
+    return changed
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:
@@ -575,6 +596,16 @@ def is_same_machine(one: Snapshot, other: Snapshot) -> bool:
         and bool(mine.boot_id)
         and mine.boot_id == theirs.boot_id
     )
+
+
+def is_same_namespace(one: Snapshot, other: Snapshot) -> bool:
+    """They have the same links: the same machine, and as far as is known the same network
+    namespace of it."""
+    if not is_same_machine(one, other):
+        return False
+    assert one.hello is not None and other.hello is not None
+    mine, theirs = one.hello.network_namespace, other.hello.network_namespace
+    return 0 in (mine, theirs) or mine == theirs
 
 
 def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:

@@ -18,7 +18,6 @@ from nictop.model.devices.pairs import TAP_KINDS
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import LINK_UP, count_noun, state_mark, state_text
-from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 
 ChainKind = Literal["aggregate", "bridge", "tap", "veth", "upper"]
@@ -70,7 +69,8 @@ def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[Step
     steps = [_STEP_FACTS[step](link, snapshot) for step in STEPS_OF_KIND[kind]]
     if kind == "bridge" and not link.addresses:
         return tuple(map(_without_address, steps))
-    if kind in ("tap", "veth") and link.master is None:
+    is_port = link.master is not None or snapshot.switch_ports.of_link(link) is not None
+    if kind in ("tap", "veth") and not is_port:
         steps[steps.index(_step(steps, "port"))] = StepFacts("port", "none", "no bridge")
     return tuple(steps)
 
@@ -78,7 +78,7 @@ def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[Step
 def _without_address(facts: StepFacts) -> StepFacts:
     """A bridge carries frames of others: it needs neither address nor profile."""
     if facts.step in ("profile", "address") and facts.state == "failed":
-        return replace(facts, state="none")
+        return facts._replace(state="none")
     return facts
 
 

@@ -180,11 +180,15 @@ class BarChart:
 
 @dataclass(frozen=True)
 class PlaceDrawing:
-    """Where a NIC is in its machine, on an HTML page only: the facts and the table of queues say
-    the same."""
+    """Where a NIC is in its machine: boxes on an HTML page, a tree elsewhere."""
 
     title: str
+    """Of the boxes, which may stand alone."""
     lines: Callable[[], Sequence[PlaceLine]]
+    heading: str
+    """Above the tree."""
+    indent: int
+    """Cells before each line of a tree."""
 
 
 @dataclass(frozen=True)

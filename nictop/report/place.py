@@ -17,7 +17,7 @@ from typing import Literal
 
 from nictop.model.place import PlaceLine
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import wrap
+from nictop.model.text.terminal import width, wrap
 from nictop.probe.light_dataclasses import dataclass
 
 BRANCH, MORE, LAST, BLANK = "├ ", "│ ", "└ ", "  "
@@ -46,20 +46,33 @@ def place_lines(
         mark = glyphs.cursor if line.is_own else ""
         lead = glyphs.encode(first) + mark
         below = glyphs.encode(rest)
-        name = glyphs.text(line.name)
-        room = max(MIN_TEXT_CELLS, cells - len(lead) - len(name) - 2)
-        parts = wrap(glyphs.text(line.text), room) if line.text else [""]
+        indent = max(width(lead), width(below))
+        names = wrap(glyphs.text(line.name), max(MIN_TEXT_CELLS, cells - indent))
         style: Style = "title" if line.is_own else ""
-        text = f"  {parts[0]}".rstrip()
-        found.append((PlacePart(lead, "dim"), PlacePart(name, "title"), PlacePart(text, style)))
-        for part in parts[1:]:
-            found.append((PlacePart(below, "dim"), PlacePart(part, style)))
+        used = indent + width(names[-1])
+        beside, others = _texts(glyphs.text(line.text), cells, used, width(below))
+        for number, name in enumerate(names):
+            found.append((PlacePart(below if number else lead, "dim"), PlacePart(name, "title")))
+        found[-1] += (PlacePart(f"  {beside}".rstrip(), style),)
+        for text in others:
+            found.append((PlacePart(below, "dim"), PlacePart(text, style)))
         if line.cost:
-            costs = wrap(glyphs.text(line.cost), max(MIN_TEXT_CELLS, cells - len(below) - 2))
+            costs = wrap(glyphs.text(line.cost), max(MIN_TEXT_CELLS, cells - width(below) - 2))
             for number, part in enumerate(costs):
                 sign = f"{glyphs.warning} " if number == 0 else "  "
                 found.append((PlacePart(below, "dim"), PlacePart(sign + part, "warn")))
     return found
+
+
+def _texts(text: str, cells: int, used: int, indent: int) -> tuple[str, Sequence[str]]:
+    """What is beside a name in a line of which so many cells are used, and the lines below it."""
+    room = cells - used - 2
+    if not text:
+        return "", ()
+    if room < MIN_TEXT_CELLS:
+        return "", wrap(text, max(MIN_TEXT_CELLS, cells - indent))
+    first, *others = wrap(text, room)
+    return first, others
 
 
 def place_text(place: Sequence[PlaceLine], cells: int, *, glyphs: Glyphs = UNICODE) -> list[str]:

@@ -9,6 +9,7 @@ from nictop.model.devices.tree import Row
 from nictop.model.snapshot import Snapshot
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
+from nictop.rules.unchecked import open_findings
 
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 """domain:bus:device.function"""
@@ -20,9 +21,7 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
     """The findings of one host by device. Those about something else are under the name of their
     subject."""
     found: dict[int | str, list[Finding]] = {}
-    if diagnosis is None:
-        return found
-    for finding in diagnosis.findings:
+    for finding in open_findings(diagnosis):
         if finding.host != host:
             continue
         device: int | str = finding.subject

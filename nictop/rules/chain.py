@@ -8,24 +8,23 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
+from typing import NamedTuple
 
 from nictop.model.chain import ChainState, Step, StepFacts, nic_steps
 from nictop.model.devices.tree import Row
 from nictop.model.facts import is_virtual
 from nictop.model.parts import rates_of_links
+from nictop.model.per_inventory import PerInventory
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.virtual_chain import chain_kind, step_instead, virtual_steps
-from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Link, PciFunction
+from nictop.probe.records import Inventory, Link, PciFunction
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import RULES
 
 
-@dataclass(frozen=True)
-class ChainStep:
+class ChainStep(NamedTuple):
     """One layer."""
 
     step: Step
@@ -40,9 +39,15 @@ class ChainStep:
     """The worst first."""
 
 
-_chains: dict[int, dict[tuple[int, int], tuple[tuple[object, ...], tuple[ChainStep, ...]]]] = {}
-"""Id of an inventory that exists → ids of a link and a function → all that a chain was made of, and
-the chain."""
+KnownChains = dict[tuple[int, int], tuple[tuple[object, ...], tuple["ChainStep", ...]]]
+"""Ids of a link and a function → all that a chain was made of, and the chain."""
+
+
+def _no_chains(inventory: Inventory) -> KnownChains:
+    return {}
+
+
+_chains = PerInventory(_no_chains)
 MAX_CACHED_CHAINS = 512
 """Of each inventory."""
 
@@ -72,10 +77,7 @@ def nic_chain(
     inventory = snapshot.inventory
     if inventory is None:
         return _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
-    known_chains = _chains.get(id(inventory))
-    if known_chains is None:
-        known_chains = _chains[id(inventory)] = {}
-        weakref.finalize(inventory, _chains.pop, id(inventory)).atexit = False
+    known_chains = _chains(inventory)
     has_rates = link is not None and link.ifindex in rates_of_links(snapshot)
     made_of = (link, pci, snapshot.links, snapshot.listened, has_rates, is_checked, *findings)
     key = (id(link), id(pci))
@@ -98,19 +100,27 @@ def _made_chain(
     is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     read = _steps(link, pci, snapshot)
-    names = tuple(facts.step for facts in read)
-    by_step: dict[Step, list[Finding]] = {}
-    for finding in findings:
-        if finding.rule in RULES:
-            step = step_instead(RULES[finding.rule].step, names)
-            by_step.setdefault(step, []).append(finding)
+    by_step = _by_step(findings, read) if findings else {}
     chain: list[ChainStep] = []
     is_broken = False
     for facts in read:
-        own = tuple(sorted(by_step.get(facts.step, ()), key=_rank))
+        own = tuple(by_step.get(facts.step, ()))
         chain.append(_chain_step(facts, own, waits=is_broken, is_checked=is_checked))
         is_broken = is_broken or facts.state == "failed"
     return tuple(chain)
+
+
+def _by_step(
+    findings: Iterable[Finding], steps: Iterable[StepFacts]
+) -> Mapping[Step, Sequence[Finding]]:
+    """The findings at each of the steps, the worst first."""
+    names = tuple(facts.step for facts in steps)
+    by_step: dict[Step, list[Finding]] = {}
+    for finding in sorted(findings, key=_rank):
+        if finding.rule in RULES:
+            step = step_instead(RULES[finding.rule].step, names)
+            by_step.setdefault(step, []).append(finding)
+    return by_step
 
 
 def _steps(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> tuple[StepFacts, ...]:
@@ -151,8 +161,7 @@ def _rank(finding: Finding) -> int:
 def _chain_step(
     facts: StepFacts, findings: tuple[Finding, ...], *, waits: bool, is_checked: bool
 ) -> ChainStep:
-    is_fault = bool(findings) and findings[0].severity != "info"
-    if is_fault or (findings and facts.state == "passed"):
+    if findings and (findings[0].severity != "info" or facts.state == "passed"):
         is_read = facts.state in ("passed", "failed")
         text = facts.text if is_read and facts.text else findings[0].title
         return ChainStep(facts.step, "finding", text, findings)

@@ -354,8 +354,10 @@ class HostFacts:
     def driver_losses(self, link: Link, meaning: Meaning) -> DriverCounter | None:
         """All driver counters with this meaning together (`nictop.model.devices.driver_losses`);
         `name`: the one that rises fastest, or is largest. None: the driver has none of them."""
-        positions = loss_positions(link_driver(link), meaning, driver_counter_names(link))
-        return self._sum_of(link, positions)
+        names = driver_counter_names(link)
+        if not names:
+            return None
+        return self._sum_of(link, loss_positions(link_driver(link), meaning, names))
 
     def _sum_of(self, link: Link, positions: Sequence[int]) -> DriverCounter | None:
         if not positions:

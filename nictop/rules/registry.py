@@ -214,6 +214,9 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
         gaps = missing_sources(rule.sources, host, rule.family)
+        if not gaps:
+            known.append(host)
+            continue
         lost = _lost_subjects(rule, gaps)
         yield from _skipped(rule, host, gaps)
         hidden |= _hidden(host, lost)
@@ -291,6 +294,8 @@ class Diagnosis:
     skipped: tuple[Skipped, ...]
     hosts: tuple[str, ...] = ()
     """Names of the hosts for which the rules were evaluated."""
+    unchecked: tuple[Finding, ...] = ()
+    """Of an earlier diagnosis, which this one could not check again (`rules.unchecked`)."""
 
 
 def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:

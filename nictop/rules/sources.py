@@ -8,7 +8,7 @@ file) is known to be absent; what was refused, timed out, failed or was malforme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nictop.model.facts import absence_reason
@@ -25,6 +25,7 @@ SOURCES: dict[str, str] = {
     "queues": "queues and NAPI (sysfs, netdev netlink)",
     "qdiscs": "queueing disciplines (rtnetlink)",
     "bridge_vlans": "VLANs of bridge ports (rtnetlink)",
+    "switch_ports": "bridges and VLANs of Open vSwitch (its database)",
     "bonds": "LACP partners of bond ports (/proc/net/bonding)",
     "teams": "teams (netlink)",
     "pci": "PCI devices (sysfs)",
@@ -69,12 +70,22 @@ def missing(source: str, host: HostFacts, family: str) -> Missing:
 
 
 def missing_sources(
-    sources: Iterable[str], host: HostFacts, family: str
-) -> list[tuple[str, Missing]]:
+    sources: tuple[str, ...], host: HostFacts, family: str
+) -> Sequence[tuple[str, Missing]]:
     """Those of the sources that could not be read everywhere, each with its places."""
     drivers = FAMILY_DRIVERS.get(family, ())
+    combinations = _missing_of_rules(host)
+    found = combinations.get((sources, drivers))
+    if found is None:
+        found = combinations[sources, drivers] = _missing_of_sources(sources, host, drivers)
+    return found
+
+
+def _missing_of_sources(
+    sources: Iterable[str], host: HostFacts, drivers: tuple[str, ...]
+) -> Sequence[tuple[str, Missing]]:
     known = _missing_of_host(host).setdefault(drivers, {})
-    found = []
+    found: list[tuple[str, Missing]] = []
     for source in sources:
         places = known.get(source)
         if places is None:
@@ -82,6 +93,14 @@ def missing_sources(
         if places:
             found.append((source, places))
     return found
+
+
+@once_per_host
+def _missing_of_rules(
+    _: HostFacts,
+) -> dict[tuple[tuple[str, ...], tuple[str, ...]], Sequence[tuple[str, Missing]]]:
+    """Sources and drivers of a rule → what is missing: many rules have the same."""
+    return {}
 
 
 @once_per_host

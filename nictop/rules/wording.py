@@ -20,6 +20,7 @@ from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, Wh
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 from nictop.rules.subjects import names_text
+from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,9 @@ def verdict_text(
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
+    if diagnosis.unchecked:
+        old = severity_counts_text(diagnosis.unchecked)
+        return f"{glyphs.note} {old} {NOT_CHECKED_AGAIN}", "warn"
     if not diagnosis.skipped and not unread:
         return f"{glyphs.passed} {CLEAR}", "good"
     text = f"{glyphs.note} {CLEAR}"

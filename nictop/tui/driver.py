@@ -12,15 +12,19 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from codecs import getincrementaldecoder
 from contextlib import suppress
+from time import monotonic
 from typing import IO, Any
 
 from nictop.tui.textual_private import InputParser, PrivateDriver
 
 READ_BYTES = 4096
 TERMINAL_POLL_SECONDS = 0.1
-"""Between two checks whether reading is to end, and whether a lone escape was a key."""
+"""Between two checks whether a lone escape was a key."""
+TYPING_SECONDS = 2.0
+"""After the last input, for which it is checked so; then the thread sleeps until there is input."""
 LAST_WRITE_SECONDS = 0.5
 """For which a terminal that blocks may delay the end."""
 
@@ -46,11 +50,30 @@ class TerminalOutput:
         return self._file.isatty()
 
 
+class ExitEvent(threading.Event):
+    """Also wakes a thread that waits for a descriptor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fd, self._wake_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+
+    def set(self) -> None:
+        super().set()
+        os.write(self._wake_fd, b"x")
+
+    def clear(self) -> None:
+        super().clear()
+        with suppress(BlockingIOError):
+            os.read(self.fd, READ_BYTES)
+
+
 class TerminalDriver(PrivateDriver):
     """What cannot be read is left out; a closed terminal is a hang-up."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.exit_event: ExitEvent = ExitEvent()
         self.wrap_file(TerminalOutput)
 
     def close(self) -> None:
@@ -65,10 +88,15 @@ class TerminalDriver(PrivateDriver):
 
     def run_input_thread(self) -> None:
         parser, decode = self.new_parser(), getincrementaldecoder("utf-8")("ignore").decode
+        typed_at = monotonic()
         while not self.exit_event.is_set():
-            ready, _, _ = select.select([self.fileno], [], [], TERMINAL_POLL_SECONDS)
+            pause = None
+            if monotonic() - typed_at < TYPING_SECONDS:
+                pause = TERMINAL_POLL_SECONDS
+            ready, _, _ = select.select([self.fileno, self.exit_event.fd], [], [], pause)
             text = ""
-            if ready:
+            if self.fileno in ready:
+                typed_at = monotonic()
                 try:
                     data = os.read(self.fileno, READ_BYTES)
                 except OSError:  # EIO: the other side is closed

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from nictop.wire.budget import BYTE_CPU_SECONDS, PART_CPU_SECONDS, HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.inbox import Inbox
+from nictop.wire.local_channel import LocalCarrier
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import ends_within, with_timeout
@@ -104,6 +106,10 @@ class LocalSource(ReconnectingSource):
             await run.end()
             self._run = None
         raise run.exit_error()
+
+    async def program_output(self, words: Sequence[str], timeout: float) -> str:
+        """What a program on this machine prints; "" if it fails or takes longer."""
+        return await LocalCarrier(self._budget).output(shlex.join(words), timeout)
 
     def _send(self, request: Request) -> None:
         if self._run is not None:
@@ -273,10 +279,10 @@ def probe_command(python: str, *arguments: str) -> list[str]:
     return [python, "-I", "-S", "-c", start]
 
 
-def library_directories() -> list[str]:
-    """Where `LIBRARIES` are, without importing them; those that are not installed are left out."""
+def library_directories(libraries: Iterable[str] = LIBRARIES) -> list[str]:
+    """Where they are, without importing them; those that are not installed are left out."""
     found: list[str] = []
-    for library in LIBRARIES:
+    for library in libraries:
         specification = find_spec(library)
         if specification is None:
             continue

@@ -80,6 +80,7 @@ class _InventorySize(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] | None = None
     guests: list[msgspec.Raw] | None = None
     leases: list[msgspec.Raw] = []
+    switch_ports: list[msgspec.Raw] = []
 
 
 class _LineSize(msgspec.Struct, gc=False):
@@ -88,7 +89,7 @@ class _LineSize(msgspec.Struct, gc=False):
 
 _LEFT_OUT = (
     *("interrupts", "threads", "configuration", "forwarding", "messages"),
-    *("guests", "leases"),
+    *("guests", "leases", "switch_ports"),
 )
 """Collections that are not decoded when they have too many entries."""
 
@@ -205,13 +206,15 @@ def _names_of_queues(queues: Mapping[int, Iterable[Any]]) -> Iterator[str]:
             yield row[0]
 
 
-def _sources_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
-    return (counted.source for counted in ports.values())
+def _texts_of_ports(ports: dict[int, PortCounts]) -> Iterator[str]:
+    for counted in ports.values():
+        yield counted.source
+        yield from counted.errors
 
 
 _COUNTER_TEXTS: dict[str, Callable[[Any], Iterable[str]]] = {
     "machine": _texts_of_machine,
-    "ports": _sources_of_ports,
+    "ports": _texts_of_ports,
     "queues": _names_of_queues,
     "stack": iter,
 }

@@ -1,26 +1,34 @@
-"""Cost of finding the guests of a hypervisor with 200 virtual machines, as part of its inventory.
+"""Cost of finding the guests of a hypervisor with 200 virtual machines, as part of its inventory, and
+of watching them: all that its probe does at 1 Hz for the view of guests.
 
 The machines are stand-ins: processes with the name, arguments (30 devices as libvirt writes them)
 and descriptors (a tap, 60 others) of QEMU, in a network namespace. The readers are held to reading
 by the kernel, as those of a root probe: what they may not see themselves its helper looks up, whose
-CPU time counts, too.
+CPU time counts, too. Those that are watched have four virtual CPUs and a vhost thread each.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from nictop.probe.inventory.scheduler import RESCAN_SECONDS, RESCAN_SECONDS_WITHOUT_EVENTS
+from tests.benchmarks.probe import SETTLE, on_cpu, read_output, resident_memory
 from tests.benchmarks.results import Result
 from tests.support.namespaces import Namespace
+from tests.support.probe import Probe
 
 MACHINES = 200
+SESSION_FILES = 1024
+"""Soft limit of open files of a login."""
+IDLE_SECONDS, RUNNING_SECONDS = 3600.0, 0.9
 MAX_CORE_SHARE = 1.0
 """Per cent of a CPU."""
 SPAWN = r"""
@@ -48,6 +56,27 @@ for machine in machines:
     machine.stdin.close()
     machine.wait()
 """
+THREADS = r"""
+import os, sys, threading
+ready = threading.Semaphore(0)
+def wait(name):
+    seconds = float(sys.argv[1])
+    with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as file:
+        file.write(name)
+    ready.release()
+    while not end.acquire(timeout=seconds):
+        pass
+end = threading.Semaphore(0)
+names = [*(f"CPU {number}/KVM" for number in range(4)), f"vhost-{os.getpid()}"]
+for name in names:
+    threading.Thread(target=wait, args=(name,), daemon=True).start()
+for name in names:
+    ready.acquire()
+print("started", flush=True)
+sys.stdin.read()
+os._exit(0)
+"""
+"""The threads of a machine, as KVM has them since Linux 6.4."""
 READ = r"""
 import json, os, time
 from nictop.probe import restriction
@@ -81,10 +110,10 @@ helper.close()
 
 
 @contextmanager
-def machines(namespace: Namespace) -> Iterator[None]:
+def machines(namespace: Namespace, spawn: str = SPAWN) -> Iterator[None]:
     """`MACHINES` stand-ins in a namespace."""
     with tempfile.TemporaryDirectory() as folder:
-        words = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", SPAWN]
+        words = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", spawn]
         words += [str(MACHINES), folder]
         with subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -114,3 +143,61 @@ def guests_of_many_machines(quick: bool) -> Iterator[Result]:
     yield Result("guests, without events from the kernel", share, MAX_CORE_SHARE, "% of a CPU")
     share = 100 * all_seconds / RESCAN_SECONDS
     yield Result("the whole inventory, at its usual interval", share, MAX_CORE_SHARE, "% of a CPU")
+
+
+@contextmanager
+def soft_limit(files: int) -> Iterator[None]:
+    """Of open files, for the processes that are started meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def with_threads(seconds: float) -> str:
+    """`SPAWN` with machines that have threads: Python by the name of QEMU, without its libraries.
+    `seconds`: after which each thread runs again for a moment."""
+    spawn = SPAWN.replace('os.path.realpath("/bin/sh")', "os.path.realpath(sys.executable)")
+    spawn = spawn.replace('"-c", "read end", "q",', f'"-I", "-S", "-c", {THREADS!r}, "{seconds}",')
+    machine = (
+        "machines.append(subprocess.Popen(words, stdin=subprocess.PIPE, pass_fds=descriptors))"
+    )
+    piped = machine.replace("stdin=subprocess.PIPE,", "stdin=subprocess.PIPE, stdout=-1,")
+    return spawn.replace(machine, f"{piped}\n    machines[-1].stdout.readline()")
+
+
+def usage_between_inventories(namespace: Namespace, seconds: float) -> tuple[float, float]:
+    """CPU in per cent of a core of a probe at 1 Hz that has sent its first inventory, and its
+    resident memory in MB."""
+    with Probe("--interval", "1", namespace=namespace) as probe:
+        probe.wait_for(lambda line: line.inventory is not None and not line.inventory.pending)
+        read_output(probe, SETTLE)
+        before, begin = on_cpu(probe.process.pid), time.monotonic()
+        read_output(probe, seconds)
+        used, elapsed = on_cpu(probe.process.pid) - before, time.monotonic() - begin
+        memory = resident_memory(probe.process.pid)
+    return 100 * used / elapsed, memory
+
+
+def watched_guests(quick: bool) -> Iterator[Result]:
+    """What the probe uses between two inventories, and with them: no guest runs; all threads of all
+    guests run in each second."""
+    for what, seconds in (("at rest", IDLE_SECONDS), ("that run", RUNNING_SECONDS)):
+        namespace = Namespace()
+        try:
+            with machines(namespace, with_threads(seconds)):
+                with soft_limit(SESSION_FILES):
+                    share, memory = usage_between_inventories(namespace, 15.0 if quick else 45.0)
+                text = namespace.python(READ.replace("TIMES", "3"))
+        finally:
+            namespace.remove()
+        _, whole, found = json.loads(text)
+        assert found == MACHINES, found
+        inventories = 100 * statistics.median(whole) / RESCAN_SECONDS
+        shown = f"{MACHINES} guests {what}"
+        yield Result(f"{shown} at 1 Hz: the probe", share, None, "% of a CPU")
+        yield Result("their inventory, at its usual interval", inventories, None, "% of a CPU")
+        yield Result(f"{shown}: both", share + inventories, MAX_CORE_SHARE, "% of a CPU")
+        yield Result(f"{shown}: resident memory of the probe", memory, None, "MB")

@@ -40,11 +40,15 @@ def running_probe_usage(
         before, begin = on_cpu(probe.process.pid), time.monotonic()
         read_output(probe, seconds)
         used, elapsed = on_cpu(probe.process.pid) - before, time.monotonic() - begin
-        status = Path(f"/proc/{probe.process.pid}/status").read_text()
-    resident = next(
-        int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")
-    )
-    return 100 * used / elapsed, resident * 1024 / 1e6
+        memory = resident_memory(probe.process.pid)
+    return 100 * used / elapsed, memory
+
+
+def resident_memory(pid: int) -> float:
+    """MB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    lines = (line for line in status.splitlines() if line.startswith("VmRSS:"))
+    return int(next(lines).split()[1]) * 1024 / 1e6
 
 
 def read_output(probe: Probe, seconds: float) -> None:

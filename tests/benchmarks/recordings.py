@@ -22,10 +22,11 @@ from random import Random
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
 from nictop.recording.host_writer import HostFrames, encode_item
+from nictop.recording.keep import Keep, KeptDirectory
 from nictop.recording.playback import HISTORY_SECONDS, Playback
 from nictop.recording.reader import Recording
 from nictop.recording.recent import RecentSegments, open_recent, write_recent
-from nictop.recording.writer import Recorder
+from nictop.recording.writer import Recorder, Segments
 from nictop.wire.source import SourceState
 from tests.benchmarks.replays import replay_screens
 from tests.benchmarks.results import Result
@@ -34,6 +35,8 @@ from tests.support.lines import hello, inventory
 from tests.support.probe import wait_until
 
 NICS, QUEUES, CPUS = 10, 8, 16
+FEW_NICS = 4
+"""Of a guest, or a usual host."""
 LOADS = ([12_500.0] * QUEUES, *[[1000.0, 1000.0, 3.0, *[0.0] * 5]] * 2, *[[0.5, *[0.0] * 7]] * 7)
 """Packets per second in each queue of each NIC."""
 GENERATED_SECONDS = 600
@@ -127,12 +130,25 @@ def generated_counters(
     return tuple(host.counters(second) for second in range(seconds))
 
 
-def make_inventory() -> Line:
-    """The inventory of the `NICS` NICs."""
+def with_nics(record: Counters, nics: int) -> Counters:
+    """Only of the first NICs."""
+    end = nics + 2
+    return replace(
+        record,
+        links={ifindex: values for ifindex, values in record.links.items() if ifindex < end},
+        queues={ifindex: rows for ifindex, rows in record.queues.items() if ifindex < end},
+        interrupts={
+            number: values for number, values in record.interrupts.items() if number < 10 * end
+        },
+    )
+
+
+def make_inventory(nics: int = NICS) -> Line:
+    """The inventory of these NICs."""
     made: Inventory | None = inventory().inventory
     assert made is not None
     links: list[Link] = []
-    for number in range(NICS):
+    for number in range(nics):
         one = nic(f"0000:{number + 1:02x}:00.0")
         links.append(
             replace(
@@ -184,6 +200,26 @@ def recording_cost(quick: bool) -> Iterator[Result]:
         yield Result(f"recording: ten NICs watched at {rate} Hz: CPU", share, bound, "% of a core")
 
 
+def kept_cost(quick: bool) -> Iterator[Result]:
+    """``nictop record --keep`` of 16 hosts, of which all queues are read: CPU of an hour (quick: of
+    five minutes) per second, all threads together; without receiving, which a source does."""
+    seconds = 300 if quick else HOUR
+    for nics, bound in ((FEW_NICS, 1.0), (NICS, 2.0)):
+        items = (
+            make_inventory(nics),
+            tuple(with_nics(one, nics) for one in generated_counters(NICS)),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            directory = KeptDirectory(os.path.join(folder, "kept"), Keep(24 * HOUR, None))
+            begin = time.process_time()
+            recorder = asyncio.run(all_hosts_written(directory, *items, seconds))
+            asyncio.run(recorder.close())
+            share = 100 * (time.process_time() - begin) / seconds
+            directory.close()
+        what = f"record --keep: {RECENT_HOSTS} hosts with {nics} NICs: CPU"
+        yield Result(what, share, bound, "% of a core")
+
+
 async def written(
     path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int
 ) -> None:
@@ -203,7 +239,9 @@ def recent_cost(quick: bool) -> Iterator[Result]:
     seconds = 60 if quick else 600
     segments = RecentSegments()
     begin = time.process_time()
-    recorder = asyncio.run(recent_written(segments, seconds))
+    recorder = asyncio.run(
+        all_hosts_written(segments, make_inventory(), generated_counters(1), seconds)
+    )
     share = 100 * (time.process_time() - begin) / seconds
     yield Result(f"look back: {RECENT_HOSTS} hosts at 1 Hz: CPU", share, 1.0, "% of a core")
     yield Result(
@@ -224,9 +262,11 @@ def recent_cost(quick: bool) -> Iterator[Result]:
     segments.close()
 
 
-async def recent_written(segments: RecentSegments, seconds: int) -> Recorder:
+async def all_hosts_written(
+    segments: Segments, inventory_line: Line, records: tuple[Counters, ...], seconds: int
+) -> Recorder:
+    """`RECENT_HOSTS` hosts at 1 Hz, with an inventory every five minutes."""
     recorder = Recorder(segments)
-    inventory_line, records = make_inventory(), generated_counters(1)
     names = [f"vm{number}" for number in range(RECENT_HOSTS)]
     for name in names:
         recorder.record(name, hello(), 1000.0)

@@ -514,13 +514,27 @@ def test_a_script_needs_no_permission_and_does_the_same(
 def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     for words, said in (
         ((), "changes are disabled for local"),
-        (("--dry-run",), "value of <ADDRESS/PREFIX> missing"),
-        (("--allow-changes", "--dry-run"), "value of <ADDRESS/PREFIX> missing"),
+        (("--allow-changes", "--yes"), "value of <ADDRESS/PREFIX> missing"),
+        (("--script",), "value of <ADDRESS/PREFIX> missing"),
         (("--allow-changes", "--dry-run", "--fill", "ADDRESS/PREFIX=x"), "not an address"),
         (("--allow-changes", "--dry-run", "--number", "99"), "this finding has"),
     ):
         with fix(sick, tmp_path, *words) as fixing:
             assert fixing.end()[0] == 2 and said in fixing.said, fixing.said
+
+
+@needs_networkmanager
+@pytest.mark.parametrize("allowed", [(), ("--allow-changes",)])
+def test_a_dry_run_without_a_value_prints_the_commands_and_what_is_missing(
+    sick: PrivateNetworkManager, tmp_path: Path, allowed: tuple[str, ...]
+) -> None:
+    with fix(sick, tmp_path, *allowed, "--dry-run") as fixing:
+        code, plan = fixing.end()
+    assert code == 2 and "value of <ADDRESS/PREFIX> missing" in fixing.said
+    assert "add --fill ADDRESS/PREFIX=VALUE" in fixing.said
+    assert "1. nmcli " in plan and "ipv4.addresses '<ADDRESS/PREFIX>'" in plan
+    assert "missing: <ADDRESS/PREFIX>: an address with prefix length" in plan
+    assert "Current values, persistence and rollback are known when" in plan
 
 
 async def test_rules_that_compare_hosts_need_the_others() -> None:

@@ -18,14 +18,13 @@ import msgspec
 import pytest
 
 from nictop.report.runs.json import TrafficDocument
-from nictop.traffic.experiment.self_test import remove_leftovers
 from tests.cli.test_main import NICTOP, ROOT
 from tests.cli.test_traffic_command import LIMIT, QUICK, needs_namespaces
 from tests.support.kills import kill_matrix
+from tests.support.namespaces import holders
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked_processes
 
-NETNS = Path("/run/netns")
 LIMITED = ("--bitrate", "50M")
 """A rate that leaves the processors to other tests."""
 
@@ -48,12 +47,6 @@ def start_nictop(state: Path, mark: str, *arguments: str) -> subprocess.Popen[st
         cwd=ROOT,
         env={**os.environ, "XDG_STATE_HOME": str(state), MARK: mark},
     )
-
-
-def namespaces_of(pid: int) -> list[str]:
-    """Those that a self-test of this process has made."""
-    names = os.listdir(NETNS) if NETNS.is_dir() else []
-    return [name for name in names if name.startswith("nictop-") and f"-{pid}-" in name]
 
 
 STAGES = {
@@ -90,7 +83,7 @@ def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, vari
         assert output[-1], output
     process.send_signal(number)
     _, rest = process.communicate(timeout=LIMIT)
-    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), output
+    assert (marked_processes(mark), holders(process.pid)) == ([], []), output
     assert "Traceback" not in rest
     expected = {128 + number} if STAGES[stage] else {-signal.SIGTERM, 128 + signal.SIGTERM}
     assert process.returncode in expected, (output, rest)
@@ -133,8 +126,7 @@ def test_interrupted_loaded_run_leaves_nothing(
     _, rest = process.communicate(timeout=LIMIT)
     if variant == "SIGKILL":  # its probes end by themselves
         wait_until(lambda: not marked_processes(mark))
-        assert set(namespaces_of(process.pid)) <= set(remove_leftovers())
-    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], []), output
+    assert (marked_processes(mark), holders(process.pid)) == ([], []), output
     assert "Traceback" not in rest
     number = signal.Signals[variant]
     # the last counters are read within a moment: it may be over
@@ -188,23 +180,21 @@ def test_an_interrupted_run_is_reported_as_stopped(state: Path, number: signal.S
     assert only.kept.result.stopped and only.kept.result.failure is None and not only.ranked
     assert only.goodput is not None and 20e6 < only.goodput < 100e6
     assert len(list(state.rglob("*.json"))) == 1, "it is kept"
-    assert (marked_processes(mark), namespaces_of(process.pid)) == ([], [])
+    assert (marked_processes(mark), holders(process.pid)) == ([], [])
 
 
 @needs_namespaces
-def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None:
+def test_nothing_remains_of_a_killed_nictop(state: Path) -> None:
     mark = uuid.uuid4().hex
     process = start_nictop(state, mark, *QUICK[:2], *LIMITED, "--time", "30")
     assert process.stderr is not None
     while "waiting for the first byte" not in (line := process.stderr.readline()):
         assert line
-    left = namespaces_of(process.pid)
-    assert len(left) == 2 and not set(left) & set(remove_leftovers()), "its owner lives"
+    (holder,) = holders(process.pid)
+    assert holder in marked_processes(mark)
     process.kill()
     process.communicate()
     wait_until(lambda: not marked_processes(mark))
-    assert set(left) <= set(remove_leftovers())
-    assert namespaces_of(process.pid) == []
 
 
 @needs_namespaces
@@ -312,9 +302,9 @@ def test_a_signal_ends_the_screen_and_nothing_stays(state: Path, ending: signal.
     mark = uuid.uuid4().hex
     terminal = Terminal(state, mark, "--self-test", "--time", "30", *LIMITED)
     terminal.until(b"Mb/s")
-    wait_until(lambda: len(namespaces_of(terminal.process.pid)) == 2)
+    wait_until(lambda: len(holders(terminal.process.pid)) == 1)
     terminal.process.send_signal(ending)
     assert terminal.end() == 128 + ending
-    assert namespaces_of(terminal.process.pid) == []
+    assert holders(terminal.process.pid) == []
     wait_until(lambda: not marked_processes(mark))
     assert b"\x1b[?1049l" in terminal.seen, "the terminal is as before"

@@ -243,6 +243,4 @@ def test_the_history_of_many_series_is_shorter(
     )
     for cpu in (0, cpus - 1):
         assert history.series(("cpu_busy", cpu)) == (1.0,) * expected
-    assert (
-        sum(len(ring) for track in history._cpus.values() for ring in track.rings.values()) <= 6000
-    )
+    assert sum(len(ring) for track in history._cpus.values() for ring in track.series) <= 6000

@@ -108,6 +108,16 @@ def test_an_inventory_that_began_before_a_change_does_not_undo_it() -> None:
     assert not settled.inventory_pending
 
 
+def test_after_a_link_has_come_or_gone_what_was_read_is_of_before() -> None:
+    """The driver of its device was unbound, or bound: the inventory says the contrary."""
+    read = snapshot_of(HELLO, inventory(100.0))
+    assert outdated_text(advance(read, Line(link_change=change(101.0, 4)))) == ""
+    for structure in (change(101.0, 4, gone=True), change(101.0, 99, "ens1")):
+        after = advance(read, Line(link_change=structure))
+        assert outdated_text(after) == "read before an event (link)"
+        assert outdated_text(advance(after, Line(inventory=inventory(102.0)))) == ""
+
+
 def test_a_removed_link_has_no_counters() -> None:
     """The kernel may give its ifindex to another link, with unrelated counters."""
     snapshot = snapshot_of(

@@ -12,6 +12,7 @@ import pytest
 
 from nictop.cli.main import main
 from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.guests.agents import AgentFacts, guest_key
 from nictop.model.window import RatesWindow
 from nictop.probe.records import HostedGuest, Line
 from nictop.report.facts.guests import (
@@ -122,3 +123,29 @@ def test_a_host_that_cannot_be_reached_is_exit_code_3(
     assert main(["guests", "pve", "db"]) == 3
     text = capsys.readouterr().out
     assert "tap101i0" in text and "connection refused" in text
+
+
+def test_what_agents_tell_is_printed() -> None:
+    told = {"pve": {guest_key(WEB1): AgentFacts("Windows Server 2022", cpus=4, is_windows=True)}}
+    text = guests_text(answers(), 200, told)
+    assert "web1           agent: Windows Server 2022 · 4 CPUs · cannot be watched: Windows" in text
+    (host,) = json.loads(guests_json(answers(), told))["hosts"]
+    agents = {guest["name"]: guest["agent"] for guest in host["guests"]}
+    assert agents["web1"]["system"] == "Windows Server 2022" and agents["db1"] is None
+    assert "GuestAgentFacts" in json.loads(guests_schema())["$defs"]
+
+
+def test_agents_of_a_recording_are_not_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "monday.nictop"
+    write_recording(path, host_items("pve", 10))
+    assert main(["guests", str(path), "--at", "+3", "--ask-agents"]) == 2
+    assert "not of a recording" in capsys.readouterr().err
+
+
+def test_the_first_line_counts_what_does_not_run() -> None:
+    paused = replace(WEB1, condition="paused", condition_reason="ioerror")
+    text = guests_text(answers(guests=(paused, replace(WEB1, name="w2", condition="crashed"))), 200)
+    assert text.startswith("pve · 2 guests, 1 crashed, 1 paused\n")
+    assert "web1           paused (ioerror)" in text

@@ -51,7 +51,12 @@ def records(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("make", "expected"), [(demo, set()), (busy_queues, set()), (live_host, {"lower", "master"})]
+    ("make", "expected"),
+    [
+        (demo, {"ifindex"}),
+        (busy_queues, {"ifindex"}),
+        (live_host, {"ifindex", "lower", "master"}),
+    ],
 )
 def test_every_number_of_a_link_has_its_name_beside_it(make: Any, expected: set[str]) -> None:
     snapshot = make()

@@ -71,9 +71,10 @@ TITLES = (
     r"|^(steal|profile|vector|ceiling|geometric mean|mtu master|numa "
     r"pcie|undo|set-up|tests|fix|differs)$"
     r"|^(histogram|traffic( \d+)?|comparison|▲ not ranked)$"
-    r"|^(rx (pps|b/s) tx .*|irq/s cpu now .*|in what the two differ|latency from|b/a|95 % "
-    r"interval)$"
+    r"|^(rx (pps|b/s) tx .*|irq/s on cpu|irq affinity .*|in what the two differ|latency from|b/a|"
+    r"95 % interval)$"
     r"|^(who|share|share rx b/s .*|process|port limited by|retr/s|rtt container/unit|pid local)$"
+    r"|^(place in the machine|of devices beside it only network functions)$"
     r"|^(skipped checks|details of |all data|set-up of the run|redaction|run \d+)",
     "titles of sections and columns",
 )
@@ -121,10 +122,17 @@ class Blocks(HTMLParser):
         self.blocks: list[str] = [""]
         self._skipped = 0
         self._is_left_out = False
+        self._is_of_place = self._is_in_place = False
+        """In the drawing of a place, which the texts have as a tree; in one of its texts."""
         self.feed(page)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "svg":
+            self._is_of_place = (dict(attrs).get("aria-label") or "").endswith(": place")
+        if tag == "text" and self._is_of_place:
+            self._is_in_place = True
+            self.blocks.append("")
         if tag in SKIPPED_ELEMENTS:
             self._skipped += 1
         if tag in BLOCKS:
@@ -135,13 +143,16 @@ class Blocks(HTMLParser):
             self._skipped -= 1
         if tag in BLOCKS:
             self.blocks.append("")
+        if tag == "text":
+            self._is_in_place = False
         if tag == "details":
             self._is_left_out = False
 
     def handle_data(self, data: str) -> None:
         if data in LEFT_OUT:
             self._is_left_out = True
-        if not self._skipped and not self._is_left_out:
+        is_shown = self._is_in_place or not self._skipped
+        if is_shown and not self._is_left_out:
             self.blocks[-1] += data
 
 
@@ -177,7 +188,7 @@ def of_text(page: str) -> list[str]:
 
 def plain(text: str) -> str:
     """In one line, without guides of a tree, marks and differences of case."""
-    return " ".join(re.sub("[│├└─┬]", " ", text).casefold().split())
+    return " ".join(re.sub("[│├└─┬▸]", " ", text).casefold().split())
 
 
 def facts(lines: Iterable[str]) -> Iterator[str]:

@@ -43,13 +43,20 @@ class Cell(NamedTuple):
     underline: bool
 
 
+Rows = list[list[Cell]]
+GlyphNames = dict[tuple[str, str], str]
+"""(style, character) → id of its outline."""
+
+
 def picture_of(app: App[None]) -> str:
     """The screen as it is now."""
-    rows = [list(_cells(line)) for line in _lines(app)]
     width, height = app.size
-    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
-        add_outlines({_key(cell) for row in rows for cell in row if _needs_outline(cell)})
-    return _svg(rows, width, height)
+    return _svg(screen_rows(app), width, height)
+
+
+def screen_rows(app: App[None]) -> Rows:
+    """The characters of the screen, row by row."""
+    return [list(_cells(line)) for line in _lines(app)]
 
 
 def text_of(picture: str) -> list[str]:
@@ -57,6 +64,10 @@ def text_of(picture: str) -> list[str]:
     found = re.search(r"<desc>(.*?)</desc>", picture, re.DOTALL)
     assert found is not None, "no picture of `picture_of`"
     return unescape(found[1]).split("\n")
+
+
+def rows_text(rows: Rows) -> str:
+    return "\n".join("".join(cell.text for cell in row).rstrip() for row in rows)
 
 
 def _lines(app: App[None]) -> Iterator[list[Segment]]:
@@ -107,12 +118,34 @@ def _triplet(color: Color | None, *, foreground: bool):  # type: ignore[no-untyp
 # ------------------------------------------------------------------------------------------ drawing
 
 
-def _svg(rows: list[list[Cell]], columns: int, lines: int) -> str:
-    width, height = columns * CELL_WIDTH + 2 * MARGIN, lines * CELL_HEIGHT + BAR + MARGIN
-    text = "\n".join("".join(cell.text for cell in row).rstrip() for row in rows)
+def _svg(rows: Rows, columns: int, lines: int) -> str:
+    names = glyph_names(rows)
+    parts = [*head(columns, lines, rows_text(rows)), *definitions(names)]
+    for number, row in enumerate(rows):
+        drawn = drawn_row(row, names)
+        if drawn:
+            parts.append(f"<g {row_place(number)}>{drawn}</g>")
+    return "\n".join((*parts, "</svg>")) + "\n"
+
+
+def glyph_names(rows: Rows) -> GlyphNames:
+    """Of all characters that are drawn as outlines; `make screenshots` stores those that are
+    new."""
     used = sorted({_key(cell) for row in rows for cell in row if _needs_outline(cell)})
-    names = {key: f"{'b' if key[0] == 'bold' else 'r'}{ord(key[1]):x}" for key in used}
-    parts = [
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        add_outlines(set(used))
+    return {key: f"{'b' if key[0] == 'bold' else 'r'}{ord(key[1]):x}" for key in used}
+
+
+def row_place(number: int) -> str:
+    """Attribute of the group of a row."""
+    return f'transform="translate({MARGIN:g} {BAR + number * CELL_HEIGHT:g})"'
+
+
+def head(columns: int, lines: int, text: str, style: str = "") -> list[str]:
+    """The window without its content. `style`: more of the style sheet."""
+    width, height = columns * CELL_WIDTH + 2 * MARGIN, lines * CELL_HEIGHT + BAR + MARGIN
+    return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
         f"<title>nictop</title><desc>{escape(text, quote=False)}</desc>",
         f'<rect width="{width:g}" height="{height:g}" rx="8" '
@@ -122,18 +155,21 @@ def _svg(rows: list[list[Cell]], columns: int, lines: int) -> str:
             for number, fill in enumerate(BUTTONS)
         ),
         # without seams between neighbours where a cell is no whole number of pixels
-        "<style>rect { shape-rendering: crispEdges }</style>",
-        "<defs>",
-        *(f'<path id="{names[key]}" d="{outline(key[1], key[0])}"/>' for key in used),
-        "</defs>",
+        f"<style>rect {{ shape-rendering: crispEdges }}{style}</style>",
     ]
-    for number, row in enumerate(rows):
-        drawn = "".join((*_grounds(row), *_inks(row, names)))
-        if drawn:
-            parts.append(
-                f'<g transform="translate({MARGIN:g} {BAR + number * CELL_HEIGHT:g})">{drawn}</g>'
-            )
-    return "\n".join((*parts, "</svg>")) + "\n"
+
+
+def definitions(names: GlyphNames) -> list[str]:
+    """The outlines."""
+    paths = [
+        f'<path id="{name}" d="{outline(character, weight)}"/>'
+        for (weight, character), name in names.items()
+    ]
+    return ["<defs>", *paths, "</defs>"]
+
+
+def drawn_row(row: list[Cell], names: GlyphNames) -> str:
+    return "".join((*_grounds(row), *_inks(row, names)))
 
 
 def _grounds(row: list[Cell]) -> Iterator[str]:
@@ -145,7 +181,7 @@ def _grounds(row: list[Cell]) -> Iterator[str]:
             )
 
 
-def _inks(row: list[Cell], names: dict[tuple[str, str], str]) -> Iterator[str]:
+def _inks(row: list[Cell], names: GlyphNames) -> Iterator[str]:
     """One group for each run of a colour."""
     for colour, run in groupby(row, key=lambda cell: cell.colour):
         cells = list(run)
@@ -154,7 +190,7 @@ def _inks(row: list[Cell], names: dict[tuple[str, str], str]) -> Iterator[str]:
             yield f'<g fill="{colour}">{inner}</g>'
 
 
-def _characters(cells: list[Cell], names: dict[tuple[str, str], str]) -> Iterator[str]:
+def _characters(cells: list[Cell], names: GlyphNames) -> Iterator[str]:
     for key, run in groupby(cells, key=_key):
         same = list(run)
         if same[0].text.isspace():

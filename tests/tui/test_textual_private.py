@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from textual._compositor import Compositor
+from textual._styles_cache import StylesCache
 from textual.app import App
 from textual.command import CommandPalette
 from textual.dom import DOMNode
@@ -28,19 +30,26 @@ from textual.widgets import Input
 
 import nictop
 from nictop.tui import textual_private
-from nictop.tui.widgets.base import whole_frames
+from nictop.tui.widgets.base import line_compositor, whole_frames
 
 ROOT = Path(nictop.__file__).parent
 PRIVATE_MODULES = {
-    module.__name__: Path(str(module.__file__)) for module in (textual_private, whole_frames)
+    module.__name__: Path(str(module.__file__))
+    for module in (textual_private, whole_frames, line_compositor)
 }
-"""The second one has the order in which Textual lays out and draws a frame."""
+"""The second one has the order in which Textual lays out and draws a frame, the third one draws
+parts of it."""
 LIBRARIES = ("textual", "rich", "asyncssh")
 OWN = ("self", "cls", "super()")
 OF_THE_STANDARD_LIBRARY = {"_replace"}
 """Of named tuples, documented."""
 
-IMPORTED = {"textual._styles_cache", "textual._xterm_parser", "textual.keys._character_to_key"}
+IMPORTED = {
+    "textual._compositor",
+    "textual._styles_cache",
+    "textual._xterm_parser",
+    "textual.keys._character_to_key",
+}
 """Private modules, and private names of public ones."""
 USED: dict[type, set[str]] = {
     App: {
@@ -89,22 +98,37 @@ USED: dict[type, set[str]] = {
         "_layout_required",
         "_layout_updates",
         "_size",
+        "_styles_cache",
     },
+    Compositor: {"_dirty_regions", "_regions_to_spans"},
+    StylesCache: {"_dirty_lines"},
     DOMNode: {"_attach"},
     ScrollView: {"_scroll_update"},
 }
 """Class → its private names that are used."""
 DEFINED = {
+    "_draw",
     "_draw_views",
+    "_drawn",
+    "_fill",
+    "_filtered_by",
     "_forget_arrangements",
     "_is_frame_due",
     "_is_laying_out",
+    "_ground",
+    "_is_framed",
+    "_is_plain",
     "_lay_out",
+    "_overlaps",
+    "_parts",
+    "_row",
     "_self",
     "_set_size_classes",
     "_sizes",
+    "_style",
+    "_styles",
 }
-"""Those of the class that draws whole frames."""
+"""Those of the classes that draw frames, and of their modules."""
 
 
 def is_private(name: str) -> bool:
@@ -241,7 +265,8 @@ def test_each_private_name_is_listed() -> None:
 
 
 def test_names_that_are_defined_here_are_not_those_of_textual() -> None:
-    assert not DEFINED & library_names(Screen)
+    for kind in (Screen, Compositor, StylesCache):
+        assert not DEFINED & library_names(kind)
 
 
 @pytest.mark.parametrize(

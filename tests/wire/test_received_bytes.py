@@ -173,6 +173,7 @@ BOUNDED = {
     "length in front",
     "probe.kernel.dbus_calls.each data": "sent",
     "probe.events.networkmanager.NetworkManagerSignals._buffer": "the same as for dbus_calls",
+    "probe.inventory.links.openvswitch._received received": "256 parts",
     "probe.inventory.lldp.networkd._ask answers": "of networkd, for 5 s",
     "probe.counters.cpus.read text": "a file of the kernel, in large parts",
     "probe.counters.on_demand.interrupt_table.InterruptTable._buffer": "the same",

@@ -24,6 +24,7 @@ from nictop.changes.guided.set_up import (
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.changes.session import ChangeSession
+from nictop.changes.wording import unfilled_plan_lines
 from nictop.cli import output
 from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, connected_host, never, one_finding, without_rates
@@ -60,9 +61,14 @@ async def _run_fix(
         finding = one_finding(session, others, options.rule, options.subject)
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
         if options.script:
+            if chosen.actions is not None:
+                require_values(chosen.actions)
             return output.write(_fix_script(chosen))
         assert chosen.actions is not None
         job = ChangeJob.of_finding(chosen.finding, chosen.fix)
+        if options.dry_run and chosen.actions.blanks:
+            output.write_text(_unfilled_plan(job, chosen.actions), options)
+        require_values(chosen.actions)
         return await _run_change(options, session, job, chosen.actions.actions, others)
 
 
@@ -89,7 +95,7 @@ class SelectedFix:
     finding: Finding
     fix: Fix
     actions: Actions | None
-    """With everything filled in; None: it is typed by hand."""
+    """With the given values filled in; None: it is typed by hand."""
 
 
 def _fix_script(chosen: SelectedFix) -> str:
@@ -109,7 +115,7 @@ def choose(
     for fix in _requested_fixes(finding, number):
         actions = actions_of(fix)
         if isinstance(actions, Actions):
-            return SelectedFix(finding, fix, _filled(actions, values))
+            return SelectedFix(finding, fix, fill(actions, values))
         why.append(f"{clean(fix.title)}: {clean(actions.why)}")
         if fix.commands and fix.where == "here":
             typed_by_hand.append(SelectedFix(finding, fix, None))
@@ -130,14 +136,18 @@ def _requested_fixes(finding: Finding, number: int | None) -> Sequence[Fix]:
     return finding.fixes[number - 1 : number]
 
 
-def _filled(actions: Actions, values: dict[str, str]) -> Actions:
-    """With nothing left to be filled in. Raises NictopError."""
-    filled = fill(actions, values)
-    if filled.blanks:
-        names = ", ".join(f"<{blank}>" for blank in filled.blanks)
-        fillings = " ".join(f"--fill {blank}=VALUE" for blank in filled.blanks)
+def require_values(actions: Actions) -> None:
+    """Raises NictopError if something is left to be filled in."""
+    if actions.blanks:
+        names = ", ".join(f"<{blank}>" for blank in actions.blanks)
+        fillings = " ".join(f"--fill {blank}=VALUE" for blank in actions.blanks)
         raise NictopError(f"value of {names} missing", f"add {fillings}")
-    return filled
+
+
+def _unfilled_plan(job: ChangeJob, actions: Actions) -> str:
+    columns = output.terminal_columns()
+    lines = [clean(f"{job.host}: {job.title}"), *unfilled_plan_lines(actions, columns)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def run_setup(

@@ -13,8 +13,8 @@ from nictop.cli.arguments import (
     add_schema_option,
     watch_seconds,
 )
+from nictop.cli.explain import explain
 from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
-from nictop.cli.progress_line import telling
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -89,12 +89,13 @@ def run(options: argparse.Namespace) -> int:
 
         return output.write(check.check_schema())
     if options.explain is not None:
-        return _explain(options)
+        return explain(options.explain, options)
     if options.exec is not None:
         from nictop.cli.check_follow import run as follow
 
         return follow(options)
     found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
+    from nictop.cli.progress_line import telling
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.report.findings import check
     from nictop.rules import RULES, HostFacts, diagnose
@@ -132,15 +133,3 @@ def run(options: argparse.Namespace) -> int:
         if options.strict or skipped.cause == "no_answer":
             return EXIT_SKIPPED
     return 0
-
-
-def _explain(options: argparse.Namespace) -> int:
-    """Print the page of a rule, or the list of all."""
-    from nictop.report.findings import rule_pages
-
-    columns = output.terminal_columns()
-    if options.explain:
-        page = rule_pages.rule_page(rule_pages.rule_named(options.explain), columns)
-    else:
-        page = rule_pages.rule_list(columns)
-    return output.write_text(page, options)

@@ -1,8 +1,8 @@
 """``nictop fix``: applies a fix of a finding, and rolls it back unless it is confirmed.
 
 The plan is written to stdout, questions and progress to stderr; answers are read from stdin. Exit
-codes: 0 kept (or the plan or script was printed), 1 undone or not confirmed, 2 usage or refused, 3
-the host was not reached, or not again, 4 it failed and changes may remain.
+codes: 0 kept (or the plan or script was printed), 1 undone or not confirmed, 2 usage or refused (or
+a value is missing), 3 the host was not reached, or not again, 4 it failed and changes may remain.
 """
 
 from __future__ import annotations

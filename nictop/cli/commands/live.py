@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from nictop.cli.hosts import wanted_hosts
 from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
 
+if TYPE_CHECKING:
+    from nictop.hosts.specification import Host
+
 
 def run(options: argparse.Namespace) -> int:
     wanted = wanted_hosts(options.hosts)
     require_terminal("without a terminal, use: nictop show [--format json]")
+    return watch(wanted, options)
+
+
+def watch(hosts: Sequence[Host], options: argparse.Namespace) -> int:
+    """Show them until the screen is left. Returns the exit code."""
     from nictop.tui.run import run as run_app
 
     def show() -> int:
         code, _ = run_app(
-            wanted,
+            hosts,
             interval=options.interval,
             glyphs=screen_glyphs(options),
             sudo=options.sudo,

@@ -7,7 +7,7 @@ everything per packet.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from nictop.model.columns.column import Column, SortKey, Value, fit_columns
@@ -47,6 +47,8 @@ class DeviceRow(NamedTuple):
 
     row: Row
     snapshot: Snapshot
+    wire: Mapping[int, LinkRates] | None = None
+    """`wire_rates` of the snapshot, if they are known already."""
 
 
 MAIN_COLUMNS = ("link", "profile", "rx", "tx", "drops")
@@ -86,8 +88,11 @@ PACKET_PRIORITIES = {
 # ------------------------------------------------------------------------------------------- values
 
 
-def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
-    """Of the netdev of a row (of a port with VFs: of the port), or of its VF."""
+def row_rates(
+    row: Row, snapshot: Snapshot, wire: Mapping[int, LinkRates] | None = None
+) -> LinkRates | VfRates | None:
+    """Of the netdev of a row (of a port with VFs: of the port), or of its VF. `wire`: see
+    `DeviceRow`."""
     rates = snapshot.rates
     if rates is None:
         return None
@@ -95,7 +100,9 @@ def row_rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
         return rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number)
     if row.link is None:
         return None
-    return wire_rates(snapshot).get(row.link.ifindex)
+    if wire is None:
+        wire = wire_rates(snapshot)
+    return wire.get(row.link.ifindex)
 
 
 def _rate(*names: str) -> Callable[[DeviceRow], Value]:
@@ -103,8 +110,7 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     counted_per_vf = all(name in VfRates.__dataclass_fields__ for name in names)
 
     def value(shown: DeviceRow) -> Value:
-        is_counted = counted_per_vf and _has_vf_counters(shown.row)
-        if shown.row.link is None and not is_counted:
+        if shown.row.link is None and not (counted_per_vf and _has_vf_counters(shown.row)):
             return ""
         rates = row_rates(*shown)
         total = 0.0
@@ -122,11 +128,13 @@ def _has_vf_counters(row: Row) -> bool:
     return row.vf is not None and row.vf.counters is not None
 
 
+_stack_drops_rate, _missed_rate = _rate("rx_dropped", "tx_dropped"), _rate("rx_missed")
+
+
 def _drops_rate(shown: DeviceRow) -> Value:
     """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: ring
     overflows are visible in narrow windows too."""
-    dropped = _rate("rx_dropped", "tx_dropped")(shown)
-    missed = _rate("rx_missed")(shown)
+    dropped, missed = _stack_drops_rate(shown), _missed_rate(shown)
     if isinstance(dropped, float) and isinstance(missed, float):
         return dropped + missed
     return dropped
@@ -406,3 +414,10 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("mac", "MAC", "", 17, 15, "left", _address,
         source="MAC address (IFLA_ADDRESS); of a VF: set by its PF (IFLA_VF_MAC)"),
 )  # fmt: skip
+
+COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
+READING_COLUMNS = frozenset(
+    ("rx", "tx", "rx_packets", "tx_packets", "drops", "drops_rate", "missed", "errors")
+)
+"""Keys of those whose cells change with a reading; the cells of the others are the same until the
+links, the functions or the inventory are others."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
-from nictop.model.guests.owners import KIND_WORDS
+from nictop.model.guests.owners import KIND_WORDS, STANDING_CONDITIONS
 from nictop.model.guests.table import GuestRow
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import parse_ip_address
@@ -22,7 +22,8 @@ def _guest_tone(row: GuestRow, value: Value) -> Tone:
 
 
 def _state(row: GuestRow) -> Value:
-    return row.guest.state, dim_if(row.is_stopped)
+    stands = row.guest.condition in STANDING_CONDITIONS
+    return row.state, "warn" if stands else dim_if(row.is_stopped)
 
 
 def _connection(row: GuestRow) -> Value:
@@ -107,7 +108,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
         source="name of the virtual machine or container (command line of its process, cgroup, "
                "configuration)"),
     Column("state", "STATE", "", 7, 2, "left", _state,
-        source="running: it has a process; stopped: it has a configuration only"),
+        source="running: it has a process; stopped: it has a configuration only; paused, crashed, "
+               "saved: libvirt's status file, lock of Proxmox, freezer of the cgroup"),
     Column("link", "TAP/VF", "", 20, 1, "left", _connection,
         source="what carries its packets: tap, macvtap, veth, VF or function (/proc/PID/fdinfo, "
                "/dev/vfio, RTM_GETLINK)", keeps_end=True),
@@ -121,7 +123,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
     Column("drops", "drops/s", "1/s", 7, 4, "right", _drops, _drop_tone, True,
         source="packets of the guest that this host drops, both directions"),
     Column("network", "BRIDGE", "", 10, 5, "left", lambda row: row.network,
-        source="bridge, or link below a macvtap; of a stopped guest as configured"),
+        source="bridge (also of Open vSwitch, by its database), or link below a macvtap; of a "
+               "stopped guest as configured"),
     Column("model", "MODEL", "", 14, 6, "left", _model,
         source="device that the guest sees (command line of QEMU, configuration)"),
     Column("vhost", "VHOST", "", 5, 7, "left", _vhost,
@@ -135,7 +138,8 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
     Column("mac", "MAC", "", 17, 9, "left", lambda row: row.mac or "",
         source="MAC address of the guest's NIC (command line, configuration, settings of the VF)"),
     Column("vlan", "VLAN", "", 16, 10, "left", lambda row: row.vlans,
-        source="VLAN of the port or VF (bridge VLANs, IFLA_VF_VLAN_LIST; configuration)"),
+        source="VLAN of the port or VF (bridge VLANs, database of Open vSwitch, "
+               "IFLA_VF_VLAN_LIST; configuration)"),
     Column("mtu", "MTU", "", 5, 10, "right", _mtu,
         source="MTU of the tap or veth (IFLA_MTU)"),
     Column("source", "FROM", "", 24, 11, "left", _source,

@@ -47,6 +47,8 @@ def _rate(*names: str) -> Callable[[NicRow], Value]:
 def _link_state(row: NicRow) -> Value:
     if row.link is None:
         return ""
+    if row.is_stale:
+        return "stale"  # how long is in another column, for which a narrow screen has no room
     mark = state_mark(row.link)
     if row.speed is None:
         return mark

@@ -22,7 +22,7 @@ UNKNOWN_CELL: Cell = (units.UNKNOWN, "dim")
 EMPTY_CELL: Cell = ("", "normal")
 MOVED = "▲"
 """After CPUs that are not those of the effective affinity in the inventory."""
-CPU_NOW_WIDTH = 7
+ON_CPU_WIDTH = 7
 MOVED_NOTE = f"{MOVED}: CPU that took interrupts differs from the affinity read before"
 
 
@@ -30,7 +30,7 @@ def moved_note(age: float | None) -> str:
     """What `MOVED` means; `age`: seconds since the affinity was read."""
     if age is None:
         return MOVED_NOTE
-    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} ago"
+    return f"{MOVED_NOTE.removesuffix(' before')} {units.whole_seconds(age)} earlier"
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -114,9 +114,9 @@ def _effective(row: QueueRow) -> Cell:
     if not row.busy_cpus:
         if row.effective is None:
             return UNKNOWN_CELL
-        return short_cpu_list(row.effective, CPU_NOW_WIDTH), "dim"
+        return short_cpu_list(row.effective, ON_CPU_WIDTH), "dim"
     if row.queue is None:
-        return short_cpu_list(row.busy_cpus, CPU_NOW_WIDTH), "normal"
+        return short_cpu_list(row.busy_cpus, ON_CPU_WIDTH), "normal"
     text = _busiest_text(row.busy_cpus)
     if row.has_moved:
         return f"{text}{MOVED}", "warn"
@@ -132,11 +132,11 @@ def _busiest_text(cpus: tuple[int, ...]) -> str:
         needed = len(longer)
         if rest:
             needed += len(f"+{rest}")
-        if needed >= CPU_NOW_WIDTH:
+        if needed >= ON_CPU_WIDTH:
             text += f"+{rest + 1}"
             break
         text = longer
-    if len(text) >= CPU_NOW_WIDTH:
+    if len(text) >= ON_CPU_WIDTH:
         return f"{cpus[0]}+"
     return text
 
@@ -192,7 +192,7 @@ COLUMNS: tuple[Column[QueueRow], ...] = (
                "netdev-genl napi-get)"),
     Column("interrupts", "IRQ/s", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts,
         source="its interrupts on all CPUs (/proc/interrupts; sysfs per_cpu_count)"),
-    Column("effective", "CPU now", "", CPU_NOW_WIDTH, 2, "left", _effective,
+    Column("effective", "on CPU", "", ON_CPU_WIDTH, 2, "left", _effective,
         source="CPUs that took its interrupts, the busiest first (as IRQ/s); of an idle queue: "
         "effective_affinity_list"),
     Column("allowed", "IRQ affinity", "", 12, 7, "left", _allowed,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Literal
 
-from nictop.model.devices.links import ethtool_driver, functions_by_address, is_into_namespace
+from nictop.model.devices.links import ethtool_driver, is_into_namespace
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.model.parts import managed_devices, network_manager, unreadable_sources
+from nictop.model.per_inventory import functions_of_inventory, profiles_of_inventory
 from nictop.model.snapshot import ARPHRD_ETHER, Snapshot
 from nictop.model.text.words import IFF_UP, absence_reason
 from nictop.probe.light_dataclasses import dataclass
@@ -53,6 +54,8 @@ def neighbours(link: Link, snapshot: Snapshot) -> tuple[LldpNeighbour, ...]:
     heard = snapshot.listened.get(link.ifindex)
     if isinstance(heard, LldpNeighbour):
         known.append(heard)
+    if not known:
+        return ()
     best: dict[tuple[str, str, str], LldpNeighbour] = {}
     for neighbour in known:
         key = (neighbour.protocol, neighbour.chassis, neighbour.port)
@@ -69,6 +72,8 @@ def switch_port(link: Link, snapshot: Snapshot) -> LldpNeighbour | None:
     """The port that a netdev is connected to; None: not known, not that of a switch, or several (a
     hub, or a switch that forwards LLDP)."""
     found = neighbours(link, snapshot)
+    if not found:
+        return None
     by_lldp = [neighbour for neighbour in found if neighbour.protocol == "LLDP"]
     if len({neighbour.chassis for neighbour in by_lldp}) > 1:
         return None
@@ -154,18 +159,15 @@ def is_virtual_nic(link: Link) -> bool:
 def lldp_profile(link: Link, snapshot: Snapshot) -> Profile | None:
     """Profile of NetworkManager that decides whether LLDP is received; None: it does not manage the
     netdev."""
-    manager, device = network_manager(snapshot), _device(link, snapshot)
-    if manager is None or device is None:
+    inventory, device = snapshot.inventory, _device(link, snapshot)
+    if inventory is None or device is None:
         return None
     if not device.managed or not device.active_profile:
         return None
-    for profile in manager.profiles:
-        if profile.uuid != device.active_profile:
-            continue
-        if profile.external:
-            return None
-        return profile
-    return None
+    profile = profiles_of_inventory(inventory).get(device.active_profile)
+    if profile is None or profile.external:
+        return None
+    return profile
 
 
 def receivers(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
@@ -213,7 +215,9 @@ def _obstacle(link: Link, snapshot: Snapshot) -> NoNeighbour | None:
     """Why no frame of a neighbour comes to the host, whoever receives; None: it may."""
     if not has_carrier(link):
         return NoNeighbour("down", "no link")
-    if is_virtual_function(link, functions_by_address(snapshot.pci)):
+    if snapshot.inventory is not None and is_virtual_function(
+        link, functions_of_inventory(snapshot.inventory)
+    ):
         return NoNeighbour("vf", "VF: LLDP frames reach the PF only")
     flag = firmware_flag(link)
     if flag is not None:

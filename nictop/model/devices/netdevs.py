@@ -45,13 +45,14 @@ def netdevs(snapshots: Iterable[Snapshot]) -> tuple[Netdev, ...]:
     """Every netdev of the hosts except loopback and those without an inventory yet, by host and
     ifindex."""
     found: list[Netdev] = []
-    seen: set[tuple[str, int, str, str]] = set()
+    seen: set[tuple[str, int, int, str, str]] = set()
     for snapshot in snapshots:
         boot = boot_id(snapshot) or ""
+        namespace = snapshot.hello.network_namespace if snapshot.hello is not None else 0
         for ifindex, link in sorted(snapshot.links.items()):
             if link.flags & IFF_LOOPBACK or is_unread_link(link):
                 continue
-            identity = (boot, ifindex, link.name, link.address or "")
+            identity = (boot, namespace, ifindex, link.name, link.address or "")
             if boot and identity in seen:
                 continue
             seen.add(identity)

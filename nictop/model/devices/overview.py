@@ -56,7 +56,7 @@ class NicRow:
     profile: tuple[str, Tone] = ("", "dim")
     """Manager or profile as short text (see `profile_name`); "": none, or not known."""
     rates: LinkRates | VfRates | None = None
-    """The newest rates, however old."""
+    """The newest rates, however old: `rate` tells those of now."""
     severity: str | None = None
     """Severity of the worst finding about it."""
     peers: tuple[str, ...] = ()
@@ -104,7 +104,9 @@ class NicRow:
         return reported_speed(self.link)
 
     def rate(self, *names: str) -> float | None:
-        """Sum of some fields of `LinkRates`; None when one of them is not known."""
+        """Sum of some fields of `LinkRates`; None when one of them is not known now."""
+        if self.is_stale:
+            return None
         total: float = 0
         for name in names:
             value: float | None = getattr(self.rates, name, None)

@@ -15,6 +15,7 @@ from nictop.model.devices.bridges import filters_vlans, outer_port, vlans_text
 from nictop.model.devices.links import is_into_namespace, link_at
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
 from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
+from nictop.model.devices.switch_ports import named_vlans
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.parts import boot_id, forwarding_entries, threads_of
 from nictop.model.snapshot import Snapshot, has_platform
@@ -66,11 +67,12 @@ class TapPair:
     """Thread ids of that machine's vhost threads."""
     disagreements: tuple[Disagreement, ...] = ()
     bridge: str = ""
-    """Name of the bridge by which the tap is in its network (`outer_port`); "": none."""
+    """Name of the bridge by which the tap is in its network (`outer_port`), also of Open vSwitch;
+    "": none."""
     port: str = ""
     """Name of its port that leads to the tap."""
     vlans: str = ""
-    """VLANs of the port (`vlans_text`); "": no VLAN filtering."""
+    """VLANs of the port (`vlans_text`, `named_vlans`); "": no VLAN filtering."""
 
 
 @dataclass(frozen=True)
@@ -428,6 +430,9 @@ def _tap_pair(claim: _Claim, guest: Netdev, address: str) -> TapPair:
 def _place_on_bridge(tap: Netdev) -> tuple[str, str, str]:
     """Name of the bridge by which a tap is in its network, name and VLANs of the port there; "" for
     what there is not."""
+    switched = tap.snapshot.switch_ports.of_link(tap.link)
+    if switched is not None:
+        return switched.bridge, switched.name, named_vlans(switched)
     found = outer_port(tap.link, tap.snapshot.links)
     if found is None:
         return "", "", ""

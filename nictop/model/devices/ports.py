@@ -3,13 +3,15 @@
 Reads nothing. The netdev of a physical function counts its own queues, so that "eight VFs fill the
 port and the host reads nearly zero". Of a port with VFs the rates are therefore those that the NIC
 counts at the port (`Counters.ports`), and named so; where kernel and driver give none, they are
-those of the netdev, and that is said. Rules about queues and CPUs use the netdev's own rates
-(`Rates.links`): its queues carry nothing else.
+those of the netdev, and that is said. So are they where the port is also that of other physical
+functions (NPAR: several partitions of one port), whose packets it counts as well: what the NIC
+counts at such a port is in the details, and said to be of all of them. Rules about queues and CPUs
+use the netdev's own rates (`Rates.links`): its queues carry nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nictop.model.devices.links import functions_by_address
 from nictop.model.rates.links import LinkRates, PortRates
@@ -23,18 +25,46 @@ STANDARD_COUNTERS = "eth-mac"
 """`PortCounts.source` of counters that are not a driver's own."""
 WITH_FUNCTIONS = ("port with VFs", "with VFs", "port")
 """Beside the name of a physical function whose rates are those of the port; the longest first."""
+MAX_NAMED_FUNCTIONS = 4
+SHARED = ("netdev only, port shared", "port shared", "netdev")
+"""The same of one whose port is also that of other physical functions."""
 NETDEV_ONLY = ("netdev only", "netdev", "PF")
 """The same of one whose driver does not count the port."""
 
 
 def port_rates_of(ifindex: int, snapshot: Snapshot) -> PortRates | None:
-    """None: no port with VFs, or its rates are not known."""
-    if snapshot.rates is None:
+    """None: no port with VFs, or its rates are not known, or it is that of others, too."""
+    if snapshot.rates is None or sharing_functions(ifindex, snapshot):
         return None
     found = snapshot.rates.ports.get(ifindex)
     if found is None or found.rx_bits is None or found.tx_bits is None:
         return None
     return found
+
+
+def sharing_functions(ifindex: int, snapshot: Snapshot) -> tuple[str, ...]:
+    """Netdevs of the other physical functions of the same port, by phys_port_id; (): none, or the
+    driver has no such id."""
+    link = snapshot.links.get(ifindex)
+    if link is None or link.port_id is None:
+        return ()
+    functions = functions_by_address(snapshot.pci)
+    found = []
+    for other in snapshot.links.values():
+        if other.port_id != link.port_id or other.pci_address in (None, link.pci_address):
+            continue
+        function = functions.get(other.pci_address or "")
+        if function is not None and function.physical_function is None:
+            found.append(other.name)
+    return tuple(sorted(found))
+
+
+def shared_text(names: Sequence[str]) -> str:
+    """``shared with ens1f1 and ens1f2``"""
+    shown = [*names[:MAX_NAMED_FUNCTIONS]]
+    if len(names) > MAX_NAMED_FUNCTIONS:
+        shown.append(f"{len(names) - MAX_NAMED_FUNCTIONS} more")
+    return f"shared with {', '.join(shown)}"
 
 
 def wire_rates(snapshot: Snapshot) -> Mapping[int, LinkRates]:
@@ -99,6 +129,8 @@ def rates_words(link: Link, snapshot: Snapshot) -> tuple[str, ...]:
     it is not known yet."""
     if not link.virtual_functions:
         return ()
+    if sharing_functions(link.ifindex, snapshot):
+        return SHARED
     if port_rates_of(link.ifindex, snapshot) is not None:
         return WITH_FUNCTIONS
     counted = newest_ports(snapshot).get(link.ifindex)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from nictop.model.devices.bridges import bridge_of, default_pvid, filters_vlans, vlans_text
 from nictop.model.devices.links import ports_of
+from nictop.model.devices.switch_ports import is_on_datapath, switch_vlans
 from nictop.model.facts.filters import netfilter_facts
 from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.guests.table import why_switch_ports_are_missing
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import IFF_UP, Tone, on_off, warn_if
-from nictop.probe.records import BridgePort, Link
+from nictop.probe.records import BridgePort, Link, SwitchPort
 
 MAX_PORT_LINES = 32
 """Ports that are listed one by one."""
@@ -29,6 +31,14 @@ def bridge_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     """The section of a bridge or of one of its ports; none for other links."""
     if link.kind == "bridge":
         return _bridge(link, snapshot)
+    switched = snapshot.switch_ports.of_link(link)
+    if switched is not None:
+        return _switch_port(switched)
+    if is_on_datapath(link, snapshot.links):
+        why = why_switch_ports_are_missing(snapshot)
+        return section(
+            "Bridge port", [Fact("Bridge", f"of Open vSwitch, not known: {why}", "warn")]
+        )
     bridge = bridge_of(link, snapshot.links)
     if bridge is None or link.bridge_port is None:
         return ()
@@ -75,6 +85,13 @@ def _filtering(bridge: Link) -> Fact:
         if default is not None:
             parts.append(f"default PVID {default or 'none'}")
     return Fact("Filtering", " · ".join(parts))
+
+
+def _switch_port(port: SwitchPort) -> tuple[Section, ...]:
+    """Of Open vSwitch; one for the host itself has the name of the bridge."""
+    vlans = switch_vlans(port) or "all, with and without tags"
+    facts = [Fact("Bridge", f"{port.bridge} · Open vSwitch"), Fact("VLANs", vlans)]
+    return section("Bridge port", facts)
 
 
 def _port(link: Link, port: BridgePort, bridge: Link) -> tuple[Section, ...]:

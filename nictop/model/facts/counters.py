@@ -9,14 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from nictop.model.devices.ports import STANDARD_COUNTERS, newest_ports, why_port_is_unknown
+from nictop.model.devices.ports import (
+    STANDARD_COUNTERS,
+    newest_ports,
+    shared_text,
+    sharing_functions,
+    why_port_is_unknown,
+)
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import newest_counters, rates_of_links
 from nictop.model.rates.links import LinkRates, PortRates, QueueRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, warn_if
-from nictop.probe.records import LINK_COUNTERS, PORT_COUNTERS, Link
+from nictop.probe.records import LINK_COUNTERS, PORT_COUNTERS, PORT_ERRORS, Link, PortCounts
 
 MAX_QUEUE_LINES = 16
 """Number of queues with a line of their own; the busiest when there are more."""
@@ -85,11 +91,37 @@ def _port_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     source = counted.source
     if source != STANDARD_COUNTERS:
         source = f"driver counters of {source}"
-    return [
+    sharing = sharing_functions(link.ifindex, snapshot)
+    facts = [
         traffic_fact("Port RX", "rx", total, rates),
         traffic_fact("Port TX", "tx", total, rates),
-        Fact("Port source", f"{source}; RX and TX below: as {link.name} itself counts", "dim"),
     ]
+    if sharing:
+        facts.append(Fact("Port of", f"{link.name} and its VFs, {shared_text(sharing)}", "warn"))
+    facts += _port_errors(counted, rates)
+    text = f"{source}; RX and TX below: as {link.name} itself counts"
+    return [*facts, Fact("Port source", text, "dim")]
+
+
+def _port_errors(counted: PortCounts, rates: PortRates | None) -> list[Fact]:
+    """Damaged frames and those of a wrong size, on the wire; nothing if the driver does not count
+    them."""
+    facts = []
+    for name, value in counted.errors.items():
+        rate = rates.errors.get(name) if rates is not None else None
+        if value and name in PORT_ERRORS:
+            shown = f"{name} {units.count(value)}"
+            shown += f" · {units.per_second(rate)}" if rate is not None else ""
+            facts.append(Fact("Port errors", shown, warn_if(rate)))
+    if counted.errors and not facts:
+        facts.append(
+            Fact(
+                "Port errors",
+                f"none: {', '.join(name for name in counted.errors if name in PORT_ERRORS)}",
+                "good",
+            )
+        )
+    return facts
 
 
 def traffic_fact(

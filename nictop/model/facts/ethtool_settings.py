@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from nictop.model.text import units
 from nictop.model.text.words import Tone, count_noun, on_off, warn_if
@@ -73,28 +74,35 @@ class OffloadState:
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
     """The offloads of these features, those that differ from usual first; offloads without any
     feature are absent."""
+    members: dict[str, list[Feature]] = {offload.name: [] for offload in ETHTOOL_OFFLOADS}
+    for feature in features:
+        part_of = _offload_of(feature.name)
+        if part_of is not None:
+            members[part_of.name].append(feature)
     states = []
     for offload in ETHTOOL_OFFLOADS:
-        members = [feature for feature in features if _belongs(feature, offload.features)]
-        if members:
-            active = any(feature.active for feature in members)
-            changeable = [feature for feature in members if not feature.fixed]
+        own = members[offload.name]
+        if own:
+            active = any(feature.active for feature in own)
+            changeable = [feature for feature in own if not feature.fixed]
             refused = not active and any(feature.wanted for feature in changeable)
             states.append(OffloadState(offload, active, not changeable, refused))
     return tuple(sorted(states, key=lambda state: not state.unusual))
 
 
-def _belongs(feature: Feature, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(feature.name, pattern) for pattern in patterns)
+@lru_cache(maxsize=1024)  # the kernel has some sixty features, and each NIC the same
+def _offload_of(feature: str) -> Offload | None:
+    """That a feature, by its name, is part of; None: it is in no line."""
+    for offload in ETHTOOL_OFFLOADS:
+        if any(fnmatchcase(feature, pattern) for pattern in offload.features):
+            return offload
+    return None
 
 
 def other_features(features: Sequence[Feature]) -> tuple[str, ...]:
     """Names of the active features that belong to no offload of the table."""
-    patterns: list[str] = []
-    for offload in ETHTOOL_OFFLOADS:
-        patterns += offload.features
-    active = [feature for feature in features if feature.active]
-    return tuple(feature.name for feature in active if not _belongs(feature, patterns))
+    active = [feature.name for feature in features if feature.active]
+    return tuple(name for name in active if _offload_of(name) is None)
 
 
 def pause_text(pause: Pause) -> str:

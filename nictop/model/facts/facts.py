@@ -7,7 +7,7 @@ function, a virtual function, a netdev or a group.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nictop.model.devices.rights import restriction_text
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
@@ -90,38 +90,62 @@ SHOWN_ABOVE = {"link", "sriov", "numa_node", "iommu_group"}
 EXPERIMENTAL_ESXI = "experimental: not tested on a real ESXi host"
 
 
-def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
-    """Sections for any kind of row, the most important first; never empty, and no fact is blank."""
-    first, *others = _row_sections(row, snapshot)
+class FixedSections(NamedTuple):
+    """Sections of a row that are the same for all readings of an inventory."""
+
+    profiles: tuple[Section, ...]
+    driver: tuple[Section, ...]
+    """Of the netdev, and its settings."""
+    function: tuple[Section, ...]
+
+
+def fixed_sections(row: Row, snapshot: Snapshot) -> FixedSections:
+    """Of the links and the inventory of the snapshot."""
+    profiles: tuple[Section, ...] = ()
+    driver: tuple[Section, ...] = ()
+    if row.link is not None:
+        profiles = profile_sections(row.link, snapshot)
+        driver = driver_section(row.link, row.pci)
+        if not is_unread_link(row.link):
+            driver += ethtool_sections(row.link, row.pci)
+    function = () if row.pci is None else pci_section(row.pci)
+    return FixedSections(profiles, driver, function)
+
+
+def link_facts(
+    row: Row, snapshot: Snapshot, fixed: FixedSections | None = None
+) -> tuple[Section, ...]:
+    """Sections for any kind of row, the most important first; never empty, and no fact is blank.
+    `fixed`: those of this row, if they are known already."""
+    first, *others = _row_sections(row, snapshot, fixed)
     return (replace(first, facts=(*age_facts(snapshot), *first.facts)), *others)
 
 
-def _row_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+def _row_sections(row: Row, snapshot: Snapshot, fixed: FixedSections | None) -> tuple[Section, ...]:
     if row.kind == "host":
         return _host_sections(snapshot)
     if row.kind == "group":
         return _group_sections(row, snapshot)
+    if fixed is None:
+        fixed = fixed_sections(row, snapshot)
     sections: tuple[Section, ...] = ()
     if row.link is not None:
         sections += summary_section(row.link, row.pci, snapshot)
-        sections += profile_sections(row.link, snapshot)
+        sections += fixed.profiles
         sections += guest_section(row, snapshot)
         sections += bridge_section(row.link, snapshot)
         sections += state_section(row.link, snapshot)
         sections += bond_sections(row.link, snapshot)
         sections += lldp_sections(row.link, snapshot)
         sections += address_section(row.link, snapshot)
-        sections += driver_section(row.link, row.pci)
-        if not is_unread_link(row.link):
-            sections += ethtool_sections(row.link, row.pci)
+        sections += fixed.driver
         sections += counter_sections(row.link, snapshot)
     if row.kind == "vf" or row.vf is not None:
         sections += _vf_section(row, snapshot)
     if row.link is None:
         sections += guest_section(row, snapshot)
     sections += devlink_section(row, snapshot)
-    if row.pci is not None:
-        sections += pci_section(row.pci)
+    sections += fixed.function
     sections += kernel_log_section(row.link, row.pci, snapshot)
     return sections or section("Device", [Fact("Information", "none", "dim")])
 

@@ -110,7 +110,7 @@ def _state(link: Link) -> Fact:
 
 
 NO_ERRORS = "no errors, drops or missed packets"
-NONE_NOW = "none now · "
+NONE_NOW = "0/s · "
 
 
 def _first_address(link: Link, snapshot: Snapshot) -> str:

@@ -29,6 +29,8 @@ KIND_WORDS: Mapping[GuestKind, str] = {
     "container": "container",
     "namespace": "namespace",
 }
+STANDING_CONDITIONS = ("paused", "crashed", "pmsuspended")
+"""`HostedGuest.condition` of a guest that has a process, and in which nothing runs."""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
+from nictop.model.devices.switch_ports import leads_to_datapath, representor_of, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, AgentsTold, guest_key
 from nictop.model.guests.owners import guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
@@ -24,6 +27,7 @@ from nictop.probe.records import (
     GuestNic,
     HostedGuest,
     Link,
+    SwitchPort,
     Thread,
     Unreadable,
     VirtualFunction,
@@ -33,6 +37,9 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 SAME_DIRECTION_KINDS = ("macvtap", "ipvtap", "vnic")
 """Kinds of links whose received packets are those of the guest."""
 REASON_WORDS = {"needs_root": "needs root"}
+CONDITION_WORDS = {"pmsuspended": "asleep", "shutdown": "ending"}
+"""`HostedGuest.condition` of libvirt → word for it; the others are words."""
+NOT_IN_DATABASE = "the database of Open vSwitch does not have the port"
 OLDER_PROBE = "read by an older probe, or from ESXi: only virtual machines, with ports and VFs"
 NEIGHBOUR_SOURCE, NAMESPACE_SOURCE, CONFIGURATION_SOURCE = (
     "neighbour table",
@@ -75,6 +82,8 @@ class GuestRow:
     cpu: CpuConsumer | None = None
     """CPU time of its virtual CPUs and vhost threads; None: not a virtual machine, or not
     measured."""
+    agent: AgentFacts | None = None
+    """What its guest agent tells; None: it was not asked."""
     vf: tuple[Link, VirtualFunction] | None = None
     """(Netdev of the physical function, VF) of a function that it has."""
 
@@ -117,9 +126,35 @@ class GuestRow:
         return None if address == ZERO_MAC_ADDRESS else address
 
     @cached_property
+    def attached(self) -> Link | None:
+        """The link of this host that is in the network of the guest: its own, or the representor of
+        its VF."""
+        if self.link is not None or self.vf is None:
+            return self.link
+        return representor_of(self.vf[0], self.vf[1].number, self.snapshot.links)
+
+    @cached_property
     def port(self) -> tuple[Link, Link] | None:
         """(Port, bridge) by which it is in its network."""
-        return outer_port(self.link, self.snapshot.links) if self.link is not None else None
+        if self.attached is None:
+            return None
+        return outer_port(self.attached, self.snapshot.links)
+
+    @cached_property
+    def switch_port(self) -> SwitchPort | None:
+        """Port of Open vSwitch by which it is in its network."""
+        if self.attached is not None:
+            return self.snapshot.switch_ports.outer(self.attached)
+        return self.snapshot.switch_ports.of_guest_nic(self.nic) if self.nic is not None else None
+
+    @property
+    def why_no_network(self) -> str | None:
+        """Why its bridge is not known: one of Open vSwitch."""
+        if self.attached is None or self.switch_port is not None:
+            return None
+        if not leads_to_datapath(self.attached, self.snapshot.links):
+            return None
+        return why_switch_ports_are_missing(self.snapshot)
 
     @property
     def connection(self) -> str:
@@ -138,7 +173,12 @@ class GuestRow:
 
     @property
     def network(self) -> str:
-        """Bridge or other master of its link; of a stopped guest that of its configuration."""
+        """Bridge or other master of its link; of a stopped guest that of its configuration. "":
+        none, or not known."""
+        if self.switch_port is not None:
+            return self.switch_port.bridge
+        if self.why_no_network is not None:
+            return ""
         if self.port is not None:
             return self.port[1].name
         if self.link is None:
@@ -157,10 +197,12 @@ class GuestRow:
     def vlans(self) -> str:
         """VLAN of the VF, of the configuration or of the port, or VLANs of a port that passes
         several; "": none."""
-        if self.vf is not None:
-            return _number_text(self.vf[1].vlan)
         configured = _number_text(self.nic.vlan) if self.nic is not None else ""
-        if configured or self.port is None:
+        if self.vf is not None:
+            configured = _number_text(self.vf[1].vlan)
+        if not configured and self.switch_port is not None:
+            return switch_vlans(self.switch_port)
+        if configured or self.port is None or self.why_no_network is not None:
             return configured
         return port_vlans(*self.port)
 
@@ -170,6 +212,21 @@ class GuestRow:
         if self.link is not None and self.link.mtu:
             return self.link.mtu
         return self.nic.mtu if self.nic is not None else None
+
+    @property
+    def state(self) -> str:
+        """``running``, ``stopped``, or what is known besides: ``paused``, ``crashed``, ``saved``"""
+        return CONDITION_WORDS.get(self.guest.condition, self.guest.condition) or self.guest.state
+
+    @property
+    def condition_text(self) -> str:
+        """``paused (ioerror)``, ``locked: backup``; "": nothing but `HostedGuest.state` is
+        known."""
+        guest = self.guest
+        reason = f" ({guest.condition_reason})" if guest.condition_reason else ""
+        condition = f"{self.state}{reason}" if guest.condition else ""
+        lock = f"locked: {guest.lock}" if guest.lock else ""
+        return ", ".join(filter(None, (condition, lock)))
 
     @property
     def is_stopped(self) -> bool:
@@ -226,7 +283,11 @@ def _network_text(row: GuestRow) -> str:
     """``port tap0 of br0, VLAN 30``"""
     vlans = f"VLAN {row.vlans}" if row.vlans.isdigit() else row.vlans
     network = row.network
-    if row.port is not None:
+    if row.switch_port is not None:
+        network = f"port {row.switch_port.name} of {network} (Open vSwitch)"
+    elif row.why_no_network is not None:
+        network = f"bridge not known: {row.why_no_network}"
+    elif row.port is not None:
         network = f"port {row.port[0].name} of {row.port[1].name}"
     elif network:
         network = f"on {network}"
@@ -249,6 +310,17 @@ def why_guests_are_missing(snapshot: Snapshot) -> str | None:
     if why is not None:
         return reason_text(why)
     return OLDER_PROBE if inventory.guests is None else None
+
+
+def why_switch_ports_are_missing(snapshot: Snapshot) -> str:
+    """Of a port of Open vSwitch without an entry."""
+    inventory = snapshot.inventory
+    if inventory is None or "switch_ports" in inventory.pending:
+        return NOT_READ_YET
+    why = inventory.unreadable.get("switch_ports")
+    if why is not None:
+        return reason_text(why)
+    return NOT_IN_DATABASE
 
 
 def reason_text(why: Unreadable) -> str:
@@ -278,16 +350,17 @@ def _sum(*values: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def guest_rows(snapshot: Snapshot) -> tuple[GuestRow, ...]:
-    """By guest, running ones first."""
+def guest_rows(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[GuestRow, ...]:
+    """By guest, running ones first. `told`: by the agents of some of them."""
     addresses, functions = AddressBook(snapshot), functions_with_ports(snapshot)
     cpus = {one.pid: one for one in cpu_consumers(snapshot) if one.kind == "machine"}
     rows: list[GuestRow] = []
     for guest in hosted_guests(snapshot):
         cpu = cpus.get(guest.pid) if guest.pid is not None else None
+        agent = told.get(guest_key(guest))
         for number, nic in enumerate(guest.nics or (None,)):
             vf = functions.get(nic.pci_address or "") if nic is not None else None
-            row = GuestRow(snapshot, guest, nic, number, cpu=cpu, vf=vf)
+            row = GuestRow(snapshot, guest, nic, number, cpu=cpu, agent=agent, vf=vf)
             found = tuple(sorted(addresses.of(row), key=_address_order))
             rows.append(replace(row, addresses=found))
     return tuple(rows)
@@ -325,7 +398,7 @@ def _matches(row: GuestRow, word: str) -> bool:
 def _searched_text(row: GuestRow) -> str:
     addresses = [one.address for one in row.addresses]
     nic = (row.connection, row.network, row.mac, row.nic.model if row.nic is not None else "")
-    guest = (row.text, row.guest.state, row.guest.id, row.guest.product)
+    guest = (row.text, row.guest.state, row.condition_text, row.guest.id, row.guest.product)
     return " ".join(filter(None, (*guest, *nic, *addresses))).casefold()
 
 
@@ -351,13 +424,21 @@ class AddressBook:
             known.append(found)
 
     def of(self, row: GuestRow) -> Iterator[GuestAddress]:
-        """Those that the inventory has with the NIC, else those of its MAC address."""
+        """Those that the inventory has with the NIC, else what its agent tells and those of its MAC
+        address."""
         own = row.nic.addresses if row.nic is not None else ()
         source = CONFIGURATION_SOURCE if row.is_stopped else NAMESPACE_SOURCE
         for address in own:
             yield GuestAddress(address, source)
-        if not own and not row.is_stopped:
-            yield from self._by_mac.get(row.mac or "", ())
+        if own or row.is_stopped:
+            return
+        by_agent = row.agent.addresses_of(row.mac) if row.agent is not None else ()
+        for address in by_agent:
+            yield GuestAddress(address, AGENT_SOURCE)
+        known = {address.partition("/")[0] for address in by_agent}
+        for found in self._by_mac.get(row.mac or "", ()):
+            if found.address not in known:
+                yield found
 
 
 def hosted_guests(snapshot: Snapshot) -> tuple[HostedGuest, ...]:

@@ -35,6 +35,8 @@ class LinkConfiguration:
 
     def entries(self, link: Link) -> tuple[ConfigurationEntry, ...]:
         """Stanzas that apply to the link; those with its exact name first."""
+        if not self.stanzas:
+            return ()
         candidates: list[ConfigurationEntry] = []
         for name in (link.name, *link.altnames):
             candidates += self._by_name.get(name, ())

@@ -8,6 +8,7 @@ the others and is named with them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
@@ -20,6 +21,7 @@ from nictop.model.managers.networkmanager_states import (
 )
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.parts import managed_devices
+from nictop.model.per_inventory import profiles_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, dim_if, warn_if
@@ -56,6 +58,10 @@ COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network
 """Shorter names for a table column."""
 
 
+NOT_READ = "?"
+"""In a column, for what may be there: a dash says that there is none."""
+
+
 @dataclass(frozen=True)
 class LinkManager:
     """The manager of a link; "none" if it has no manager."""
@@ -75,9 +81,8 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
     device = managed_devices(inventory.networkmanager).get(link.ifindex)
     networkd = inventory.networkd.get(link.ifindex)
     entries = configuration.addressing(link)
-    files = tuple(file_and_line(entry) for entry in entries)
-    writers = [entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")]
-    written_by = next(iter(writers), None)
+    files = tuple(map(file_and_line, entries))
+    written_by = _writer(entries)
     if device is not None and _is_controlled(device, inventory):
         state = device_state_text(device.state, device.reason)
         return LinkManager("NetworkManager", state, _device_tone(device), written_by, files)
@@ -99,12 +104,9 @@ def is_managed(device: ManagedDevice) -> bool:
 
 def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | None:
     """The profile that is active or being activated on the device."""
-    if device.active_profile is None or inventory.networkmanager is None:
+    if device.active_profile is None:
         return None
-    for profile in inventory.networkmanager.profiles:
-        if profile.uuid == device.active_profile:
-            return profile
-    return None
+    return profiles_of_inventory(inventory).get(device.active_profile)
 
 
 def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
@@ -113,6 +115,14 @@ def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
     if profile is None:
         return False
     return profile.external and profile.uuid == device.active_profile
+
+
+def _writer(entries: Iterable[ConfigurationEntry]) -> str | None:
+    """What wrote the configuration of the manager."""
+    for entry in entries:
+        if entry.owner in ("netplan", "cloud-init"):
+            return entry.owner
+    return None
 
 
 def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> ManagerName | None:
@@ -196,25 +206,32 @@ def _why_not_networkmanager(device: ManagedDevice) -> str:
 
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired
-    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither. The tone is "warn"
+    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither, ``?`` if they are not
+    read. The tone is "warn"
     for a profile that NetworkManager generated or that is not active yet, "bad" if it failed. Names
     of profiles are arbitrary text, not escaped here."""
     inventory, configuration = snapshot.inventory, snapshot.configuration
     if inventory is None or configuration is None or is_unread_link(link):
-        return units.UNKNOWN, "dim"
+        return NOT_READ, "dim"
     device = managed_devices(inventory.networkmanager).get(link.ifindex)
     if device is not None and is_managed(device):
         profile = active_profile(device, inventory)
         if not is_only_described(device, profile):
             return _active_profile_name(device, profile)
     elif not inventory.networkd and not inventory.configuration:
-        return units.UNKNOWN, "dim"
-    return _manager_name(link_manager(link, inventory, configuration))
+        return _no_manager(inventory), "dim"
+    present = link_manager(link, inventory, configuration)
+    return (_no_manager(inventory), "dim") if present.name == "none" else _manager_name(present)
+
+
+def _no_manager(inventory: Inventory) -> str:
+    """Of a link without one, as far as is known."""
+    return NOT_READ if "networkmanager" in inventory.unreadable else units.UNKNOWN
 
 
 def _manager_name(present: LinkManager) -> tuple[str, Tone]:
     """That of a manager whose links have no profiles."""
-    if present.name in ("none", "the kernel", "NetworkManager"):
+    if present.name in ("the kernel", "NetworkManager"):
         return units.UNKNOWN, "dim"
     name: str = COLUMN_NAMES.get(present.name, present.name)
     if present.written_by == "netplan":

@@ -9,11 +9,11 @@ interrupts are unmapped.
 from __future__ import annotations
 
 import re
-import weakref
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 
 from nictop.model.devices.links import function_of, functions_by_address
+from nictop.model.per_inventory import PerInventory
 from nictop.model.queues.cpu_lists import parse_cpu_list, parse_cpu_mask
 from nictop.model.queues.driver_counters import QueuePositions, Side, link_queue_positions
 from nictop.model.queues.vectors import OTHER, Direction, Role, Vector, vectors
@@ -79,9 +79,15 @@ class QueuePlan:
     """Interrupts that could not be assigned."""
 
 
-_plans: dict[int, dict[int, tuple[Link, QueuePlan]]] = {}
-"""Id of an inventory that exists → id of a link → the link, so that its id is unique, and its
-plan."""
+KnownPlans = dict[int, tuple[Link, QueuePlan]]
+"""Id of a link → the link, so that its id is unique, and its plan."""
+
+
+def _no_plans(inventory: Inventory) -> KnownPlans:
+    return {}
+
+
+_plans = PerInventory(_no_plans)
 MAX_CACHED_PLANS = 512
 """Plans for each inventory: a link that changes is another object."""
 
@@ -90,10 +96,7 @@ def queue_plan(link: Link, inventory: Inventory | None) -> QueuePlan:
     """The plan of `link`, cached for this link object as long as the inventory object exists."""
     if inventory is None:
         return make_queue_plan(link, None)
-    plans = _plans.get(id(inventory))
-    if plans is None:
-        plans = _plans[id(inventory)] = {}
-        weakref.finalize(inventory, _plans.pop, id(inventory)).atexit = False
+    plans = _plans(inventory)
     known = plans.get(id(link))
     if known is not None:
         return known[1]

@@ -122,6 +122,8 @@ class PortRates:
     tx_bits: float | None
     rx_packets: float | None
     tx_packets: float | None
+    errors: dict[str, float] = field(default_factory=dict)
+    """`PORT_ERRORS` of both records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,6 +384,11 @@ def _port_counter_rates(old: PortCounts, new: PortCounts, elapsed: float) -> Por
         _per_second(tx_bytes, elapsed, 8),
         _per_second(rx_packets, elapsed),
         _per_second(tx_packets, elapsed),
+        {
+            name: (value - old.errors[name]) / elapsed
+            for name, value in new.errors.items()
+            if 0 <= old.errors.get(name, -1) <= value
+        },
     )
 
 

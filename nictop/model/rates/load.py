@@ -182,17 +182,18 @@ def thread_shares(
     result: dict[int, ThreadShare] = {}
     if ticks <= 0:
         return result
+    most = MAX_CPU_SHARE * ticks + 4  # each time is rounded separately
     for tid, (user, system, cpu) in after.threads.items():
         old = before.threads.get(tid)
         if old is None:
             continue
-        steps = (user - old[0], system - old[1])
-        if min(steps) >= 0 and sum(steps) <= MAX_CPU_SHARE * ticks + 4:
-            # each time is rounded separately
-            waits = _waits(before.waits.get(tid), after.waits.get(tid), ticks)
-            result[tid] = ThreadShare(
-                steps[0] / ticks, steps[1] / ticks, cpu if cpu >= 0 else None, *waits
-            )
+        user_step, system_step = user - old[0], system - old[1]
+        if user_step < 0 or system_step < 0 or user_step + system_step > most:
+            continue
+        waits = _waits(before.waits.get(tid), after.waits.get(tid), ticks)
+        result[tid] = ThreadShare(
+            user_step / ticks, system_step / ticks, cpu if cpu >= 0 else None, *waits
+        )
     return result
 
 

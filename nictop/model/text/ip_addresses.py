@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+@lru_cache(maxsize=16384)  # called again with every reading of any host
 def parse_ip_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
@@ -14,6 +16,7 @@ def parse_ip_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address
         return None
 
 
+@lru_cache(maxsize=16384)  # as `parse_ip_address`
 def parse_network(text: str) -> Network | None:
     """The network of ``192.0.2.0/24``, or of one of its addresses with prefix length."""
     try:

@@ -17,6 +17,9 @@ BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 SCALED_WIDTH = 6
 """Cells of `scaled`: four for the digits, a blank, one for the prefix."""
 
+SCALED_ZERO = "   0  "
+"""What most cells of a table have."""
+
 LATENCY_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 """Name and seconds of the units of latencies."""
 
@@ -73,6 +76,8 @@ def scaled(value: float | None) -> str:
     """For a column: ``9.41 G``, `` 812 k``, ``   0  ``; `SCALED_WIDTH` cells for all that is not
                                                   negative, the decimal
     prefix always in the last one."""
+    if value == 0:
+        return SCALED_ZERO
     value = _known(value)
     if value is None:
         return f"{UNKNOWN:>4}  "

@@ -9,6 +9,7 @@ it is called.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -37,6 +38,7 @@ from nictop.probe.records import (
     Services,
     Settings,
     StoppedManager,
+    SwitchPort,
     Thread,
     Unreadable,
 )
@@ -53,6 +55,7 @@ MACHINE_SOURCES = (
         "queues",
         "qdiscs",
         "bridge_vlans",
+        "switch_ports",
         "bonds",
         "teams",
         "ethtool",
@@ -84,6 +87,7 @@ READERS = {
     "read_queues": ("queues", "links.queues"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
     "with_bridge_vlans": ("bridge_vlans", "links.bridge_vlans"),
+    "read_switch_ports": ("switch_ports", "links.openvswitch"),
     "with_bond_details": ("bonds", "links.bonds"),
     "with_teams": ("teams", "links.teams"),
     "read_ethtool": ("ethtool", "ethtool.reader"),
@@ -250,6 +254,9 @@ def add_settings(
     addresses = {function.address for function in pci} | {
         function.parent for function in pci if function.parent
     }
+    switch_ports: tuple[SwitchPort, ...] = ()
+    if _may_have_open_vswitch(links, roots.run):
+        switch_ports = sources.read("read_switch_ports", (), roots.run, roots.etc)
     messages: tuple[KernelMessage, ...] | None = sources.read(
         "read_kernel_messages", None, addresses, roots.dev
     )
@@ -286,7 +293,14 @@ def add_settings(
         devlink=devlink,
         routing=routing,
         filters=filters,
+        switch_ports=switch_ports,
     )
+
+
+def _may_have_open_vswitch(links: tuple[Link, ...], run: str) -> bool:
+    """Its datapath in the kernel has a link; one in user space has none."""
+    has_datapath = any(link.kind == "openvswitch" for link in links)
+    return has_datapath or os.path.lexists(os.path.join(run, "openvswitch/db.sock"))
 
 
 def _links_with_settings(

@@ -28,6 +28,19 @@ class OpenFileCache:
     def __len__(self) -> int:
         return len(self._descriptors)
 
+    def make_room(self, files: int) -> None:
+        """Leave as many files open, if the hard limit of RLIMIT_NOFILE allows it: the soft one is
+        1024 in most sessions, and opening a file costs more than reading it."""
+        if files <= self._limit:
+            return
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * files if hard == resource.RLIM_INFINITY else min(2 * files, hard)
+        if wanted > soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        self._limit = max(self._limit, max(soft, wanted) // 2)
+
     def read(self, path: str, size: int = PAGE_BYTES) -> bytes:
         """The file from its start, at most `size` bytes. Raises OSError, then the descriptor is
         closed."""

@@ -59,6 +59,10 @@ def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
             boot_id = file.read(64).strip()
     except OSError:
         boot_id = ""
+    try:
+        network_namespace = os.stat(f"{proc}/self/ns/net").st_ino
+    except OSError:
+        network_namespace = 0
     return {
         "protocol": PROTOCOL,
         "version": __version__,
@@ -73,4 +77,5 @@ def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
         "monotonic": time.monotonic(),
         "wall": time.time(),
         "interval": interval,
+        "network_namespace": network_namespace,
     }

@@ -20,8 +20,8 @@ import zlib
 from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, content, printable
 from nictop.probe.reach.agent_facts import check_guest
 from nictop.probe.reach.agent_guardian import Guardian
-from nictop.probe.reach.agent_guests import open_agent
-from nictop.probe.reach.problem import LATER_STATUS, NEVER_STATUS, SENTENCE, GuestProblem
+from nictop.probe.reach.agent_guests import check_run, open_agent, why_standing
+from nictop.probe.reach.problem import LATER_STATUS, SENTENCE, GuestProblem
 from nictop.probe.reach.relay_format import (
     CONTENT_BYTES,
     ENDED,
@@ -113,7 +113,7 @@ class Bridge:
                     raise GuestProblem(
                         f"the guest did not start Python within {START_SECONDS:g} s: it is "
                         "overloaded, or SELinux keeps its agent from opening pipes",
-                        is_lasting=False,
+                        LATER_STATUS,
                     )
                 time.sleep(delay)
                 delay = min(2 * delay, MAX_OPEN_POLL_SECONDS)
@@ -158,7 +158,7 @@ class Bridge:
             if not self._has_input:
                 deadline = deadline or time.monotonic() + END_SECONDS
                 if time.monotonic() > deadline:
-                    raise GuestProblem(NOT_ENDED, is_lasting=False)
+                    raise GuestProblem(NOT_ENDED, LATER_STATUS)
         self._write_rest()
 
     def _forward(self, room: int) -> float:
@@ -230,7 +230,7 @@ class Bridge:
         self._heard_at = time.monotonic()
         status = self._agent.call("guest-exec-status", pid=self._pid)
         if isinstance(status, dict) and status.get("exited"):
-            raise GuestProblem("the command in the guest was ended", is_lasting=False)
+            raise GuestProblem("the command in the guest was ended", LATER_STATUS)
 
     def _write_rest(self) -> None:
         while self._for_output:
@@ -275,14 +275,15 @@ def main(arguments: Sequence[str]) -> int:
     guardian = Guardian(guest)
     agent = None
     try:
+        check_run(guest)
         agent = open_agent(guest)
         return Bridge(agent, guardian, float(max_poll)).run(words)
     except GuestProblem as problem:
-        return fail(str(problem), problem.is_lasting)
+        return fail(str(problem), problem.status)
     except AgentError as error:
-        return fail(f"the guest agent reports: {error}", is_lasting=False)
+        return fail(f"the guest agent reports: {error}", LATER_STATUS)
     except AgentGone as error:
-        return fail(str(error), is_lasting=False)
+        return fail(why_standing(guest) or str(error), LATER_STATUS)
     except BrokenPipeError:
         return 0
     finally:
@@ -291,7 +292,7 @@ def main(arguments: Sequence[str]) -> int:
         guardian.dismiss()
 
 
-def fail(sentence: str, is_lasting: bool) -> int:
-    """Print why, and return the exit status."""
+def fail(sentence: str, status: int) -> int:
+    """Print why, and return `status`."""
     os.write(2, f"\n{SENTENCE}{sentence}\n".encode("utf-8", "replace"))
-    return NEVER_STATUS if is_lasting else LATER_STATUS
+    return status

@@ -34,6 +34,8 @@ ANSWER_SECONDS = 10.0
 """Seconds until an answer; an agent that is alive answers within some milliseconds."""
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_TEXT_CHARS = 300
+MAX_OLD_ANSWERS = 32
+"""Of earlier clients, to their guest-sync-delimited."""
 SYNC_MARK = b"\xff"
 """Precedes the answer to guest-sync-delimited, and resets the parser of the agent."""
 
@@ -131,9 +133,24 @@ class SocketTransport:
             raise AgentGone(connect_error(self._path, error)) from None
         number = int.from_bytes(os.urandom(4), "big")
         sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
+        deadline = time.monotonic() + ANSWER_SECONDS
         answer = self._exchange(SYNC_MARK + json.dumps(sync).encode(), b"\n", after=SYNC_MARK)
-        if decoded(answer).get("return") != number:
-            raise AgentGone(f"what answers on {self._path} is not a guest agent")
+        for _ in range(MAX_OLD_ANSWERS):
+            if decoded(answer).get("return") == number:
+                return
+            answer = self._next_answer(deadline)
+        raise AgentGone(f"what answers on {self._path} is not a guest agent")
+
+    def _next_answer(self, deadline: float) -> bytes:
+        """To the next guest-sync-delimited: the one before was that of a client that did not wait
+        for it."""
+        try:
+            self._take(SYNC_MARK, deadline)
+            return self._take(b"\n", deadline)
+        except socket.timeout:
+            raise AgentGone(NO_ANSWER) from None
+        except OSError as error:
+            raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
     def _exchange(self, request: bytes, end: bytes, after: bytes = b"") -> bytes:
         """The answer until `end`; what precedes `after` is discarded."""

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 
 from nictop.probe.reach.agent_client import Agent, SocketTransport, VirshTransport
-from nictop.probe.reach.problem import GuestProblem
+from nictop.probe.reach.problem import (
+    LATER_STATUS,
+    LIBVIRT_SOCKETS,
+    STANDING_GUEST,
+    WITHOUT_LIBVIRT_STATUS,
+    GuestProblem,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +27,20 @@ if TYPE_CHECKING:
 PROXMOX_SOCKET = "/var/run/qemu-server/{}.qga"
 AGENT_PORT = "org.qemu.guest_agent.0"
 MAX_COMMAND_BYTES = 262144
+EMULATOR, EMULATOR_ARGUMENTS = re.compile(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*)"), 8
+"""As in `inventory.machine.qemu`."""
+STATUS_DIRECTORY = "/run/libvirt/qemu"
+"""libvirt writes the state of a domain that runs to NAME.xml (src/conf/domain_conf.c:
+virDomainObjFormat)."""
+STATUS_BYTES = 2048
+STATUS = re.compile(r"<domstatus ([^<>]{1,300})>")
+ATTRIBUTE = re.compile(r"(state|reason)='([a-z -]{1,40})'")
+WAYS_ON = {
+    "paused": "virsh resume {}",
+    "crashed": "virsh reset {}",
+    "pmsuspended": "virsh dompmwakeup {}",
+}
+"""State of virDomainState in which nothing of a guest runs → what ends it."""
 NO_CHANNEL = (
     "guest {} has no channel for an agent: qm set VMID --agent 1, or a channel {} (virsh edit), "
     "then start the guest again"
@@ -38,7 +59,7 @@ def open_agent(name: str, proc: str = "/proc") -> Agent:
             return running_agent(name, words)
     if shutil.which("virsh") is None:
         raise GuestProblem(f"no running guest {name} found on the hypervisor")
-    return Agent(VirshTransport(name))
+    return libvirt_agent(name, f"no running guest {name} found on the hypervisor")
 
 
 def running_agent(name: str, words: Sequence[str]) -> Agent:
@@ -49,11 +70,51 @@ def running_agent(name: str, words: Sequence[str]) -> Agent:
     path = chardev.get("path", "")
     if path and "/libvirt/" not in path:
         return Agent(SocketTransport(path, is_shared=True))
-    return Agent(VirshTransport(name))
+    return libvirt_agent(name, f"the agent of guest {name} is reached by libvirt only")
+
+
+def libvirt_agent(name: str, why: str) -> Agent:
+    """By virsh, which would wait for a daemon that is not there. Raises GuestProblem, which begins
+    with `why`."""
+    if any(map(os.path.exists, LIBVIRT_SOCKETS)):
+        return Agent(VirshTransport(name))
+    sockets = " or ".join(LIBVIRT_SOCKETS)
+    raise GuestProblem(
+        f"{why}, and libvirt does not run there (no {sockets}); start it: it is asked as soon as "
+        "its socket is there",
+        WITHOUT_LIBVIRT_STATUS,
+    )
+
+
+def check_run(name: str) -> None:
+    """Raises GuestProblem if libvirt says that the guest does not run: its agent cannot answer."""
+    sentence = why_standing(name)
+    if sentence:
+        raise GuestProblem(sentence, LATER_STATUS)
+
+
+def why_standing(name: str, directory: str = STATUS_DIRECTORY) -> str:
+    """``the guest does not run: libvirt says paused (user); virsh resume web1``; "": it runs, or
+    that is not known. By libvirt's status file: the monitor of QEMU is not asked."""
+    if "/" in name:
+        return ""
+    try:
+        with open(f"{directory}/{name}.xml", "rb") as file:
+            text = file.read(STATUS_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    element = STATUS.search(text)
+    found = dict(ATTRIBUTE.findall(element.group(1))) if element else {}
+    state, reason = found.get("state", ""), found.get("reason", "")
+    if state not in WAYS_ON:
+        return ""
+    told = f"{state} ({reason})" if reason else state
+    return f"{STANDING_GUEST}: libvirt says {told}; {WAYS_ON[state].format(name)}"
 
 
 def qemu_commands(proc: str) -> Iterator[list[str]]:
-    """The command lines of the running QEMU processes."""
+    """The command lines of the running QEMU processes, also of those that the dynamic loader or a
+    wrapper has started."""
     for entry in os.listdir(proc):
         if not entry.isdigit():
             continue
@@ -62,8 +123,7 @@ def qemu_commands(proc: str) -> Iterator[list[str]]:
                 words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").split("\0")
         except OSError:
             continue
-        program = os.path.basename(words[0])
-        if program.startswith("qemu") or program in ("kvm", "qemu-kvm"):
+        if any(EMULATOR.fullmatch(os.path.basename(word)) for word in words[:EMULATOR_ARGUMENTS]):
             yield words
 
 

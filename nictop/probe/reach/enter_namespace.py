@@ -104,7 +104,10 @@ def number_in(text: str) -> int:
 
 
 def namespace_path(kind: str, name: str) -> str:
-    """File of the network namespace. Raises GuestProblem."""
+    """File of the network namespace. `kind` "path": the name is that of the file. Raises
+    GuestProblem."""
+    if kind == "path":
+        return name
     if kind == "netns":
         return f"{NETNS_FOLDER}/{name}"
     pid = PIDS[kind](name)

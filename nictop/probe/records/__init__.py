@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records.bonds import Bond, BondPort, LacpEnd, Team, TeamPort
-from nictop.probe.records.bridges import BridgePort, BridgeVlan
+from nictop.probe.records.bridges import BridgePort, BridgeVlan, SwitchPort
 from nictop.probe.records.changes import (
     MAX_KEEP_WITHIN,
     MIN_KEEP_WITHIN,
@@ -31,6 +31,7 @@ from nictop.probe.records.counters import (
     CPU_TIMES,
     LINK_COUNTERS,
     PORT_COUNTERS,
+    PORT_ERRORS,
     QUEUE_COUNTERS,
     SOFTIRQS,
     SOFTNET_COUNTERS,
@@ -146,6 +147,7 @@ __all__ = [
     "NOT_OFFERED_BY_ESXI",
     "NOT_READ_YET",
     "PORT_COUNTERS",
+    "PORT_ERRORS",
     "PROTOCOL",
     "QUEUE_COUNTERS",
     "SOFTIRQS",
@@ -248,6 +250,7 @@ __all__ = [
     "Sriov",
     "StoppedManager",
     "SubnetRoute",
+    "SwitchPort",
     "TableRoute",
     "TcAction",
     "TcFilter",
@@ -334,6 +337,8 @@ class Inventory:
     records."""
     leases: tuple[DhcpLease, ...] = ()
     """Of DHCP servers of this host."""
+    switch_ports: tuple[SwitchPort, ...] = ()
+    """Of the bridges of Open vSwitch, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,25 @@ class BridgePort:
 
 
 @dataclass(frozen=True, slots=True)
+class SwitchPort:
+    """A port of a bridge of Open vSwitch, as its database has it: tables Bridge, Port and Interface
+    (vswitchd/vswitch.ovsschema)."""
+
+    name: str
+    """Of the interface: a link of this host, if it has one."""
+    bridge: str
+    tag: int | None = None
+    """VLAN ID; None: none."""
+    trunks: str = ""
+    """VLAN IDs that pass with a tag: ``20, 30-40``, ``…`` after the first 64 ranges; "": all."""
+    mode: str = ""
+    """access, trunk, native-tagged, native-untagged, dot1q-tunnel; "": access with a tag, trunk
+    without one."""
+    path: str = ""
+    """Socket of vhost-user; "": it has none."""
+
+
+@dataclass(frozen=True, slots=True)
 class BridgeVlan:
     """VLANs of a port or of the bridge itself. RTM_GETLINK with AF_BRIDGE: struct
     bridge_vlan_info"""

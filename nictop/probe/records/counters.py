@@ -41,6 +41,9 @@ class Hello:
     """Seconds since the epoch at the same time."""
     interval: float
     """Seconds between two `Counters`."""
+    network_namespace: int = 0
+    """Inode of /proc/self/ns/net, another one in each network namespace of a machine
+    (namespaces(7)); 0: not known."""
 
 
 LINK_COUNTERS = (
@@ -112,6 +115,13 @@ VF_COUNTERS = (
 PORT_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
 """Order of the numbers in `PortCounts.numbers`. Bytes as the NIC counts them: most include the
 FCS."""
+PORT_ERRORS = (
+    "fcs", "alignment", "in range length", "out of range length", "too long",
+    "symbol", "undersize", "oversize", "fragments", "jabbers",
+)  # fmt: skip
+"""Keys of `PortCounts.errors`: of eth-mac FrameCheckSequenceErrors, AlignmentErrors,
+InRangeLengthErrors, OutOfRangeLengthField and FrameTooLongErrors (IEEE 802.3, 30.3.1.1), of eth-phy
+SymbolErrorDuringCarrier (30.3.2.1.5), of rmon those of etherStatsEntry (RFC 2819)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,9 @@ class PortCounts:
     driver: its own counters of the port (ETHTOOL_GSTATS); "": kernel and driver give none."""
     numbers: tuple[int | None, ...] = ()
     """`PORT_COUNTERS`; None: not counted."""
+    errors: dict[str, int] = field(default_factory=dict)
+    """Frames that were damaged, or of a size that is not allowed, by the standard counters
+    (`PORT_ERRORS` has the names); a counter that the driver does not have is left out."""
 
 
 @dataclass(frozen=True, slots=True)

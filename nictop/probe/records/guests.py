@@ -76,6 +76,13 @@ class HostedGuest:
     """Where it was found: ``/proc/PID/cmdline``, a configuration file, the cgroup."""
     max_vcpus: int | None = None
     """With those that may be plugged in while it runs; None: not known, or no more."""
+    condition: str = ""
+    """What is known of it besides `state`: paused, crashed, pmsuspended, shutdown (libvirt), saved
+    (stopped, and its memory is in a file); of a container paused. "": nothing."""
+    condition_reason: str = ""
+    """user, ioerror, watchdog, migration, … (virDomainPausedReason)."""
+    lock: str = ""
+    """Of Proxmox, while something is done with it: backup, migrate, suspended, …"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """"nics": why there are none, or some may be missing."""
 

@@ -294,6 +294,9 @@ class Link:
     """phys_port_name: p0, pf0vf3 of a representor, …"""
     switch_id: str | None = None
     """phys_switch_id: equal on all ports of one embedded switch."""
+    port_id: str | None = None
+    """phys_port_id: equal on all functions of one physical port (NPAR, VFs); None: not reported by
+    the driver. IFLA_PHYS_PORT_ID"""
     device_port: int | None = None
     """dev_port: port number of a multi-port function."""
     addresses: tuple[Address, ...] = ()

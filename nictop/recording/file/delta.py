@@ -121,17 +121,15 @@ def _placeholder(found: re.Match[bytes]) -> bytes:
 def encode_columns(last: Numbers, rows: Sequence[Numbers]) -> bytes:
     """The differences from row to row, the first one to `last`: ordered by number, then by byte
     from the lowest, as 64-bit two's complement. All rows have the same length."""
-    differences = []
-    for row in rows:
-        differences.append(list(map(operator.sub, row, last)))
+    count = len(rows)
+    size = len(last) * count
+    columns = bytearray(size * _WIDTH)
+    for place, row in enumerate(rows):
+        differences = _little_endian(array("q", map(operator.sub, row, last))).tobytes()
+        for byte in range(_WIDTH):
+            columns[byte * size + place : (byte + 1) * size : count] = differences[byte::_WIDTH]
         last = row
-    raw = _little_endian(
-        array(
-            "q", [difference for column in zip(*differences, strict=True) for difference in column]
-        )
-    )
-    plain = raw.tobytes()
-    return b"".join(plain[index::_WIDTH] for index in range(_WIDTH))
+    return bytes(columns)
 
 
 def encoded_columns_size(numbers: int, rows: int) -> int:

@@ -39,6 +39,9 @@ STORED, DEFLATED, LZMA = 0, 1, 2
 _PACKED_AS = 0x0F
 _MARKS = 0x10
 _DICTIONARY = 1 << 20
+"""Bytes that a reader of LZMA keeps: at least those of the writer."""
+_MIN_DICTIONARY = 4096
+"""Of liblzma."""
 
 _FIELDS = struct.Struct("<4sBBHIdIIII")
 _CHECK = struct.Struct("<I")
@@ -190,7 +193,9 @@ def _packed(plain: bytes) -> tuple[int, bytes]:
     except ModuleNotFoundError:  # a Python that was built without liblzma
         deflated = zlib.compress(plain, 6)
         return (DEFLATED, deflated) if len(deflated) < len(plain) else (STORED, plain)
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": _DICTIONARY}]
+    # no larger than what is packed: making a dictionary of 1 MiB takes longer than packing a frame
+    dictionary = min(_DICTIONARY, max(_MIN_DICTIONARY, len(plain)))
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
     packed = lzma.compress(plain, format=lzma.FORMAT_RAW, filters=filters)
     return (LZMA, packed) if len(packed) < len(plain) else (STORED, plain)
 

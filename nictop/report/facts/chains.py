@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.chain import ChainState, Step
-from nictop.model.devices.tree import device_tree
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
-from nictop.report.facts.host_document import described_rows
+from nictop.report.facts.host_document import rows_of_nics
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import has_chain, nic_chain
 
@@ -44,10 +43,8 @@ def chain_documents(snapshot: Snapshot, findings: DeviceFindings) -> tuple[Chain
 
 
 def _chains(snapshot: Snapshot, findings: DeviceFindings) -> Iterator[ChainDocument]:
-    rows = device_tree(snapshot)
-    described = {row.key for row in described_rows(rows, snapshot)}
-    for row in rows:
-        if not has_chain(row) or (row.kind != "link" and row.key not in described):
+    for row in rows_of_nics(snapshot):
+        if not has_chain(row):
             continue
         chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
         steps = tuple(

@@ -5,11 +5,15 @@ Reads nothing; takes a snapshot.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 from nictop.model.columns.column import Column
 from nictop.model.columns.guests import COLUMNS, COLUMNS_BY_KEY
+from nictop.model.guests.agents import AgentsTold, agent_text
+from nictop.model.guests.owners import STANDING_CONDITIONS
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -27,9 +31,9 @@ PAGE_COLUMN_KEYS = (
 )
 
 
-def guest_blocks(snapshot: Snapshot) -> tuple[Block, ...]:
-    """The guests of a host, for a terminal."""
-    rows = guest_rows(snapshot)
+def guest_blocks(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[Block, ...]:
+    """The guests of a host, for a terminal. `told`: by their agents."""
+    rows = guest_rows(snapshot, told)
     return (Line(headline(snapshot, rows)), *guest_sections(snapshot, rows))
 
 
@@ -45,12 +49,14 @@ def guests_of_host(snapshot: Snapshot) -> Iterator[Section]:
 
 
 def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
-    """``pve · 12 guests, 3 of them stopped``"""
+    """``pve · 12 guests, 3 of them stopped, 1 paused``"""
     guests = {id(row.guest): row for row in rows}.values()
     stopped = sum(row.is_stopped for row in guests)
     text = count_noun(len(guests), "guest")
     if stopped:
         text += f", {stopped} of them stopped"
+    states = Counter(row.state for row in guests if row.guest.condition in STANDING_CONDITIONS)
+    text += "".join(f", {number} {state}" for state, number in sorted(states.items()))
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
@@ -76,6 +82,10 @@ def _facts(rows: Sequence[GuestRow]) -> Iterator[Fact]:
     """One for each NIC, and one for what is not known of a guest."""
     for _, own in groupby(rows, key=lambda row: id(row.guest)):
         for row in own:
+            if row.number == 0 and row.agent is not None:
+                yield Fact(row.guest.name, f"agent: {agent_text(row.agent)}")
+            if row.number == 0 and row.condition_text:
+                yield Fact(row.guest.name, row.condition_text, "warn")
             if row.nic is not None:
                 yield Fact(row.guest.name, nic_facts(row))
         if row.why_no_nics is not None:

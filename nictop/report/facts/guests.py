@@ -5,12 +5,14 @@ Reads nothing; takes the answers of `nictop.hosts.observe`. The JSON is ASCII wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.guests.agents import AgentFacts, AgentsTold, why_not_watchable
 from nictop.model.guests.table import GuestAddress, GuestRow, guest_rows, why_guests_are_missing
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
@@ -19,6 +21,9 @@ from nictop.report.facts.guest_document import guest_blocks
 from nictop.report.facts.hosts import UnreachableHost, sections_text, unreachable_text
 from nictop.report.json import json_text, schema_of_hosts, schema_text
 from nictop.report.render.text import text_of
+
+Told = Mapping[str, AgentsTold]
+"""Host → what the agents of its guests tell."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class GuestNicFacts:
     pci_address: str | None
     network: str | None
     """Bridge, or link below a macvtap; of a stopped guest as configured."""
+    network_missing: str | None
+    """Why its bridge is not known: one of Open vSwitch."""
     port: str | None
     """Port of the bridge by which it is in its network."""
     vlans: str | None
@@ -66,6 +73,32 @@ class GuestNicFacts:
 
 
 @dataclass(frozen=True)
+class AgentInterfaceFacts:
+    """An interface of a guest, as its agent tells."""
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GuestAgentFacts:
+    """What the agent of a guest told."""
+
+    system: str
+    kernel: str
+    cpus: int | None
+    """Online ones."""
+    cannot_be_watched: str | None
+    """Why the agent cannot carry a probe; null: it can."""
+    interfaces: tuple[AgentInterfaceFacts, ...]
+    missing: str | None
+    """Why it told nothing."""
+    asked_at: float | None
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
 class GuestFacts:
     """A virtual machine, container or network namespace."""
 
@@ -73,6 +106,13 @@ class GuestFacts:
     kind: str
     product: str
     state: str
+    """running: it has a process; stopped: it has a configuration only."""
+    condition: str | None
+    """paused, crashed, pmsuspended, shutdown (libvirt), saved; of a container paused. null: nothing
+    is known but `state`."""
+    condition_reason: str | None
+    lock: str | None
+    """Of Proxmox."""
     id: str
     pid: int | None
     vcpus: int | None
@@ -85,6 +125,8 @@ class GuestFacts:
     nics: tuple[GuestNicFacts, ...]
     nics_missing: str | None
     """Why there are none, or some may be missing."""
+    agent: GuestAgentFacts | None = None
+    """null: it was not asked."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +153,9 @@ class GuestsDocument:
     """In the order of the command line: a `HostGuests` or an `UnreachableHost` of each."""
 
 
-def host_guests(snapshot: Snapshot) -> HostGuests:
-    """The guests of a host as a record of the schema."""
-    rows = groupby(guest_rows(snapshot), key=lambda row: row.guest)
+def host_guests(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> HostGuests:
+    """The guests of a host as a record of the schema. `told`: by their agents."""
+    rows = groupby(guest_rows(snapshot, told), key=lambda row: row.guest)
     return HostGuests(
         snapshot.host,
         tuple(_guest(tuple(own)) for _, own in rows),
@@ -133,6 +175,9 @@ def _guest(rows: Sequence[GuestRow]) -> GuestFacts:
         kind=guest.kind,
         product=guest.product,
         state=guest.state,
+        condition=guest.condition or None,
+        condition_reason=guest.condition_reason or None,
+        lock=guest.lock or None,
         id=guest.id,
         pid=guest.pid,
         vcpus=guest.vcpus,
@@ -141,6 +186,20 @@ def _guest(rows: Sequence[GuestRow]) -> GuestFacts:
         source=guest.source,
         nics=tuple(_nic(row, row.nic) for row in rows if row.nic is not None),
         nics_missing=why,
+        agent=None if rows[0].agent is None else _agent(rows[0].agent),
+    )
+
+
+def _agent(told: AgentFacts) -> GuestAgentFacts:
+    interfaces = (AgentInterfaceFacts(one.name, one.mac, one.addresses) for one in told.interfaces)
+    return GuestAgentFacts(
+        system=told.system,
+        kernel=told.kernel,
+        cpus=told.cpus,
+        cannot_be_watched=why_not_watchable(told) or None,
+        interfaces=tuple(interfaces),
+        missing=told.why or None,
+        asked_at=told.asked_at,
     )
 
 
@@ -159,7 +218,8 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         vf=vf,
         pci_address=nic.pci_address,
         network=row.network or None,
-        port=None if row.port is None else row.port[0].name,
+        network_missing=row.why_no_network,
+        port=_port_name(row),
         vlans=row.vlans or None,
         mtu=row.mtu,
         queues=nic.queues,
@@ -173,18 +233,26 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
     )
 
 
+def _port_name(row: GuestRow) -> str | None:
+    if row.switch_port is not None:
+        return row.switch_port.name
+    if row.port is None or row.why_no_network is not None:
+        return None
+    return row.port[0].name
+
+
 def _address(found: GuestAddress) -> AddressFacts:
     return AddressFacts(found.address, found.source)
 
 
-def guests_json(answers: Sequence[Answer]) -> str:
+def guests_json(answers: Sequence[Answer], told: Told = MappingProxyType({})) -> str:
     """The document as indented ASCII JSON with a final newline."""
     hosts: list[HostGuests | UnreachableHost] = []
     for answer in answers:
         if isinstance(answer, Unreachable):
             hosts.append(UnreachableHost(answer.host, answer.sentence))
         else:
-            hosts.append(host_guests(answer[0]))
+            hosts.append(host_guests(answer[0], told.get(answer[0].host, {})))
     return json_text(GuestsDocument(__version__, tuple(hosts)))
 
 
@@ -194,7 +262,7 @@ def guests_schema() -> str:
     return schema_text(schema_of_hosts(GuestsDocument, HostGuests, UnreachableHost))
 
 
-def guests_text(answers: Sequence[Answer], width: int) -> str:
+def guests_text(answers: Sequence[Answer], width: int, told: Told = MappingProxyType({})) -> str:
     """Of each host a table, and the facts of each NIC; at most `width` cells (40 to 200) per line,
     with a final newline."""
     texts = []
@@ -202,5 +270,6 @@ def guests_text(answers: Sequence[Answer], width: int) -> str:
         if isinstance(answer, Unreachable):
             texts.append(unreachable_text(answer, width))
         else:
-            texts.append(text_of(guest_blocks(answer[0]), width))
+            blocks = guest_blocks(answer[0], told.get(answer[0].host, {}))
+            texts.append(text_of(blocks, width))
     return sections_text(texts, width)

@@ -37,6 +37,7 @@ from nictop.probe.records import (
 from nictop.report.facts.chains import ChainDocument, chain_documents
 from nictop.report.facts.host_document import host_blocks
 from nictop.report.facts.names import add_names, add_names_to_schema
+from nictop.report.facts.places import PlaceDocument, place_documents
 from nictop.report.json import json_text, json_values, schema_text
 from nictop.report.render.text import text_of
 from nictop.rules.by_device import DeviceFindings
@@ -86,19 +87,24 @@ class ShowDocument:
     chains: tuple[ChainDocument, ...] | None = None
     """The layers of each NIC, from its slot to its peers, and which of them works; null: the checks
     have not run."""
+    places: tuple[PlaceDocument, ...] = ()
+    """Where each NIC is in its machine: what `o` draws on the screen, with what costs."""
     recorded_at: float | None = None
     """The time of this state in a recording, seconds since the epoch; null: of a live host."""
     data_age: float | None = None
     """Seconds from its newest counters to that time; null: of a live host, or there are none."""
 
 
-def show_document(snapshot: Snapshot, findings: DeviceFindings | None = None) -> ShowDocument:
+def show_document(
+    snapshot: Snapshot, findings: DeviceFindings | None = None, *, has_places: bool = True
+) -> ShowDocument:
     """The snapshot as a record of the schema. `findings`: None: the checks have not run."""
     chains = None if findings is None else chain_documents(snapshot, findings)
     return ShowDocument(
         nictop=__version__,
         host=snapshot.host,
         chains=chains,
+        places=place_documents(snapshot) if has_places else (),
         recorded_at=snapshot.recorded_at,
         data_age=snapshot.data_age,
         hello=snapshot.hello,

@@ -22,7 +22,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.place import has_place, place_of
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
-from nictop.model.snapshot import Snapshot, recorded_age_text
+from nictop.model.snapshot import Snapshot, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
 from nictop.probe.records import Link
@@ -46,6 +46,7 @@ from nictop.rules.chain import has_chain, nic_chain
 
 LABEL_CELLS, INDENT = 15, 2
 """Of facts."""
+PLACE_TITLE = "Place in the machine (of devices beside it only network functions)"
 PAGE_COLUMN_KEYS = (
     *("link", "profile", "driver", "rx", "tx", "rx_packets", "tx_packets"),
     *("drops", "drops_rate", "missed", "errors", "ip", "mtu", "master"),
@@ -81,6 +82,9 @@ def headline_text(snapshot: Snapshot) -> str:
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
+    outdated = outdated_text(snapshot)
+    if outdated:
+        parts.append(outdated)
     if snapshot.inventory is not None:
         parts.append(platform_text(snapshot.inventory.platform))
     if snapshot.hello is not None:
@@ -137,6 +141,15 @@ def described_rows(rows: Sequence[Row], snapshot: Snapshot) -> Iterator[Row]:
             yield row
 
 
+def rows_of_nics(snapshot: Snapshot) -> Iterator[Row]:
+    """Of all links, and of functions and VFs without one."""
+    rows = device_tree(snapshot)
+    described = {row.key for row in described_rows(rows, snapshot)}
+    for row in rows:
+        if row.kind == "link" or row.key in described:
+            yield row
+
+
 def links_without_facts(rows: Sequence[Row], snapshot: Snapshot) -> Iterator[Section]:
     """``3 virtual interfaces``: those in the tree only."""
     number = sum(row.kind == "link" and not _has_facts(row, snapshot) for row in rows)
@@ -168,15 +181,17 @@ def device_section(
     *,
     is_open: bool = False,
 ) -> Section:
-    """The chain of a NIC, all facts of one device, and the queues of a netdev."""
+    """The chain of a NIC, all facts of one device, its place, and the queues of a netdev."""
     blocks: list[Block] = []
     if findings is not None and has_chain(row):
         chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
         blocks.append(chain_block(chain))
-    if has_place(row, snapshot):
-        drawing = PlaceDrawing(f"{row.title}: place", partial(place_of, row, snapshot))
-        blocks.append(drawing)
     blocks += map(section_facts, link_facts(row, snapshot))
+    if has_place(row, snapshot):
+        drawing = PlaceDrawing(
+            f"{row.title}: place", partial(place_of, row, snapshot), PLACE_TITLE, INDENT
+        )
+        blocks.append(drawing)
     note = None
     if row.link is not None:
         note = Toned(*state_text(row.link))

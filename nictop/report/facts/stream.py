@@ -23,6 +23,9 @@ Json = dict[str, Any]
 PARTS = ("hello", "inventory", "queue_maps", "lldp", "troubles", "counter_names")
 """What a line has only when it has changed, the first one always."""
 
+LEFT_OUT = ("chains", "places", "recorded_at", "data_age", "nictop")
+"""Of ``--format json``: places say nothing that the inventory and the queue maps do not have."""
+
 
 class HostLines:
     """The lines of one host that were not taken yet: at most one of each kind. If they are not
@@ -68,14 +71,14 @@ class HostLines:
         return "".join(f"{_text(line)}\n" for line in lines)
 
     def _reading(self, snapshot: Snapshot) -> Json:
-        document = show_document(snapshot)
+        document = show_document(snapshot, has_places=False)
         parts = {part: getattr(document, part) for part in PARTS}
         unchanged = [part for part in PARTS if _is_same(parts[part], self._known.get(part))]
         self._known = parts
         if "inventory" in unchanged:
             document = replace(document, inventory=None)  # the largest part is not made for nothing
         values = add_names(json_values(document), snapshot)
-        for part in (*unchanged, "chains", "recorded_at", "data_age", "nictop"):
+        for part in (*unchanged, *LEFT_OUT):
             del values[part]
         line = {"host": self._host, "wall": _wall(snapshot), **values}
         if self._replaced:

@@ -1,16 +1,15 @@
 """The pages of the rules: ``nictop check --explain RULE``, the list of all, and the table in docs.
 
-Reads nothing; the texts are the docstrings of the rules.
+The texts are the docstrings of the rules, read from a file (`rule_texts`).
 """
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Iterable
 
 from nictop.errors import NictopError
-from nictop.model.facts import wrap
-from nictop.rules import RULES, Rule
-from nictop.rules.wording import SEVERITY_LABELS, rules_by_family
+from nictop.model.text.terminal import wrap
+from nictop.report.findings.rule_texts import RuleText, read_rules
 
 MAX_RULE_PAGE_CELLS = 100
 """Width of paragraphs, also on wider terminals."""
@@ -20,25 +19,27 @@ class UnknownRule(NictopError):
     """No rule has this name."""
 
 
-def rule_named(name: str) -> Rule:
+def rule_named(name: str) -> RuleText:
     """The rule. Raises UnknownRule with up to five similar names."""
-    rule = RULES.get(name)
+    rules = read_rules()
+    rule = rules.get(name)
     if rule is not None:
         return rule
-    similar = [known for known in RULES if name and name in known]
-    similar = similar or get_close_matches(name, RULES, n=5, cutoff=0.5)
+    from difflib import get_close_matches
+
+    similar = [known for known in rules if name and name in known]
+    similar = similar or get_close_matches(name, rules, n=5, cutoff=0.5)
     hint = "nictop check --explain lists all rules"
     if similar:
         hint = f"did you mean {', '.join(similar[:5])}?"
     raise UnknownRule(f"unknown rule: {name!r}", hint)
 
 
-def rule_page(rule: Rule, room: int) -> str:
+def rule_page(rule: RuleText, room: int) -> str:
     """The page of a rule, at most `room` cells per line except in lists and tables, with a final
     newline."""
     room = min(room, MAX_RULE_PAGE_CELLS)
-    severity = SEVERITY_LABELS[rule.severity].word
-    title = f"{rule.name}  ({rule.family}; {severity}; step {rule.step})"
+    title = f"{rule.name}  ({rule.family}; {rule.severity}; step {rule.step})"
     lines = [*wrap(title, room), ""]
     for paragraph in rule.explanation.split("\n\n"):
         if any(line.startswith("  ") for line in paragraph.splitlines()):
@@ -62,17 +63,18 @@ def rule_page(rule: Rule, room: int) -> str:
 def rule_list(room: int) -> str:
     """Name, severity and summary of every rule, by family, with a final newline."""
     lines = []
-    for family, rules in rules_by_family():
+    known = read_rules().values()
+    for family, rules in _by_family(known):
         lines += [family, ""]
         for rule in rules:
-            lines.append(f"  {rule.name}  ({SEVERITY_LABELS[rule.severity].word})")
+            lines.append(f"  {rule.name}  ({rule.severity})")
             lines += [
                 f"      {part}" for part in wrap(rule.summary, min(room, MAX_RULE_PAGE_CELLS) - 6)
             ]
         lines.append("")
     return (
         "\n".join(
-            [*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]
+            [*lines, f"{len(known)} rules; nictop check --explain RULE prints the page of one"]
         )
         + "\n"
     )
@@ -80,14 +82,21 @@ def rule_list(room: int) -> str:
 
 def rule_table() -> str:
     """The rules in docs/findings.md: a Markdown table per family, with a final newline."""
-    lines = [f"{len(RULES)} rules; `nictop check --explain RULE` prints the page of one."]
-    for family, rules in rules_by_family():
+    known = read_rules().values()
+    lines = [f"{len(known)} rules; `nictop check --explain RULE` prints the page of one."]
+    for family, rules in _by_family(known):
         lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]
         for rule in rules:
-            lines.append(
-                f"| `{rule.name}` | {SEVERITY_LABELS[rule.severity].word} | {_cell(rule.summary)} |"
-            )
+            lines.append(f"| `{rule.name}` | {rule.severity} | {_cell(rule.summary)} |")
     return "\n".join(lines) + "\n"
+
+
+def _by_family(rules: Iterable[RuleText]) -> Iterable[tuple[str, list[RuleText]]]:
+    """In the order of the families, each with its rules in the order of evaluation."""
+    families: dict[str, list[RuleText]] = {}
+    for rule in rules:
+        families.setdefault(rule.family, []).append(rule)
+    return families.items()
 
 
 def _cell(summary: str) -> str:

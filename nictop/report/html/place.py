@@ -18,7 +18,10 @@ MAX_DEPTH = 8
 CELL_WIDTH = 6.6
 """Of a character, about: longer texts are cut."""
 COST_MARK = "▲ "
-LEGEND = "box: what is in it is below it; ▲: what costs time or throughput"
+LEGEND = (
+    "box: what is in it is below it; ▲: what costs time or throughput; of devices below the same "
+    "port only network functions"
+)
 
 
 def place_figure(place: Sequence[PlaceLine], title: str) -> Html:

@@ -37,7 +37,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "HostedGuest": {"name": "machine"},
     "Carried": {"guest": "machine"},
     "DhcpLease": {"hostname": "host"},
-    "Link": {"alias": "alias", "switch_id": "switch"},
+    "Link": {"alias": "alias", "switch_id": "switch", "port_id": "switch"},
     "LldpNeighbour": {"chassis": "switch", "system_name": "host", "port_description": "alias"},
     "Module": {"serial": "serial"},
     "Platform": {"machine_id_hash": "switch"},

@@ -34,6 +34,7 @@ from nictop.report.document import (
     Verdict,
 )
 from nictop.report.html.elements import text
+from nictop.report.place import place_text as place_tree
 from nictop.report.render.text import cell_text, text_lines
 from nictop.report.runs.histogram import HISTOGRAM_TITLE, histogram_lines
 from nictop.rules import Evidence, Finding, Fix
@@ -247,7 +248,13 @@ def chart_lines(charts: RunCharts, level: int) -> Iterator[str]:
         yield from (HISTOGRAM_TITLE, "", *fenced_block(bars))
 
 
-def nothing(block: BarChart | PlaceDrawing | Data, level: int) -> Sequence[str]:
+def place_lines(drawing: PlaceDrawing, level: int) -> Iterator[str]:
+    tree = place_tree(drawing.lines(), FACT_CELLS)
+    if tree:
+        yield from (f"**{escape_markdown(drawing.heading)}**", "", *fenced_block(tree))
+
+
+def nothing(block: BarChart | Data, level: int) -> Sequence[str]:
     """A table or facts beside it say the same."""
     return ()
 
@@ -263,7 +270,7 @@ DRAW: dict[type, Callable[[Any, int], Iterable[str]]] = {
     FindingBlock: finding_lines,
     RunCharts: chart_lines,
     BarChart: nothing,
-    PlaceDrawing: nothing,
+    PlaceDrawing: place_lines,
     Data: nothing,
 }
 

@@ -32,6 +32,7 @@ from nictop.report.document import (
     Toned,
     Verdict,
 )
+from nictop.report.place import place_text
 from nictop.report.render.paint import Paint, plain
 from nictop.report.text_table import aligned_table, labelled_lines, layout_width
 
@@ -222,7 +223,15 @@ class TextRenderer:
             yield HISTOGRAM_TITLE
             yield from bars
 
-    def nothing(self, block: BarChart | PlaceDrawing | Data) -> Sequence[str]:
+    def place(self, drawing: PlaceDrawing) -> Iterator[str]:
+        room = self.room - drawing.indent
+        tree = place_text(drawing.lines(), room, glyphs=self.glyphs)
+        if tree:
+            yield from wrap(drawing.heading, self.room)
+        for line in tree:
+            yield " " * drawing.indent + line
+
+    def nothing(self, block: BarChart | Data) -> Sequence[str]:
         """A table or facts beside it say the same."""
         return ()
 
@@ -239,7 +248,7 @@ DRAW: dict[type, Callable[[TextRenderer, Any], Iterable[str]]] = {
     FindingBlock: TextRenderer.finding,
     RunCharts: TextRenderer.run_charts,
     BarChart: TextRenderer.nothing,
-    PlaceDrawing: TextRenderer.nothing,
+    PlaceDrawing: TextRenderer.place,
     Data: TextRenderer.nothing,
 }
 

@@ -229,7 +229,7 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
             link,
             "receives damaged frames (CRC, frame errors)",
             evidence=(
-                Evidence("receive errors", f"{units.per_second(rate)} now", "RTM_GETSTATS"),
+                Evidence("receive errors", units.per_second(rate), "RTM_GETSTATS"),
                 Evidence("CRC errors", units.count(totals[CRC]), source),
                 Evidence("frame errors", units.count(totals[FRAME]), source),
             ),

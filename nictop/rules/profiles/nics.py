@@ -58,10 +58,11 @@ def nics(host: HostFacts) -> tuple[Link, ...]:
 def managed_nics(host: HostFacts) -> tuple[tuple[Link, ManagedDevice], ...]:
     """NICs that NetworkManager manages, while it manages anything."""
     found = []
+    numbers = {link.ifindex for link in nics(host)}
     for link, device in devices_of_networkmanager(host):
         if device.state <= UNMANAGED:
             continue
-        if is_nic(host, link) or is_nic_of_container(host, link):
+        if link.ifindex in numbers or is_nic_of_container(host, link):
             found.append((link, device))
     return tuple(found)
 

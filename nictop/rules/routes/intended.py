@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.networkmanager_states import ACTIVATED
+from nictop.model.parts import managed_devices
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import ConfigurationEntry, IpSettings, Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -201,13 +203,15 @@ def _activated(host: HostFacts) -> tuple[tuple[Link, Profile], ...]:
     return tuple(found)
 
 
-def _links_with_profiles(host: HostFacts) -> Iterator[tuple[Link, Profile, ManagedDevice]]:
+@once_per_host
+def _links_with_profiles(host: HostFacts) -> tuple[tuple[Link, Profile, ManagedDevice], ...]:
     """Links with a carrier on which a stored profile is active."""
-    manager = host.profiles.manager
-    for ifindex, device in manager.devices.items() if manager is not None else ():
+    found = []
+    for ifindex, device in managed_devices(host.profiles.manager).items():
         link, profile = host.link_at(ifindex), _activated_profile(host, device)
         if link is not None and profile is not None and link.carrier is True:
-            yield link, profile, device
+            found.append((link, profile, device))
+    return tuple(found)
 
 
 def _activated_profile(host: HostFacts, device: ManagedDevice) -> Profile | None:
@@ -331,8 +335,10 @@ def address_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
     for link, profile, _ in _links_with_profiles(host):
         if _is_port(host, link):
             continue
-        present = {address.address for address in link.addresses}
         wanted = (*_manual_addresses(profile.ipv4), *_manual_addresses(profile.ipv6))
+        if not wanted:
+            continue
+        present = {address.address for address in link.addresses}
         missing = [address for address in wanted if _without_prefix(address) not in present]
         if missing:
             yield _missing_addresses(host, link, profile, missing)
@@ -348,6 +354,7 @@ def _manual_addresses(settings: IpSettings) -> Sequence[str]:
     return settings.addresses if settings.method == "manual" else ()
 
 
+@lru_cache(maxsize=16384)  # called again with every diagnosis of any host
 def _without_prefix(address: str) -> str:
     """``2001:DB8:0::5/64`` → ``2001:db8::5``, as the kernel prints it; as it is if it is
     malformed."""

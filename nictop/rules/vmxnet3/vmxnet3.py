@@ -261,10 +261,10 @@ def packets_since_load(link: Link, name: str) -> int | None:
 
 
 def counter_evidence(link: Link, counter: DriverCounter) -> Evidence:
-    """``12 since the driver was loaded, 3.00/s now``"""
+    """``12 since the driver was loaded, 3.00/s``"""
     value = f"{units.count(counter.total)} since the driver was loaded"
     if counter.rate is not None:
-        value += f", {units.per_second(counter.rate)} now"
+        value += f", {units.per_second(counter.rate)}"
     return Evidence(counter.name, value, f"ethtool -S {link.name}")
 
 

@@ -171,7 +171,8 @@ def _port(port: PortLoad, flow: Flow) -> Judgement:
     limit = f"port {port.device} of {clean(port.host)}"
     if counted is None:
         return Judgement.of_possible(limit, f" with its VFs ({port.unknown})")
-    rate = f"{units.bits_per_second(counted)} with its VFs"
+    others = " and other functions" if port.is_shared else ""
+    rate = f"{units.bits_per_second(counted)} with its VFs{others}"
     if not port.speed:
         return Judgement.of_possible(limit, f" ({rate}, link speed unknown)")
     share = (wire or counted) / (port.speed * 1e6)

@@ -12,7 +12,7 @@ from nictop.model.devices.ceiling import INTERFRAME_GAP, PREAMBLE
 from nictop.model.devices.links import function_of, functions_by_address, reported_speed
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.devices.ports import why_port_is_unknown
+from nictop.model.devices.ports import sharing_functions, why_port_is_unknown
 from nictop.model.rates.links import PortRates, port_rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
@@ -98,6 +98,7 @@ def _load(end: str, snapshot: Snapshot, link: Link, records: Sequence[Counters])
         _on_wire(rates, "rx"),
         _on_wire(rates, "tx"),
         speed,
+        is_shared=bool(sharing_functions(link.ifindex, snapshot)),
     )
 
 

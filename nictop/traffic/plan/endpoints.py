@@ -12,7 +12,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from nictop.errors import NictopError
-from nictop.model.snapshot import Snapshot, is_same_machine, unread_links
+from nictop.model.snapshot import Snapshot, is_same_namespace, unread_links
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.rules.fixes.commands import shell_quote
@@ -274,7 +274,7 @@ def _no_match_error(
             _nic_options(options["client"], snapshots[request.client]),
         )
     unread = unread_links((snapshots[request.client], snapshots[request.server]))
-    if is_same_machine(snapshots[request.client], snapshots[request.server]):
+    if is_same_namespace(snapshots[request.client], snapshots[request.server]):
         reason = f"{names} are the same machine (equal boot ID)"
     elif any(unread):
         reason = f"{names} share no known subnet (not read yet: {first_names(unread)})"

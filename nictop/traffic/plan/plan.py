@@ -12,7 +12,7 @@ from typing import Literal
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.subnets import Member, SharedSubnet
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_same_namespace
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 
@@ -337,13 +337,13 @@ def endpoint_pairs(
 ) -> tuple[EndpointPair, ...]:
     """Every pair of endpoints in a shared subnet, in both directions: devices before virtual links,
     then in the order of the subnets. Addresses that several netdevs have are left out, and pairs of
-    two names of one machine."""
+    two names of one machine (of one of its network namespaces)."""
     by_host = {snapshot.host: snapshot for snapshot in snapshots}
     found: list[EndpointPair] = []
     for subnet in subnets:
         unique = [member for member in subnet.members if member.address not in subnet.duplicates]
         for client, server in permutations(unique, 2):
-            if _machine(by_host, client) != _machine(by_host, server):
+            if not _are_one_host(by_host, client.end.host, server.end.host):
                 found.append(_pair(subnet, client, server))
 
     def virtual_ends(pair: EndpointPair) -> int:
@@ -360,13 +360,12 @@ def _pair(subnet: SharedSubnet, client: Member, server: Member) -> EndpointPair:
     return EndpointPair(subnet.network, _endpoint(client), _endpoint(server), tuple(differing))
 
 
-def _machine(by_host: dict[str, Snapshot], member: Member) -> str:
-    """Boot id of the machine; the name of the host if it is not known."""
-    host = member.end.host
-    hello = by_host[host].hello if host in by_host else None
-    if hello is None:
-        return host
-    return hello.boot_id or host
+def _are_one_host(by_host: dict[str, Snapshot], one: str, other: str) -> bool:
+    if one == other:
+        return True
+    if one not in by_host or other not in by_host:
+        return False
+    return is_same_namespace(by_host[one], by_host[other])
 
 
 def _endpoint(member: Member) -> Endpoint:

@@ -27,3 +27,5 @@ class PortLoad:
     """Mb/s of the port; None: not known."""
     unknown: str = ""
     """Why the rates are not known; "" if they are."""
+    is_shared: bool = False
+    """Other physical functions have the same port (NPAR): they are counted as well."""

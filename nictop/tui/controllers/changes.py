@@ -4,11 +4,12 @@ that is shown."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
@@ -26,6 +27,18 @@ KEEP_SECONDS = (5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 """Selectable times until the rollback."""
 
 
+@dataclass(frozen=True)
+class TypedSetUp:
+    """What was typed into the form of a set-up that was not applied."""
+
+    words: Mapping[str, str]
+    """Name of a field → its text."""
+    state: object
+    """That of the NIC when it was typed; equal while the NIC has not changed."""
+    job: ChangeJob | None
+    """What the words describe."""
+
+
 class Changes:
     """`allowed`: every host may be changed, not only those for which the configuration allows
     it."""
@@ -39,6 +52,8 @@ class Changes:
         self.job: ChangeJob | None = None
         self.session: ChangeSession | None = None
         """The running change, or the last one; None: there was none, or its end was seen."""
+        self.typed: dict[tuple[str, int], TypedSetUp] = {}
+        """Host and ifindex of a NIC → what is in its form."""
         self._step: tuple[str, str] = ("", "")
         """Stage and decision of now."""
         self.step_began = 0.0
@@ -130,7 +145,14 @@ class Changes:
         too."""
         if self.session is not None and self.job is not None and self.allowed(self.job.host):
             self.session.apply(twice=twice)
+            if self.session.progress.decision == "apply":
+                self._forget_typed(self.job)
             self._publish()
+
+    def _forget_typed(self, job: ChangeJob) -> None:
+        """The form of this change is empty when it is opened again."""
+        left = {nic: typed for nic, typed in self.typed.items() if typed.job is not job}
+        self.typed = left
 
     def keep(self) -> None:
         """Keep it, if it is applied."""

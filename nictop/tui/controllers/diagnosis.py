@@ -85,7 +85,8 @@ class DiagnosisScheduler:
         """The finding of a problem that is solved has to disappear, and not every solution causes
         an event: the probe of a host with findings reads its inventory again every few seconds,
         except while a run measures that host."""
-        has_findings = any(finding.host == host.name for finding in result.findings)
+        known = (*result.findings, *result.unchecked)
+        has_findings = any(finding.host == host.name for finding in known)
         wanted = has_findings and not host.in_run
         if wanted != host.rechecked:
             host.rechecked = wanted
@@ -109,10 +110,20 @@ class DiagnosisScheduler:
 
     def now(self) -> None:
         """Run all rules on what is known now, and again after a pause; nothing if they are being
-        run."""
-        if self._idle.is_set():
-            self._idle.clear()
-            self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
+        run, or were run on the same."""
+        if not self._idle.is_set():
+            return
+        if _references(self._known()) == self._diagnosed:
+            self._start_after(DIAGNOSIS_SECONDS)
+            return
+        self._idle.clear()
+        self._scheduler.run_worker(self._diagnose, "diagnose", "diagnosis")
+
+    def _known(self) -> list[HostSession]:
+        """The hosts of which enough is known."""
+        from nictop.model.snapshot import has_platform
+
+        return [host for host in self._sessions.values() if has_platform(host.snapshot)]
 
     async def renew(self) -> None:
         """Run all rules on what is known now, and wait for that."""
@@ -121,12 +132,10 @@ class DiagnosisScheduler:
         await self._idle.wait()
 
     async def _diagnose(self) -> None:
-        from nictop.model.snapshot import has_platform
-
         took = 0.0
         try:
-            known = [host for host in self._sessions.values() if has_platform(host.snapshot)]
-            snapshots = tuple(ref(host.snapshot) for host in known)
+            known = self._known()
+            snapshots = _references(known)
             if snapshots != self._diagnosed:
                 took = await self._diagnose_hosts(known, snapshots)
         finally:
@@ -145,6 +154,7 @@ class DiagnosisScheduler:
         Returns the CPU seconds that it took."""
         from nictop.hosts.observe import diagnose_in_slices
         from nictop.rules import HostFacts
+        from nictop.rules.unchecked import with_unchecked
 
         forgotten = self._forgotten
         facts = [HostFacts(host.snapshot, host.window.parts) for host in hosts]
@@ -154,6 +164,8 @@ class DiagnosisScheduler:
             result, took = await diagnose_in_slices(facts)
         if self._forgotten != forgotten:
             return took
+        if result is not None:
+            result = with_unchecked(result, self.result, self._sessions)
         self._diagnosed = snapshots
         self._inventories = {fact.name: ref(fact.inventory) for fact in facts}
         self.publish(result)
@@ -161,6 +173,11 @@ class DiagnosisScheduler:
             for host in hosts:
                 self._recheck(host, result)
         return took
+
+
+def _references(hosts: Sequence[HostSession]) -> tuple[ref[Snapshot], ...]:
+    """To what they are now."""
+    return tuple(ref(host.snapshot) for host in hosts)
 
 
 def _is_readable(snapshot: Snapshot) -> bool:

@@ -20,6 +20,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
+    from nictop.model.guests.agents import AgentsTold
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import HostedGuest, Request
     from nictop.rules import Diagnosis
@@ -66,6 +67,10 @@ class WatchedHosts:
         """Sources of hosts that are no longer watched, until they have ended."""
         self._listening: set[str] = set()
         """Hosts that listen for LLDP now."""
+        self.agents: dict[str, AgentsTold] = {}
+        """Host → what the agents of its guests told when they were asked last."""
+        self._asking: set[str] = set()
+        """Hosts whose agents are asked now."""
         self._workers: dict[str, Worker] = {}
         """Host → what reads its source."""
         self._pending: dict[str, Snapshot] = {}
@@ -213,6 +218,7 @@ class WatchedHosts:
         session = self.by_name.pop(name)
         session.fail("watched no longer")
         self._pending.pop(name, None)
+        self.agents.pop(name, None)
         self._workers.pop(name).cancel()
         self._close_source(session)
         self.changed.publish()
@@ -351,6 +357,30 @@ class WatchedHosts:
                 await session.request(request)
         else:
             await self.session.request(request)
+
+    def ask_agents(self, name: str, notify: Notify) -> None:
+        """The guest agents of the virtual machines of a host; what they tell is in `agents`, and
+        how many did is given to `notify`. A second time at once has no effect."""
+        if name in self._asking:
+            return
+        self._asking.add(name)
+        notify(f"{name}: asking the guest agents, up to 40 s", "Guests")
+        work = partial(self._ask_agents, self.by_name[name], notify)
+        self._scheduler.run_worker(work, f"agents {name}", "agents")
+
+    async def _ask_agents(self, session: HostSession, notify: Notify) -> None:
+        from nictop.hosts.agents import ask_agents
+
+        try:
+            told = await ask_agents(session, session.snapshot)
+        finally:
+            self._asking.discard(session.name)
+        if self.by_name.get(session.name) is not session:
+            return  # watched no longer
+        self.agents[session.name] = told
+        answered = sum(not facts.why for facts in told.values())
+        notify(f"{session.name}: {answered} of {len(told)} guest agents answered", "Guests")
+        self.changed.publish()
 
     def listen_for_lldp(self, notify: Notify) -> None:
         """On the chosen host; `notify` is called at the beginning, and with the result. A second

@@ -130,6 +130,18 @@ class Nictop:
             return monotonic()
         return self.replay.playback.now()
 
+    def moment_text(self) -> str:
+        """What moment a chart that is drawn now ends at: ``now``; ``14:03:20`` in a recording, in
+        the past, and while the display is paused, as it is not drawn again then."""
+        from nictop.replay.position import wall_clock_text
+
+        if self.replay is not None:
+            playback = self.replay.playback
+            return wall_clock_text(playback.recording.wall_time(playback.now()))
+        if self.display.paused:
+            return wall_clock_text(time())
+        return "now"
+
     def here(self) -> LocalClock:
         """The clocks of that machine, read together."""
         from nictop.hosts.session import read_local_clock

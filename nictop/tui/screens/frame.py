@@ -192,12 +192,11 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def _badges(self) -> dict[str, Sequence[Span]]:
         """What is behind the names of the tabs: ``✖1 ▲4``, ``●3 ✖1``."""
+        from nictop.rules.unchecked import open_findings
         from nictop.rules.wording import severity_badges
 
         nictop, badges = self.nictop, dict[str, Sequence[Span]]()
-        diagnosis = nictop.display.diagnosis
-        findings = () if diagnosis is None else diagnosis.findings
-        severities = [finding.severity for finding in findings]
+        severities = [finding.severity for finding in open_findings(nictop.display.diagnosis)]
         badges["findings"] = [
             (text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)
         ]

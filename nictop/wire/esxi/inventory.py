@@ -80,7 +80,8 @@ VF_NAME = re.compile(r"PF_(\d{1,5})\.(\d{1,3})\.([0-7])_VF_(\d{1,3})")
 WORKER_NAME = re.compile(r"NetWorld-VM-\d+")
 """World that moves the packets of a virtual machine."""
 SOURCES_OF_LINUX = (
-    "addresses", "routes", "queues", "qdiscs", "bridge_vlans", "bonds", "teams", "interrupts",
+    "addresses", "routes", "queues", "qdiscs", "bridge_vlans", "switch_ports", "bonds", "teams",
+    "interrupts",
     "services", "stopped_managers", "settings", "networkmanager", "networkd", "configuration",
     "iommu", "forwarding", "devlink", "filters", "messages", "lldp", "routing",
 )  # fmt: skip

@@ -29,6 +29,13 @@ MODULES = {
         "agent_facts",
         "agent_bridge",
     ),
+    "agent_report": (
+        "problem",
+        "agent_client",
+        "agent_guests",
+        "agent_facts",
+        "agent_report",
+    ),
     "guest_address": ("problem", "agent_client", "agent_guests", "guest_address"),
     "guest_relay": ("relay_format", "guest_relay"),
     "connect_socket": ("problem", "connect_socket"),

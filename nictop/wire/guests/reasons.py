@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.errors import HostUnreachable
-from nictop.probe.reach.problem import LATER_STATUS, SENTENCE
+from nictop.probe.reach.problem import NEVER_STATUS, SENTENCE, STANDING_GUEST
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.guests.levels import Level
 
 RIGHTS_HINT = "use --sudo, or log in as root"
 OTHER_WAYS = "other ways: HOST/ssh:ADDRESS, HOST/vsock:CID"
 NO_PROGRAM_STATUS = 127
+PAUSED_PARTS = ("is paused", "is frozen")
 STOPPED_PARTS = ("is not running", "is stopped", "not running", "no such process")
 MISSING_PARTS = (
     "no such container",
@@ -69,6 +70,8 @@ def unreached_reason(
         )
     if _has_any(detail, RIGHTS_PARTS):
         return PermanentError(f"{host}: no permission to enter {level}: {detail}", RIGHTS_HINT)
+    if _has_any(detail, PAUSED_PARTS):
+        return TransientError(f"{host}: {level} is paused: {detail}", "let it go on")
     if _has_any(detail, STOPPED_PARTS):
         return TransientError(f"{host}: {level} is not running: {detail}", "start it")
     listed = f"{LISTS.get(level.kind, 'its tools')} there shows what there is"
@@ -81,10 +84,10 @@ def unreached_reason(
 
 def _own_reason(host: str, level: Level, status: int | None, sentence: str) -> HostUnreachable:
     """What a program of nictop has said: ``message; hint``."""
-    kind = TransientError if status == LATER_STATUS else PermanentError
+    kind = PermanentError if status == NEVER_STATUS else TransientError
     message, _, hint = sentence.partition("; ")
     hints = [hint] if hint else []
-    if level.kind in ("agent", "guest"):
+    if level.kind in ("agent", "guest") and not message.startswith(STANDING_GUEST):
         hints.append(OTHER_WAYS)
     return kind(f"{host}: {message}", "; ".join(hints))
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from nictop.errors import HostUnreachable, NictopError
-from nictop.probe.reach.problem import LATER_STATUS, NEVER_STATUS
+from nictop.probe.reach.problem import LATER_STATUS, NEVER_STATUS, WITHOUT_LIBVIRT_STATUS
 from nictop.probe.records import Line, Request, Trouble
 from nictop.wire.budget import HostBudget
 from nictop.wire.channel import STDERR_DATATYPE, Carrier, Channel
@@ -78,6 +78,8 @@ something has read what Python was to read, it ends then."""
 
 Rights = Literal["", "quiet", "password"]
 ProbeItem = Line | SourceState
+AGENT_STATUSES = (NEVER_STATUS, LATER_STATUS, WITHOUT_LIBVIRT_STATUS)
+"""Exit status of our program that reaches guest agents."""
 
 
 class RemoteProbe:
@@ -410,14 +412,19 @@ class RemoteProbe:
     def refusal_of_agent(self) -> str:
         """Why the guest agent on the way could not be used, as our program there says; "": it was
         another end."""
-        if self._reached != "nothing" or self._status not in (NEVER_STATUS, LATER_STATUS):
+        if self._reached != "nothing" or self._status not in AGENT_STATUSES:
             return ""
         return sanitize(own_sentence(self._stderr.decode("utf-8", "replace")))
 
     @property
     def is_agent_silent(self) -> bool:
         """It did not answer, or is not there now."""
-        return self._status == LATER_STATUS
+        return self._status in (LATER_STATUS, WITHOUT_LIBVIRT_STATUS)
+
+    @property
+    def waits_for_libvirt(self) -> bool:
+        """The agent is reached by libvirt only, which does not run."""
+        return bool(self.refusal_of_agent) and self._status == WITHOUT_LIBVIRT_STATUS
 
     @property
     def lacks_sudo(self) -> bool:

@@ -13,15 +13,15 @@ import asyncio
 import contextlib
 import ipaddress
 import shlex
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from nictop.errors import HostUnreachable
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.reach.problem import WINDOWS_GUEST
+from nictop.probe.reach.problem import LIBVIRT_SOCKETS, STANDING_GUEST, WINDOWS_GUEST
 from nictop.probe.records import Clock, Line, Request
-from nictop.wire.errors import PermanentError, TransientError, sanitize
+from nictop.wire.errors import PermanentError, TransientError, error_text, sanitize
 from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address
 from nictop.wire.guests.wrapping import HAS_NAMESPACE, address_words, prefix_words
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
@@ -39,6 +39,7 @@ from nictop.wire.ssh.connection import (
 from nictop.wire.ssh.exit_reason import LOGIN_HINT, slow_notice
 from nictop.wire.ssh.host_keys import Policy
 from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
+from nictop.wire.timeout import with_timeout
 
 __all__ = ["SshSource", "SshTarget"]
 
@@ -47,8 +48,13 @@ NAMESPACE_NOTICE = (
     "above, whose files, programs and network managers are shown"
 )
 
+LIBVIRT_CHECK_SECONDS = 30.0
+"""Between two looks for the socket of libvirt."""
+HAS_LIBVIRT = "libvirt"
 ADDRESS_TIMEOUT = 15.0
 """Seconds for the addresses of a guest: an agent that does not answer takes 10."""
+WITHOUT_SSH = (WINDOWS_GUEST, STANDING_GUEST)
+"""How the sentence about a guest begins that cannot be read by SSH either."""
 MAX_TIME_FACTOR = 4
 """Silence of 40 s then, and 60 s for the start."""
 MAX_TRIED_ADDRESSES = 3
@@ -133,6 +139,11 @@ class SshSource(ReconnectingSource):
                     yield item
                     continue
                 rights = await self._other_start(probe)
+                if rights is None and isinstance(probe, RemoteProbe) and probe.waits_for_libvirt:
+                    async with aclosing(self._until_libvirt(probe)) as states:
+                        async for state in states:
+                            yield state
+                    rights = probe.rights
                 if rights is None:
                     self._adapt_time_factor(probe, is_read=is_read)
                     await self._explain_end(probe)
@@ -170,13 +181,47 @@ class SshSource(ReconnectingSource):
             return "quiet" if self._target.sudo else ""
         return None
 
+    async def program_output(self, words: Sequence[str], timeout: float) -> str:
+        """What a program prints that is run where the probe is, with its rights; "" if it fails or
+        takes longer, or if there is no connection."""
+        if not self._connection.is_open:
+            return ""
+        rights = ["sudo", "-n", "--"] if self._target.sudo else []
+        command = [*rights, *prefix_words(self._levels, 0.0), *words]
+        return await self._connection.carrier.output(shlex.join(command), timeout)
+
+    async def _until_libvirt(self, probe: RemoteProbe) -> AsyncGenerator[SourceState, None]:
+        """Until libvirt has a socket on the hypervisor. The guest is not asked meanwhile: only
+        whether there is one, over the connection that is there. Raises the error of `probe` when
+        the connection ends, or is not one to the hypervisor."""
+        assert probe.error is not None
+        kinds = [level.kind for level in self._levels]
+        agents = [place for place, kind in enumerate(kinds) if kind in ("agent", "guest")]
+        if len(agents) != 1:
+            raise probe.error
+        test = " || ".join(f"test -S {path}" for path in LIBVIRT_SOCKETS)
+        words = [*prefix_words(self._levels[: agents[0]], 0.0), "sh", "-c"]
+        words.append(f"({test}) && echo {HAS_LIBVIRT}")
+        command = " ".join(["exec", *map(shlex.quote, words)])
+        while self._connection.is_open:
+            yield SourceState("lost", error_text(probe.error), LIBVIRT_CHECK_SECONDS)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await with_timeout(LIBVIRT_CHECK_SECONDS, self._closed.wait())
+            printed = await self._unless_closed(
+                self._connection.carrier.output(command, self._timeout)
+            )
+            if printed.strip() == HAS_LIBVIRT:
+                yield SourceState("connecting")
+                return
+        raise probe.error
+
     async def _reaches_by_ssh(self, probe: RemoteProbe) -> bool:
         """Connect to a guest whose agent cannot be used, if it was written without a way
         (``pve/101``), by SSH to an address that its hypervisor knows. If that fails, too, the error
         of `probe` has both reasons."""
         kinds = [level.kind for level in self._levels]
         refusal = probe.refusal_of_agent
-        if kinds.count("guest") != 1 or not refusal or refusal.startswith(WINDOWS_GUEST):
+        if kinds.count("guest") != 1 or not refusal or refusal.startswith(WITHOUT_SSH):
             return False
         place = kinds.index("guest")
         way, rest = self._levels[: place + 1], self._levels[place + 1 :]

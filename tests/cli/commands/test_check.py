@@ -34,6 +34,7 @@ from nictop.report.findings.rule_pages import (
     rule_page,
     rule_table,
 )
+from nictop.report.findings.rule_texts import read_rules
 from nictop.report.render.markdown import escape_markdown
 from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
 from nictop.rules.finding import Cause
@@ -440,7 +441,7 @@ def test_explain_alone_lists_all_rules(capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("room", [40, 80, 120])
 def test_pages_fit_the_width(room: int) -> None:
-    for rule in RULES.values():
+    for rule in read_rules().values():
         assert (
             max(
                 width(line)

@@ -11,11 +11,13 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow
 from nictop.model.devices.overview import HostNow, overview
 from nictop.model.devices.ports import (
     NETDEV_ONLY,
+    SHARED,
     WITH_FUNCTIONS,
     links_counted_by_ports,
     newest_ports,
     port_rates_of,
     rates_words,
+    sharing_functions,
     wire_rates,
 )
 from nictop.model.devices.tree import device_tree
@@ -31,6 +33,7 @@ from tests.model.hosts import (
     counters,
     inventory,
     link_counters,
+    make_pci,
     snapshot_of,
 )
 
@@ -164,3 +167,45 @@ def test_the_history_is_that_of_the_port() -> None:
     history = History(10)
     history.record(port(IDLE, FULL))
     assert history.series(("rx_bits", 4)) == (24e9,)
+
+
+# ------------------------------------------------------------------------------- several functions
+
+
+def partitions(before: PortCounts, after: PortCounts, **changes: object) -> Snapshot:
+    """NPAR: another physical function of the same port."""
+    snapshot = port(before, after)
+    shared, same = replace(PF, port_id="0a"), {"port_id": "0a", **changes}
+    other = replace(VIRTIO, bus="pci", pci_address="0000:02:00.2", **same)  # type: ignore[arg-type]
+    vf = replace(VF_NETDEV, port_id="0a")
+    assert snapshot.inventory is not None
+    functions = (*snapshot.pci, make_pci("0000:02:00.2", driver="i40e"))
+    made = replace(snapshot.inventory, links=(shared, vf, other), pci=functions)
+    first, second = snapshot.before, snapshot.counters
+    return snapshot_of(HELLO, made, first, second)
+
+
+def test_a_port_of_several_physical_functions_is_not_shown_as_that_of_one() -> None:
+    snapshot = partitions(IDLE, FULL)
+    assert sharing_functions(4, snapshot) == (VIRTIO.name,)
+    assert wire_rates(snapshot)[4].rx_bits == 8000
+    assert rates_words(snapshot.links[4], snapshot) == SHARED
+    assert links_counted_by_ports(snapshot) == set()
+    shown = facts(snapshot)
+    assert shown["Port of"] == f"ens224 and its VFs, shared with {VIRTIO.name}"
+    assert shown["Port RX"].startswith("24.0 Gb/s"), "what the NIC counts is in the details"
+
+
+def test_vfs_do_not_share_a_port_with_their_physical_function() -> None:
+    snapshot = partitions(IDLE, FULL)
+    assert VF_NETDEV.name not in sharing_functions(4, snapshot)
+    assert sharing_functions(4, partitions(IDLE, FULL, port_id="0b")) == ()
+    assert wire_rates(port(IDLE, FULL))[4].rx_bits == 24e9
+
+
+def test_errors_of_the_wire() -> None:
+    none = [replace(one, errors={"fcs": 0, "oversize": 0}) for one in (IDLE, FULL)]
+    assert facts(port(*none))["Port errors"] == "none: fcs, oversize"
+    some = [replace(IDLE, errors={"oversize": 7}), replace(FULL, errors={"oversize": 9, "x": 1})]
+    assert facts(port(*some))["Port errors"] == "oversize 9 · 2.00/s"
+    assert "Port errors" not in facts(port(IDLE, FULL))

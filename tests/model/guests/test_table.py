@@ -3,8 +3,11 @@ source, what is not known."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from nictop.hosts.guests import running_guests
 from nictop.model.columns.guests import COLUMNS, make_row_order, order_rows
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
@@ -26,6 +29,7 @@ from tests.model.guests.hypervisor import (
     THREADS,
     VETH,
     VF_ADDRESSES,
+    WEB1,
     hypervisor,
 )
 
@@ -201,3 +205,30 @@ def test_guests_of_older_recordings_are_those_with_threads() -> None:
         ("db2", None, 0),
         ("web1", 1, 1),
     ]
+
+
+# ------------------------------------------------------------------------------------------- states
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "text", "tone"),
+    [
+        ({}, "running", "", "normal"),
+        ({"condition": "paused", "condition_reason": "user"}, "paused", "paused (user)", "warn"),
+        ({"condition": "crashed"}, "crashed", "crashed", "warn"),
+        ({"condition": "pmsuspended"}, "asleep", "asleep", "warn"),
+        ({"lock": "backup"}, "running", "locked: backup", "normal"),
+        ({"state": "stopped", "condition": "saved", "lock": "suspended"}, "saved",
+            "saved, locked: suspended", "dim"),
+    ],
+)  # fmt: skip
+def test_what_is_known_besides_that_it_runs(
+    changes: dict[str, str], state: str, text: str, tone: str
+) -> None:
+    guest = replace(WEB1, **changes)  # type: ignore[arg-type]
+    found = row("web1", snapshot=hypervisor(guests=(guest,)))
+    assert (found.state, found.condition_text) == (state, text)
+    column = next(one for one in COLUMNS if one.key == "state")
+    assert column.value(found) == (state, tone)
+    assert (matching_rows([found], state) == (found,)) is True
+    assert running_guests([guest]) == (() if tone in ("warn", "dim") else (guest,))

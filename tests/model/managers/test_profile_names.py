@@ -92,7 +92,17 @@ def test_a_profile_that_networkmanager_made_up_stands_out() -> None:
 
 def test_a_link_of_which_only_the_name_is_known() -> None:
     snapshot = advance(advance(Snapshot.empty("guest"), hello()), change(7, "ens161"))
-    assert profile_name(snapshot.links[7], snapshot) == ("–", "dim")
+    assert profile_name(snapshot.links[7], snapshot) == ("?", "dim")
+
+
+def test_a_manager_that_does_not_answer_is_not_none() -> None:
+    changes: dict[str, Any] = {
+        "networkmanager": None,
+        "networkd": {},
+        "configuration": [],
+        "unreadable": {"networkmanager": {"reason": "failed"}},
+    }
+    assert shown_name(merge_patch({"base": "kvm-guest"}, changes), "enp1s0") == ("?", "dim")
 
 
 def test_the_column_is_there_at_80_columns() -> None:

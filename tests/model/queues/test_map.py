@@ -508,7 +508,7 @@ def test_the_plans_of_an_inventory_are_bounded() -> None:
     taken = inventory()
     for number in range(MAX_CACHED_PLANS + 5):
         queue_plan(nic("igb", ifindex=number, queues=queues(1, 1)), taken)
-    assert len(_plans[id(taken)]) == MAX_CACHED_PLANS
+    assert len(_plans(taken)) == MAX_CACHED_PLANS
 
 
 def test_cached_plans_do_not_keep_an_inventory_in_memory() -> None:

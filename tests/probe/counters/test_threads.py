@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets, targets_line
-from nictop.probe.counters.threads import ThreadCounterReader, parse_thread
+from nictop.probe.counters.threads import HALF_TICK_NS, ThreadCounterReader, parse_thread
 from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterReader
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
@@ -170,6 +170,57 @@ def test_failures_are_reported_and_other_threads_are_read(
         failures = Failures()
         assert reader.read(failures) == {3: (123, 45, 3)}
         assert [type(error) for error, _ in failures] == [ValueError, IsADirectoryError]
+
+
+def test_a_thread_that_has_not_run_is_not_read_again(tmp_path: Path, files: OpenFileCache) -> None:
+    """schedstat says whether it ran; its times are read whenever that differs."""
+    reader = ThreadCounterReader(files, proc=str(tmp_path))
+    folder = stat_file(tmp_path, 1, 2, STAT)
+    run = folder / "schedstat"
+    run.write_bytes(b"1000 20 3\n")
+    reader.set_targets([(2, 1)], FOREVER)
+    failures = Failures()
+    for _ in range(3):  # read, unchanged, asked for the first time
+        assert reader.read(failures) == {2: (123, 45, 3)}
+    (folder / "stat").write_bytes(STAT.replace(b" 123 45 ", b" 124 45 "))
+    assert reader.read(failures) == {2: (123, 45, 3)}, "by schedstat it has not run"
+    run.write_bytes(b"%d 20 4\n" % (1000 + HALF_TICK_NS - 1))
+    assert reader.read(failures) == {2: (123, 45, 3)}, "less than half a tick"
+    run.write_bytes(b"%d 20 5\n" % (1000 + HALF_TICK_NS))
+    assert reader.read(failures) == {2: (124, 45, 3)}
+    (folder / "stat").write_bytes(STAT.replace(b" 123 45 ", b" 125 45 "))
+    assert reader.read(failures) == {2: (125, 45, 3)}, "one that runs is read each time"
+    assert failures == []
+
+
+def test_without_schedstat_the_times_are_read_each_time(
+    tmp_path: Path, files: OpenFileCache
+) -> None:
+    reader = ThreadCounterReader(files, proc=str(tmp_path))
+    folder = stat_file(tmp_path, 1, 2, STAT)
+    reader.set_targets([(2, 1)], FOREVER)
+    for _ in range(4):
+        assert reader.read(Failures()) == {2: (123, 45, 3)}
+    (folder / "stat").write_bytes(STAT.replace(b" 123 45 ", b" 124 45 "))
+    assert reader.read(Failures()) == {2: (124, 45, 3)}
+
+
+ROOM = """
+import resource
+from nictop.probe.kernel.open_files import OpenFileCache
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))
+files = OpenFileCache()
+found = [files._limit]
+for wanted in (20, 100, 4000):
+    files.make_room(wanted)
+    found += [files._limit, resource.getrlimit(resource.RLIMIT_NOFILE)[0]]
+print(found)
+"""
+
+
+def test_more_files_stay_open_within_the_hard_limit() -> None:
+    done = subprocess.run([sys.executable, "-c", ROOM], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [32, 32, 64, 100, 200, 256, 512]
 
 
 def test_a_real_thread(files: OpenFileCache) -> None:

@@ -40,6 +40,7 @@ LIBRARIES = (
     "jeepney",
     "msgspec",
     "psutil",
+    "pyroute2",
     "rich",
     "textual",
 )

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
+import shlex
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 
 from nictop.probe.records import Inventory
-from nictop.traffic.experiment.self_test import LINK, SelfTest, remove_leftovers, self_test_pair
+from nictop.traffic.experiment import self_test
+from nictop.traffic.experiment.self_test import LINK, SelfTest, self_test_pair
 from nictop.traffic.plan.request import RunRequest
 from nictop.wire.source import Source
 from tests.conftest import why_no_namespace
+from tests.support.namespaces import holders
 
 needs_namespaces = pytest.mark.skipif(
     why_no_namespace() is not None, reason=why_no_namespace() or ""
 )
-NETNS = Path("/run/netns")
-
-
-def own_namespaces() -> set[str]:
-    """Namespaces of self-tests of this process."""
-    names = os.listdir(NETNS) if NETNS.is_dir() else []
-    return {name for name in names if f"-{os.getpid()}-" in name and name.startswith("nictop-")}
 
 
 async def inventory(source: Source) -> Inventory:
@@ -55,7 +48,7 @@ async def test_two_pairs_at_once_are_connected_and_separate() -> None:
         self_test_pair() as one,
         self_test_pair(RunRequest("x", "y", time=3, ip_version=6)) as other,
     ):
-        assert len(own_namespaces()) == 4
+        assert len(holders(os.getpid())) == 2
         for test in (one, other):
             client, server = await ends(test)
             assert (client[0], server[0]) == ("client", "server")
@@ -67,11 +60,11 @@ async def test_two_pairs_at_once_are_connected_and_separate() -> None:
             "198.18.0.2",
             10,
         )
-        assert (other.request.server_address, other.request.time) == ("fd6e:6963:746f:70::2", 3)
+        assert (other.request.server_address, other.request.time) == ("fd6e:6963:746f:0::2", 3)
         assert LINK not in os.listdir("/sys/class/net"), (
             "nothing is added to the machine's own namespace"
         )
-    assert own_namespaces() == set()
+    assert holders(os.getpid()) == []
 
 
 @needs_namespaces
@@ -86,58 +79,44 @@ async def test_a_cancelled_task_removes_its_namespaces() -> None:
 
     task = asyncio.ensure_future(stay())
     await inside.wait()
-    assert len(own_namespaces()) == 2
+    assert len(holders(os.getpid())) == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert own_namespaces() == set()
+    assert holders(os.getpid()) == []
 
 
 @needs_namespaces
-async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("holder", "reason"),
+    [
+        ("echo no veth; exit 2", "no veth"),
+        ("exit 1", "the process that makes them ended"),
+        ("exec head -c 300000 /dev/zero", "no answer"),
+    ],
+)
+async def test_without_namespaces_loopback_is_used(
+    monkeypatch: pytest.MonkeyPatch, holder: str, reason: str
 ) -> None:
-    """An ``ip`` that creates the namespaces but no veth pair."""
-    script = (
-        '#!/bin/sh\ncase "$*" in *-batch*) echo "RTNETLINK answers: no veth" >&2; exit 2;; esac\n'
-    )
-    (tmp_path / "ip").write_text(script + 'PATH="${PATH#*:}" exec ip "$@"\n')
-    (tmp_path / "ip").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(self_test, "holder_command", lambda: ["sh", "-c", holder])
     async with self_test_pair() as test:
-        assert (
-            "network namespaces cannot be created: RTNETLINK answers: no veth" in test.description
-        )
+        assert f"network namespaces cannot be created: {reason}" in test.description
         assert (
             [source.name for source in test.sources]
             == [test.request.client]
             == [test.request.server]
         )
         assert (test.request.client_nic, test.request.server_address) == ("lo", "127.0.0.1")
-    monkeypatch.undo()
-    assert own_namespaces() == set()
 
 
-def test_only_namespaces_of_ended_processes_are_removed(tmp_path: Path) -> None:
-    """A process with another start time has reused the PID of one that has ended."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    here = os.stat("/proc/self/ns/pid").st_ino
-    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    left = {
-        f"nictop-{here}-{ended.pid}-1-1-client",
-        f"nictop-{here}-{ended.pid}-1-2-server",
-        f"nictop-{here}-{os.getpid()}-{int(started) + 1}-1-client",
-    }
-    others = {
-        f"nictop-{here}-{os.getpid()}-{started}-1-client",
-        f"nictop-{here + 1}-{ended.pid}-1-1-client",
-        f"nictop-{here}-{ended.pid}-1-1-observer",
-        "nictop-0123456789",
-        "nictop-client",
-        "qlab",
-    }
-    for name in left | others:
-        (tmp_path / name).touch()
-    assert set(remove_leftovers(str(tmp_path))) == left
-    assert remove_leftovers(str(tmp_path / "nosuch")) == ()
+@needs_namespaces
+async def test_a_holder_says_why_it_cannot_make_them() -> None:
+    """Without the right to mount."""
+    words = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+    command = shlex.join([*words, *self_test.holder_command()])
+    process = await asyncio.create_subprocess_shell(
+        command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert printed == b"namespaces cannot be made here: Operation not permitted\n"
+    assert process.returncode == 2

@@ -149,6 +149,21 @@ async def test_selected_nic_is_not_used(both: Pair) -> None:
         assert (await PathSession(request, sessions, timeout=LIMIT).run()).findings == ()
 
 
+async def test_nic_of_an_end_is_down() -> None:
+    """Named once, though neither direction works; its commands bring the path back."""
+    async with pair(None) as made:
+        made.server.run(["ip", "link", "set", "dev", WIRE, "down"])
+        await refreshed(made)
+        report = await tested(made)
+        assert rules_of(report) == [("path_nic_down", "b")]
+        (found,) = report.findings
+        assert (found.subject, found.title) == (WIRE, "administratively down")
+        run_commands(made.server, found.fixes[0].commands)
+        await refreshed(made)
+        await made.wait_for_link(WIRE)
+        assert (await tested(made)).findings == ()
+
+
 # --------------------------------------------------------------------------------------- neighbours
 
 

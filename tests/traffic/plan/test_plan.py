@@ -265,7 +265,9 @@ def test_different_versions_are_noted_and_not_refused() -> None:
 
 
 def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
-    def machine(name: str, *addresses: tuple[str, str | None], boot: str = ""):  # type: ignore[no-untyped-def]
+    def machine(  # type: ignore[no-untyped-def]
+        name: str, *addresses: tuple[str, str | None], boot: str = "", namespace: int = 0
+    ):
         links = [
             make_link(
                 number,
@@ -277,7 +279,7 @@ def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
             for number, (address, bus) in enumerate(addresses, 2)
         ]
         return snapshot_of(
-            replace(HELLO, boot_id=boot or name),
+            replace(HELLO, boot_id=boot or name, network_namespace=namespace),
             inventory(links=(LOOPBACK, *links), pci=()),
             host=name,
         )
@@ -300,6 +302,12 @@ def test_endpoint_pairs_have_devices_first_and_no_duplicate_addresses() -> None:
         machine("b", ("192.0.2.2", "pci"), boot="x"),
     ]
     assert endpoint_pairs(pairs(same_machine).subnets, same_machine) == ()
+    for other, number in ((4026531840, 0), (4026532001, 2)):
+        namespaces = [
+            machine("a", ("192.0.2.1", "pci"), boot="x", namespace=4026531840),
+            machine("b", ("192.0.2.2", "pci"), boot="x", namespace=other),
+        ]
+        assert len(endpoint_pairs(pairs(namespaces).subnets, namespaces)) == number
 
 
 # ----------------------------------------------------------------------------------------- failures

@@ -336,6 +336,19 @@ async def test_the_cursor_stays_with_its_finding() -> None:
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens2:")
 
 
+async def test_a_finding_that_is_read_stays_chosen_when_a_worse_one_is_found() -> None:
+    async with live_screen(WIDE) as screen:
+        old, worse = finding(subject="ens192"), finding(subject="ens256", severity="critical")
+        await show(screen, old)
+        await screen.press("4")
+        assert screen.app.screen.query_one(FindingList).chosen == old
+        await screen.show_diagnosis(Diagnosis((worse, old), ()))
+        assert screen.app.screen.query_one(FindingList).chosen == old
+        await screen.show_diagnosis(Diagnosis((worse,), ()))
+        listed = screen.app.screen.query_one(FindingList)
+        assert listed.chosen == old and listed.entry is not None and listed.entry.gone
+
+
 async def test_checks_of_hosts_that_were_not_read_did_not_pass() -> None:
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
         hosts.sources[0].send(hello(), inventory(link(2, "ens192")), counters(1.0, {2: (0, 0)}))

@@ -23,6 +23,7 @@ from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.devices.detail import TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.replay_line import ReplayLine, draw_present, past_text
 from nictop.wire.source import SourceState
@@ -104,6 +105,27 @@ def shows_past(screen: Screen) -> bool:
 def shown_tab(screen: Screen) -> str:
     assert isinstance(screen.app.screen, FramedScreen)
     return screen.app.screen.tab
+
+
+def chart_ends(screen: Screen) -> set[str]:
+    """The last word of the time axis of each chart in sight."""
+    ends = set()
+    for chart in screen.app.screen.query(TrafficChart):
+        lines = ["".join(text for text, _ in line) for line in chart.lines if chart.display]
+        ends |= {line.split()[-1] for line in lines if "-60 s" in line}
+    return ends
+
+
+async def test_an_axis_says_the_time_of_its_end_unless_that_is_now() -> None:
+    async with watched("vm1", size=WIDE) as (screen, _):
+        assert chart_ends(screen) == {"now"}
+        await screen.press("space")
+        (paused,) = chart_ends(screen)
+        assert re.fullmatch(r"\d\d:\d\d:\d\d", paused)
+        await screen.press("space")
+        await go_back(screen, "pageup")
+        shown = re.search(r"\d\d:\d\d:\d\d", timeline(screen))
+        assert shown is not None and chart_ends(screen) == {shown[0]}
 
 
 async def test_two_minutes_ago_is_three_keys_away() -> None:

@@ -22,7 +22,12 @@ from nictop.probe.reach.agent_client import (
     VirshTransport,
 )
 from nictop.probe.reach.agent_facts import check_guest
-from nictop.probe.reach.problem import GuestProblem
+from nictop.probe.reach.problem import (
+    LATER_STATUS,
+    NEVER_STATUS,
+    WITHOUT_LIBVIRT_STATUS,
+    GuestProblem,
+)
 
 INFO = {
     "version": "9.2",
@@ -115,6 +120,33 @@ def test_what_an_earlier_client_did_not_read_is_discarded(tmp_path: Path) -> Non
         agent = Agent(SocketTransport(path, is_shared=False))
         assert agent.call("guest-info") == {"a": 1}
         agent.close()
+
+
+def test_answers_to_clients_that_did_not_wait_are_discarded(tmp_path: Path) -> None:
+    """Each has synchronised, and has ended before the agent answered."""
+
+    def answer(client: socket.socket, line: bytes) -> None:
+        if line.startswith(b"\xff"):
+            number = json.loads(line[1:])["arguments"]["id"]
+            old = b'\xff{"return": 4711}\n{"return": {}}\n'
+            client.sendall(3 * old + b"\xff" + json.dumps({"return": number}).encode() + b"\n")
+        else:
+            client.sendall(b'{"return": {"a": 1}}\n')
+
+    with answering(tmp_path / "s", answer) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        assert agent.call("guest-info") == {"a": 1}
+        agent.close()
+
+
+def test_endless_answers_to_others_end_the_conversation(tmp_path: Path) -> None:
+    def answer(client: socket.socket, line: bytes) -> None:
+        client.sendall(1000 * b'\xff{"return": 4711}\n')
+
+    with answering(tmp_path / "s", answer) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentGone, match="is not a guest agent"):
+            agent.call("guest-info")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +273,7 @@ def test_a_windows_guest_and_what_its_agent_tells() -> None:
     }
     with pytest.raises(GuestProblem) as caught:
         check_guest(Agent(FakeAgent(answers)))
-    assert caught.value.is_lasting
+    assert caught.value.status == NEVER_STATUS
     assert str(caught.value) == (
         "a Windows guest: nictop reads Linux; its agent tells: Windows Server 2022 Standard, 4 CPUs; "
         "Ethernet 52:54:00:12:34:56 192.0.2.5/24"
@@ -289,15 +321,27 @@ LIBVIRT = [
     "-chardev", "socket,id=charchannel0,fd=33,server=on,wait=off",
     "-device", '{"driver":"virtserialport","chardev":"charchannel0","name":"org.qemu.guest_agent.0"}',
 ]  # fmt: skip
+BY_LOADER = [
+    "/opt/lib/ld-linux-x86-64.so.2", "--library-path", "/opt/lib", "/opt/bin/qemu-system-x86_64",
+    "-name", "lab1", "-chardev", "socket,id=qga0,path=/run/lab1.sock",
+    "-device", f"virtserialport,chardev=qga0,{PORT}",
+]  # fmt: skip
 BARE = [QEMU, "-name", "bare", "-chardev", "socket,id=c0,path=/run/x.sock"]
 
 
 def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    proc = fake_proc(tmp_path / "proc", PROXMOX, LIBVIRT, BARE, ["/bin/sh", "-name", "sh"])
+    proc = fake_proc(
+        tmp_path / "proc", PROXMOX, LIBVIRT, BARE, BY_LOADER, ["/bin/sh", "-name", "sh"]
+    )
     for name in ("101", "web1"):
         transport = agent_guests.open_agent(name, proc)._transport
         assert isinstance(transport, SocketTransport)
         assert (transport._path, transport._is_shared) == ("/var/run/qemu-server/101.qga", True)
+    present = tmp_path / "libvirt-sock"
+    present.touch()
+    monkeypatch.setattr(agent_guests, "LIBVIRT_SOCKETS", ("/nonexistent", str(present)))
+    transport = agent_guests.open_agent("lab1", proc)._transport
+    assert isinstance(transport, SocketTransport) and transport._path == "/run/lab1.sock"
     transport = agent_guests.open_agent("db1", proc)._transport
     assert isinstance(transport, VirshTransport) and transport._domain == "db1"
     with pytest.raises(GuestProblem, match="bare has no channel for an agent: qm set"):
@@ -305,3 +349,53 @@ def test_the_socket_of_a_running_guest(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(GuestProblem, match="no running guest sh found"):
         agent_guests.open_agent("sh", proc)
+
+
+@pytest.mark.parametrize(("name", "why"), [("db1", "reached by libvirt only"), ("x", "no running")])
+def test_virsh_is_not_started_without_libvirt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, why: str
+) -> None:
+    monkeypatch.setattr(agent_guests, "LIBVIRT_SOCKETS", ("/nonexistent",))
+    monkeypatch.setattr(shutil, "which", lambda program: f"/usr/bin/{program}")
+    with pytest.raises(GuestProblem, match=why) as caught:
+        agent_guests.open_agent(name, fake_proc(tmp_path, LIBVIRT))
+    assert caught.value.status == WITHOUT_LIBVIRT_STATUS
+    assert "libvirt does not run there (no /nonexistent); start it" in str(caught.value)
+
+
+STATUS = """<!--
+WARNING: THIS IS AN AUTO-GENERATED FILE.
+-->
+<domstatus state='%s' reason='%s' pid='4242'>
+  <domain type='kvm' id='3'><name>web1</name></domain>
+</domstatus>
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "sentence"),
+    [
+        ("paused", "user", "libvirt says paused (user); virsh resume web1"),
+        ("paused", "from snapshot", "libvirt says paused (from snapshot); virsh resume web1"),
+        ("crashed", "panicked", "libvirt says crashed (panicked); virsh reset web1"),
+        ("pmsuspended", "unknown", "libvirt says pmsuspended (unknown); virsh dompmwakeup web1"),
+        ("running", "booted", ""),
+        ("<b>", "x", ""),
+    ],
+)
+def test_a_guest_that_stands_still(tmp_path: Path, state: str, reason: str, sentence: str) -> None:
+    (tmp_path / "web1.xml").write_text(STATUS % (state, reason))
+    expected = f"the guest does not run: {sentence}" if sentence else ""
+    assert agent_guests.why_standing("web1", str(tmp_path)) == expected
+
+
+def test_a_guest_of_which_no_state_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert agent_guests.why_standing("web1", str(tmp_path)) == ""
+    assert agent_guests.why_standing("/run/x.sock", str(tmp_path)) == ""
+    agent_guests.check_run("nictop-guest")
+    monkeypatch.setattr(agent_guests, "why_standing", lambda name: "stands")
+    with pytest.raises(GuestProblem, match="stands") as caught:
+        agent_guests.check_run("nictop-guest")
+    assert caught.value.status == LATER_STATUS

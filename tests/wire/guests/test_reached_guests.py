@@ -3,17 +3,22 @@ sshd."""
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from nictop.probe.reach.problem import LIBVIRT_SOCKETS
 from nictop.probe.records import Line
 from nictop.wire.guests.levels import Level, parse_levels
 from nictop.wire.guests.source import LocalGuestSource
 from nictop.wire.source import SourceState
 from nictop.wire.ssh import source as ssh_source
+from nictop.wire.ssh.remote_probe import Rights
 from nictop.wire.ssh.source import SshSource
 from tests.support.items import Item, has_record, items_until, next_state
 from tests.support.namespaces import Namespace
@@ -213,3 +218,40 @@ async def test_a_guest_of_which_no_address_is_known(sshd: Sshd) -> None:
     message = await why_not(there(sshd, "nictop-guest"))
     assert message.endswith("no address of the guest is known there for SSH")
     wait_until(lambda: not sshd.sessions())
+
+
+async def test_a_guest_is_asked_again_only_when_libvirt_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skip_without_sshd()
+    if any(map(os.path.exists, LIBVIRT_SOCKETS)):
+        pytest.skip("libvirt runs here")
+    virsh = tmp_path / "virsh"
+    virsh.write_text("#!/bin/sh\nexit 1\n")
+    virsh.chmod(0o755)
+    server = Sshd(tmp_path / "server", path=f"{tmp_path}:/usr/sbin:/usr/bin:/sbin:/bin")
+    server.set_python(sys.executable)
+    path = tmp_path / "libvirt-sock"
+    monkeypatch.setattr(ssh_source, "LIBVIRT_SOCKETS", (str(path),))
+    monkeypatch.setattr(ssh_source, "LIBVIRT_CHECK_SECONDS", 0.01)
+    source = there(server, "agent:nictop-guest")
+    starts: list[Rights] = []
+    start = source._started
+
+    async def counted(rights: Rights) -> Any:
+        starts.append(rights)
+        return await start(rights)
+
+    monkeypatch.setattr(source, "_started", counted)
+    async with following(source) as items:
+        for _ in range(3):
+            message = (await next_state(items, "lost")).message
+            assert "no running guest nictop-guest found" in message
+            assert "libvirt does not run there" in message
+        assert len(starts) == 1
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+        await next_state(items, "connecting")
+        await next_state(items, "lost")
+        assert len(starts) == 2
+    server.stop()

@@ -4,8 +4,9 @@ The netdev of a physical function counts what its own queues carry: with SR-IOV,
 beside them. What the wire carries is counted by the NIC: read from the standard counters of IEEE
 802.3 (generic netlink ``ethtool``, ETHTOOL_MSG_STATS_GET, group eth-mac; Linux 5.13), and where a
 driver does not have their octets, from its own counters (``ethtool -S``), by the names in
-`DRIVER_PORT_COUNTERS`. Packets between two functions of one port, which the NIC's switch returns,
-are not on the wire; whether they are counted is up to the NIC.
+`DRIVER_PORT_COUNTERS`. Damaged frames and those of a wrong size are in the same reply, in the
+groups eth-mac, eth-phy and rmon. Packets between two functions of one port, which the NIC's switch
+returns, are not on the wire; whether they are counted is up to the NIC.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ if TYPE_CHECKING:
 
         source: str
         numbers: tuple[int | None, ...]
+        errors: dict[str, int]
 
     Names = tuple[tuple[str, ...], ...]
+    Statistics = dict[tuple[int, int], int]
+    """(Group, number of the statistic) → value."""
 
 
 FAMILY = "ethtool"
@@ -36,12 +40,26 @@ ETHTOOL_A_HEADER_DEV_INDEX = 1
 ETHTOOL_A_STATS_HEADER, ETHTOOL_A_STATS_GROUPS, ETHTOOL_A_STATS_GRP = 2, 3, 4
 ETHTOOL_A_STATS_GRP_ID, ETHTOOL_A_STATS_GRP_STAT = 2, 4
 ETHTOOL_A_BITSET_NOMASK, ETHTOOL_A_BITSET_SIZE, ETHTOOL_A_BITSET_VALUE = 1, 2, 4
-ETHTOOL_STATS_ETH_MAC = 1
+ETHTOOL_STATS_ETH_PHY, ETHTOOL_STATS_ETH_MAC, ETHTOOL_STATS_RMON = 0, 1, 3
+GROUPS = (ETHTOOL_STATS_ETH_PHY, ETHTOOL_STATS_ETH_MAC, ETHTOOL_STATS_RMON)
 NLA_F_NESTED = 0x8000
 MAC_STATISTICS = (3, 0, 12, 6)
 """FramesReceivedOK, FramesTransmittedOK, OctetsReceivedOK and OctetsTransmittedOK
 (ETHTOOL_A_STATS_ETH_MAC_5_RX_PKT, 2_TX_PKT, 14_RX_BYTES, 8_TX_BYTES; ethtool_netlink.h), in the
 order of `records.PORT_COUNTERS`."""
+ERROR_STATISTICS = {
+    (ETHTOOL_STATS_ETH_MAC, 4): "fcs",
+    (ETHTOOL_STATS_ETH_MAC, 5): "alignment",
+    (ETHTOOL_STATS_ETH_MAC, 19): "in range length",
+    (ETHTOOL_STATS_ETH_MAC, 20): "out of range length",
+    (ETHTOOL_STATS_ETH_MAC, 21): "too long",
+    (ETHTOOL_STATS_ETH_PHY, 0): "symbol",
+    (ETHTOOL_STATS_RMON, 0): "undersize",
+    (ETHTOOL_STATS_RMON, 1): "oversize",
+    (ETHTOOL_STATS_RMON, 2): "fragments",
+    (ETHTOOL_STATS_RMON, 3): "jabbers",
+}
+"""(Group, ETHTOOL_A_STATS_ETH_MAC_*, …_ETH_PHY_*, …_RMON_*) → key of `records.PORT_ERRORS`."""
 MAC_SOURCE = "eth-mac"
 NOT_OFFERED_ERRNOS = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOENT)
 """Of a kernel before 5.13, or a driver without these counters."""
@@ -92,7 +110,7 @@ DRIVER_PORT_COUNTERS: Mapping[str, Names] = {
 """Driver (as in sysfs) → names of its counters of the port, in the order of
 `records.PORT_COUNTERS`; several are added up."""
 
-NONE_GIVEN: PortCounts = {"source": "", "numbers": ()}
+NONE_GIVEN: PortCounts = {"source": "", "numbers": (), "errors": {}}
 
 
 class PortCounterReader:
@@ -119,19 +137,22 @@ class PortCounterReader:
 
         Raises OSError: ENODEV (the link is gone), and errors of the driver.
         """
-        standard = self._read_standard(ifindex)
+        statistics = self._read_standard(ifindex)
+        errors = port_errors(statistics)
+        standard = mac_numbers(statistics)
         if None not in standard[2:]:
-            return {"source": MAC_SOURCE, "numbers": standard}
-        return self._read_driver(ifindex)
+            return {"source": MAC_SOURCE, "numbers": standard, "errors": errors}
+        own = self._read_driver(ifindex)
+        return {"source": own["source"], "numbers": own["numbers"], "errors": errors}
 
-    def _read_standard(self, ifindex: int) -> tuple[int | None, ...]:
+    def _read_standard(self, ifindex: int) -> Statistics:
         try:
-            replies = self._netlink.generic(FAMILY, ETHTOOL_MSG_STATS_GET, mac_request(ifindex))
+            replies = self._netlink.generic(FAMILY, ETHTOOL_MSG_STATS_GET, request(ifindex))
         except netlink.NetlinkError as error:
             if error.errno not in NOT_OFFERED_ERRNOS:
                 raise
-            return (None,) * len(MAC_STATISTICS)
-        return parse_mac_statistics(replies[0] if replies else b"")
+            return {}
+        return parse_statistics(replies[0] if replies else b"")
 
     def _read_driver(self, ifindex: int) -> PortCounts:
         driver, count, positions = self._layout(ifindex)
@@ -141,7 +162,11 @@ class PortCounterReader:
         if len(numbers) != count:
             self._positions.pop(ifindex, None)
             raise OSError(errno.EAGAIN, "the number of driver counters changed meanwhile")
-        return {"source": driver, "numbers": port_numbers(numbers, positions)}
+        return {
+            "source": driver,
+            "numbers": port_numbers(numbers, positions),
+            "errors": {},
+        }
 
     def _layout(self, ifindex: int) -> tuple[str, int, tuple[tuple[int, ...], ...]]:
         known = self._positions.get(ifindex)
@@ -156,32 +181,41 @@ class PortCounterReader:
         return known
 
 
-def mac_request(ifindex: int) -> bytes:
-    """Attributes of ETHTOOL_MSG_STATS_GET: one device, group eth-mac as a compact bit set."""
+def request(ifindex: int) -> bytes:
+    """Attributes of ETHTOOL_MSG_STATS_GET: one device, `GROUPS` as a compact bit set."""
     device = netlink.pack_u32(ETHTOOL_A_HEADER_DEV_INDEX, ifindex)
     groups = (
         netlink.pack_attribute(ETHTOOL_A_BITSET_NOMASK, b"")
-        + netlink.pack_u32(ETHTOOL_A_BITSET_SIZE, ETHTOOL_STATS_ETH_MAC + 1)
-        + netlink.pack_u32(ETHTOOL_A_BITSET_VALUE, 1 << ETHTOOL_STATS_ETH_MAC)
+        + netlink.pack_u32(ETHTOOL_A_BITSET_SIZE, max(GROUPS) + 1)
+        + netlink.pack_u32(ETHTOOL_A_BITSET_VALUE, sum(1 << group for group in GROUPS))
     )
     header = netlink.pack_attribute(ETHTOOL_A_STATS_HEADER | NLA_F_NESTED, device)
     return header + netlink.pack_attribute(ETHTOOL_A_STATS_GROUPS | NLA_F_NESTED, groups)
 
 
-def parse_mac_statistics(body: bytes) -> tuple[int | None, ...]:
-    """`MAC_STATISTICS` of one reply; the kernel leaves out what a driver does not count."""
-    found: dict[int, int] = {}
+def parse_statistics(body: bytes) -> Statistics:
+    """Of one reply; the kernel leaves out what a driver does not count."""
+    found: Statistics = {}
     for kind, group in netlink.iter_attributes(body):
         if kind != ETHTOOL_A_STATS_GRP:
             continue
         parts = list(netlink.iter_attributes(group))
-        if netlink.unsigned(dict(parts).get(ETHTOOL_A_STATS_GRP_ID, b"")) != ETHTOOL_STATS_ETH_MAC:
-            continue
+        number = netlink.unsigned(dict(parts).get(ETHTOOL_A_STATS_GRP_ID, b""))
         for part, statistic in parts:
             if part == ETHTOOL_A_STATS_GRP_STAT:
-                for number, value in netlink.iter_attributes(statistic):
-                    found[number] = netlink.unsigned(value)
-    return tuple(found.get(number) for number in MAC_STATISTICS)
+                for position, value in netlink.iter_attributes(statistic):
+                    found[number, position] = netlink.unsigned(value)
+    return found
+
+
+def mac_numbers(found: Statistics) -> tuple[int | None, ...]:
+    """`MAC_STATISTICS`."""
+    return tuple(found.get((ETHTOOL_STATS_ETH_MAC, number)) for number in MAC_STATISTICS)
+
+
+def port_errors(found: Statistics) -> dict[str, int]:
+    """`records.PortCounts.errors`."""
+    return {name: found[place] for place, name in ERROR_STATISTICS.items() if place in found}
 
 
 def port_positions(driver: str, names: Sequence[str]) -> tuple[tuple[int, ...], ...]:

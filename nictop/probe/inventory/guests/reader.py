@@ -52,6 +52,7 @@ def read_guests(
     configured = _configured(files, roots.etc)
     running = with_names(running, configured)
     found = [*running, *without_running(configured, running)]
+    found = with_conditions(found, roots) if found else []
     found.sort(key=lambda guest: (guest.state != "running", guest.name, guest.id))
     trouble = trouble or configuration_trouble(files)
     if len(found) > MAX_GUESTS:
@@ -140,14 +141,25 @@ def without_running(
 def with_names(
     running: Iterable[HostedGuest], configured: Iterable[HostedGuest]
 ) -> list[HostedGuest]:
-    """Containers that their cgroup names by a number get the name of their configuration."""
+    """Containers that their cgroup names by a number get the name of their configuration; all get
+    their lock of Proxmox."""
     names = {guest.id: guest.name for guest in configured if guest.kind == "container"}
-    return [
-        replace(guest, name=names[guest.id])
-        if guest.product == "lxc" and guest.id in names
-        else guest
-        for guest in running
-    ]
+    locks = {(guest.kind, guest.id): guest.lock for guest in configured if guest.lock}
+    named = []
+    for guest in running:
+        lock = locks.get((guest.kind, guest.id), "")
+        is_named = guest.product == "lxc" and guest.id in names
+        if is_named or lock:
+            name = names[guest.id] if is_named else guest.name
+            guest = replace(guest, name=name, lock=lock)  # noqa: PLW2901
+        named.append(guest)
+    return named
+
+
+def with_conditions(guests: list[HostedGuest], roots: InventoryRoots) -> list[HostedGuest]:
+    from nictop.probe.inventory.guests import conditions
+
+    return conditions.with_conditions(guests, roots)
 
 
 def read_dhcp_leases(var: str = "/var") -> tuple[DhcpLease, ...]:

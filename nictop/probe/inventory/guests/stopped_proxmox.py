@@ -33,7 +33,7 @@ FUNCTION_KEY = pattern(r"hostpci[0-9]{1,2}", re.ASCII)
 WHOLE_DEVICE = pattern(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{1,2}:[0-9a-f]{1,2}", re.ASCII | re.IGNORECASE)
 MAX_GUESTS_OF_KIND = 512
 MAX_ADDRESS_CHARS = 64
-MAX_NAME_CHARS = 128
+MAX_NAME_CHARS, MAX_LOCK_CHARS = 128, 32
 
 
 def read_proxmox_guests(files: Files, etc: str) -> Iterator[HostedGuest]:
@@ -82,7 +82,13 @@ def machine_guest(found: dict[str, str], number: str, source: str) -> HostedGues
         vcpus=small_number(found.get("vcpus", "")) or cores * sockets,
         nics=tuple(nics[:MAX_NICS]),
         source=source,
+        lock=lock_of(found),
     )
+
+
+def lock_of(found: dict[str, str]) -> str:
+    """``backup``, ``migrate``, ``suspended``, …"""
+    return found.get("lock", "")[:MAX_LOCK_CHARS]
 
 
 def machine_nic(key: str, value: str) -> GuestNic:
@@ -126,6 +132,7 @@ def container_guest(found: dict[str, str], number: str, source: str) -> HostedGu
         id=number,
         nics=tuple(nics[:MAX_NICS]),
         source=source,
+        lock=lock_of(found),
     )
 
 

@@ -201,6 +201,7 @@ def parse_link(payload: bytes) -> Link | None:
         bus=name(found, if_link.IFLA_PARENT_DEV_BUS_NAME),
         device=name(found, if_link.IFLA_PARENT_DEV_NAME),
         physical_port=name(found, if_link.IFLA_PHYS_PORT_NAME),
+        port_id=found.get(if_link.IFLA_PHYS_PORT_ID, b"").hex() or None,
         switch_id=found.get(if_link.IFLA_PHYS_SWITCH_ID, b"").hex() or None,
         virtual_functions=functions,
         counters=parse_counters(found.get(rt.IFLA_STATS64, b"")),

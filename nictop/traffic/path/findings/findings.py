@@ -29,11 +29,17 @@ from nictop.traffic.path.findings.tested_direction import (
 )
 from nictop.traffic.path.findings.transports import transport_findings
 from nictop.traffic.path.findings.unanswered import unanswered_findings
-from nictop.traffic.path.findings.used_nics import unused_nic_findings
+from nictop.traffic.path.findings.used_nics import down_nic_findings, unused_nic_findings
 from nictop.traffic.path.result import PathResult
 
 UNANSWERED = ("path_no_answer", "path_lost")
 CONSEQUENCES = {
+    "path_nic_down": (
+        *UNANSWERED,
+        "path_no_route",
+        "path_no_neighbour",
+        "path_gateway_silent",
+    ),
     "path_separated": (*UNANSWERED, "path_no_neighbour", "path_gateway_silent", "path_rp_filter"),
     "path_rp_filter": (
         *UNANSWERED,
@@ -111,6 +117,7 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
         yield from transport_findings(tested)
         yield from asymmetric_findings(tested)
     else:
+        yield from down_nic_findings(tested)
         yield from unanswered_findings(tested)
 
 

@@ -1,4 +1,4 @@
-"""The selected NIC of an end carried neither direction of the test. Pure."""
+"""The selected NIC of an end is down, or carried neither direction of the test. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.source_routing import source_routing_fixes
+from nictop.rules.subjects import is_up
 from nictop.traffic.hosts.link_roles import roles_of
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
 
@@ -23,6 +25,33 @@ RELATED_ROLES = (
     "peer",
 )
 """Of one path: packets of the NIC may be counted there."""
+
+
+def down_nic_findings(tested: TestedDirection) -> Iterator[Finding]:
+    """Of both ends, as nothing was answered: another NIC of a host may receive packets to the
+    address of one that is down."""
+    for host, link in ((tested.host, tested.sender_link), (tested.peer, tested.receiver_link)):
+        if link is None or is_up(link):
+            continue
+        change = ("ip", "link", "set", "dev", link.name)
+        yield path_finding(
+            "path_nic_down",
+            "critical",
+            host,
+            link,
+            "administratively down",
+            evidence=(Evidence("state", "administratively down", f"ip link show dev {link.name}"),),
+            why="It neither sends nor receives, and routes by it are not used.",
+            fixes=(
+                Fix(
+                    "here",
+                    "Bring the link up",
+                    (command(*change, "up"),),
+                    persistent=False,
+                    undo=(command(*change, "down"),),
+                ),
+            ),
+        )
 
 
 def unused_nic_findings(tested: TestedDirection) -> Iterator[Finding]:

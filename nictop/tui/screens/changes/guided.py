@@ -25,7 +25,13 @@ from textual.widget import Widget
 from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+<<<<<<< HEAD
+=======
+from nictop.model.facts import clean
+from nictop.model.snapshot import outdated_text
+>>>>>>> main
 from nictop.rules import HostFacts
+from nictop.tui.controllers.changes import TypedSetUp
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
 from nictop.tui.screens.dialogs.host_dialog import HostDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -34,6 +40,7 @@ from nictop.tui.widgets.changes.guided_fields import (
     Missing,
     NicRef,
     fields_of,
+    nic_state,
     other_facts,
     set_up_of,
 )
@@ -44,6 +51,12 @@ NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: "
     "netplan, networkd or ifupdown, below."
 )
+<<<<<<< HEAD
+=======
+OLDER_VALUES = "The values were {}; they will be read again."
+TYPED_BEFORE = "As typed before: kept until it is applied or {} changes."
+DROPPED = "What was typed before is not kept: {} has changed since."
+>>>>>>> main
 READ_ONLY = (
     "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 )
@@ -65,6 +78,8 @@ class SetUpScreen(HostDialog):
         self._job: ChangeJob | NictopError = Missing("")
         self._submitted = False
         """Show plan was pressed: a missing value is shown as a mistake."""
+        self._kept_text = ""
+        """What has become of the values that were typed before; "": there were none."""
 
     @property
     def dialog_title(self) -> str:
@@ -75,7 +90,35 @@ class SetUpScreen(HostDialog):
         return (self._place.host.name,)
 
     def compose_fields(self) -> Iterable[Widget]:
-        yield SetUpForm(fields_of(self._place), id="set-up-form")
+        form = SetUpForm(fields_of(self._place), id="set-up-form")
+        self._fill(form)
+        yield form
+
+    @property
+    def _nic(self) -> tuple[str, int]:
+        return self._place.host.name, self._place.link.ifindex
+
+    def _fill(self, form: SetUpForm) -> None:
+        """With what was typed for this NIC before, unless the NIC has changed since."""
+        typed = self.nictop.changes.typed.get(self._nic)
+        if typed is None:
+            return
+        name = clean(self._place.link.name)
+        if typed.state == nic_state(self._place):
+            form.fill(typed.words)
+            self._kept_text = TYPED_BEFORE.format(name)
+        else:
+            del self.nictop.changes.typed[self._nic]
+            self._kept_text = DROPPED.format(name)
+
+    def _note_typed(self) -> None:
+        """For the next time that the form is opened."""
+        form, typed = self.query_one(SetUpForm), self.nictop.changes.typed
+        if form.is_initial:
+            typed.pop(self._nic, None)
+            return
+        job = self._job if isinstance(self._job, ChangeJob) else None
+        typed[self._nic] = TypedSetUp(dict(form.words), nic_state(self._place), job)
 
     def show_buttons(self, row: ButtonRow) -> None:
         has_commands = isinstance(self._job, ChangeJob)
@@ -90,6 +133,7 @@ class SetUpScreen(HostDialog):
     def on_form_changed(self) -> None:
         self._submitted = False
         self.draw()
+        self._note_typed()
 
     def draw(self) -> None:
         """Show the commands that the form makes, or what is wrong with it."""
@@ -104,6 +148,8 @@ class SetUpScreen(HostDialog):
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         lines: list[SpanLine] = []
+        if self._kept_text:
+            lines += self.wrapped(self._kept_text, cells, "dim", indent=" ")
         if not self.nictop.changes.allowed(self._place.host.name):
             lines += self.wrapped(READ_ONLY, cells, "warn", indent=" ")
         if isinstance(self._job, NictopError):
@@ -169,6 +215,7 @@ class SetUpScreen(HostDialog):
         self._submitted = True
         self.draw()
         if isinstance(self._job, ChangeJob):
+            self._note_typed()
             self.dismiss()
             self.opener.open_job(self._job)
 

@@ -30,10 +30,12 @@ from nictop.tui.screens.live.bodies import (
     ShownHost,
 )
 from nictop.tui.widgets.base.filter_line import FilterLine
+from nictop.tui.widgets.cpu.nic_view import NicView
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.connections import ConnectionsView
+from nictop.tui.widgets.devices.detail import TrafficChart
 from nictop.tui.widgets.devices.overview import NicRows
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.view import DevicesView
@@ -104,6 +106,8 @@ class LiveDrawing(FramedScreen):
         self.query_one(QueueView).waiting = self._waiting_lines
         self.query_one(CpuView).waiting = self._waiting_lines
         self.query_one(FindingsView).waiting = self._waiting_for_checks
+        for view in (*self.query(TrafficChart), *self.query(NicView)):
+            view.axis_end = self.nictop.moment_text
         table.focus()
         self.host.name = nictop.hosts.chosen
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)

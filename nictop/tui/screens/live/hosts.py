@@ -154,7 +154,17 @@ class HostsScreen(FramedScreen):
     def _draw_guests(self) -> None:
         host = self.query_one(HostTable).chosen
         if host is not None:
-            self.query_one(GuestPane).show(self.nictop.display.snapshot(host))
+            told = self.nictop.hosts.agents.get(host.name, {})
+            snapshot = self.nictop.display.snapshot(host)
+            self.query_one(GuestPane).show(snapshot, told, self._why_not_read)
+
+    def _why_not_read(self, row: GuestRow) -> str:
+        """Of a guest that is watched, what its connection says; "": nothing."""
+        name = self.nictop.hosts.name_of_guest(row.snapshot.host, row.guest)
+        session = self.nictop.hosts.by_name.get(name)
+        if session is None or not session.is_unreachable or not session.snapshot.message:
+            return ""
+        return f"watched as {name}: {session.snapshot.message}"
 
     def _guests_of_chosen(self) -> Sequence[HostedGuest]:
         host = self.query_one(HostTable).chosen
@@ -337,6 +347,10 @@ class HostsScreen(FramedScreen):
         if guests:
             number = count_noun(len(guests), "guest")
             entries.append(MenuEntry(f"Watch {number} of {name}", self.action_watch_guests))
+        asked = [one for one in guests if one.product == "qemu"]
+        if asked:
+            label = f"Ask {count_noun(len(asked), 'guest agent')} of {name}"
+            entries.append(MenuEntry(label, self._ask_agents))
         guest = self._guest
         if guest is not None and guest.shown_link is not None:
             label = f"Show {guest.shown_link.name}, of {guest.text}"
@@ -347,6 +361,13 @@ class HostsScreen(FramedScreen):
             entries.append(MenuEntry(f"{words} {row.end.host} {row.link.name}…", self._set_up))
             entries += self._path_entries(row.end)
         self.app.push_screen(MenuScreen("Hosts", entries))
+
+    def _ask_agents(self) -> None:
+        """For system, CPUs and addresses: also of guests that cannot be watched."""
+        host = self.query_one(HostTable).chosen
+        if host is not None:
+            self._show_complaint("")
+            self.nictop.hosts.ask_agents(host.name, self.nictop.notify)
 
     def _path_entries(self, end: End) -> list[MenuEntry]:
         """Path tests from a NIC."""

@@ -156,10 +156,10 @@ class RecordedRunScreen(RunPage):
         return (("recorded", run.problem),)
 
     def _stage_sentences(self, view: RunView | None) -> Sequence[tuple[str, str]]:
-        """What the run does now, until something is measured."""
+        """What the run does at that moment, until something is measured."""
         if view is None or not view.stage or view.series:
             return ()
-        return (("now", view.stage),)
+        return (("stage", view.stage),)
 
     def waiting(self) -> RunWaiting | None:
         run = self._run

@@ -34,7 +34,7 @@ from nictop.hosts.specification import (
 )
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import clean, wrap
-from nictop.model.snapshot import has_platform, is_same_machine, unread_links
+from nictop.model.snapshot import has_platform, is_same_namespace, unread_links
 from nictop.model.text.words import count_noun
 from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
@@ -75,7 +75,7 @@ def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     """What the user can do when hosts that were read have no path."""
     no_path = "No test path: no two hosts have unique addresses in the same subnet"
     first, *others = hosts
-    if all(is_same_machine(first.snapshot, other.snapshot) for other in others):
+    if all(is_same_namespace(first.snapshot, other.snapshot) for other in others):
         names = first_names([host.name for host in hosts])
         return (f"{no_path} ({names} report the same boot ID: same machine).", SELF_TEST_HINT)
     unread = unread_links(host.snapshot for host in hosts)

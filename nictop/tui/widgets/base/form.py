@@ -100,6 +100,15 @@ class Form(ChoiceList):
         self.words = {name: kept.get(name, word) for name, word in presets(fields).items()}
 
     @property
+    def is_initial(self) -> bool:
+        """Nothing was typed or chosen."""
+        return self.words == presets(self._by_name.values())
+
+    def fill(self, words: Mapping[str, str]) -> None:
+        """The texts of the fields that there are; the others stay."""
+        self.words |= {name: word for name, word in words.items() if name in self.words}
+
+    @property
     def shown(self) -> Sequence[Field]:
         """The fields that are shown."""
         return tuple(self._by_name.values())

@@ -9,7 +9,7 @@ are refreshed. Text is drawn as it is, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
@@ -21,11 +21,21 @@ from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width, wrap
 from nictop.tui.textual_private import attach_node, update_scroll_bars
+from nictop.tui.widgets.base.line_compositor import runs, use_line_cache
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
 """Text and the name of its style: one of `STYLES`, or "" for the widget's own."""
 SpanLine = tuple[Span, ...]
+
+
+class Row(NamedTuple):
+    """What is in a row of the screen."""
+
+    base: str
+    """Style of the whole row: one of `LINE_STYLES`, or ""."""
+    line: SpanLine
+
 
 STYLES = (
     "dim",
@@ -164,6 +174,9 @@ class LineWidget(WithGlyphs, ScrollView):
         self._drawn: dict[int, SpanLine] = {}
         self._cursor: int | None = None
         self._styles: dict[str, Style] = {}
+        self.row_size: Size | None = None
+        """That of `seen_size`, while rows are drawn."""
+        use_line_cache(self)
         self._rows_taken: int | None = None
         self._size_drawn: Size | None = None
 
@@ -200,10 +213,13 @@ class LineWidget(WithGlyphs, ScrollView):
             self.refresh()
         if cursor != self._cursor:
             self._move_cursor(cursor)
-        top = self.scroll_offset.y
-        for index in range(top, min(count, top + self.size.height - self._header_height)):
-            if self._line(index) != before.get(index):
-                self._refresh_line(index)
+        top, size = self.scroll_offset.y, self.seen_size
+        for index in range(top, min(count, top + size.height - self._header_height)):
+            self._line(index)
+        drawn = self._drawn.items()
+        changed = [index for index, line in drawn if line != before.get(index)]
+        if changed:
+            self._refresh_lines(changed, top, size)
 
     def _move_cursor(self, cursor: int | None) -> None:
         """Draw both lines again, and bring the marked one into view."""
@@ -228,6 +244,14 @@ class LineWidget(WithGlyphs, ScrollView):
             self.styles.height = rows
 
     @property
+    def seen_size(self) -> Size:
+        """The size without the scroll bar."""
+        width, height = self.size
+        if self.show_vertical_scrollbar:
+            width -= self.scrollbar_size_vertical
+        return Size(width, height)
+
+    @property
     def _header_height(self) -> int:
         return 0 if self._header is None else 1
 
@@ -238,9 +262,16 @@ class LineWidget(WithGlyphs, ScrollView):
         update_scroll_bars(self, self.virtual_size)
 
     def _refresh_line(self, index: int) -> None:
-        y = index + self._header_height - self.scroll_offset.y
-        if self._header_height <= y < self.size.height:
-            self.refresh(Region(0, y, self.size.width, 1))
+        self._refresh_lines((index,), self.scroll_offset.y, self.seen_size)
+
+    def _refresh_lines(self, indices: Iterable[int], first: int, size: Size) -> None:
+        """Those of them that are in view, which begins with line `first`."""
+        top = self._header_height
+        rows = [index + top - first for index in indices]
+        seen = [y for y in rows if top <= y < size.height]
+        regions = [Region(0, run.start, size.width, len(run)) for run in runs(seen)]
+        if regions:
+            self.refresh(*regions)
 
     def _scroll_to_line(self, index: int) -> None:
         visible = max(1, self.size.height - self._header_height)
@@ -267,14 +298,34 @@ class LineWidget(WithGlyphs, ScrollView):
         """Label of the keys that show what is below the last row."""
         return self.key_label("page-down")
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The size is looked up once for all of them."""
+        self.row_size = self.seen_size
+        try:
+            return super().render_lines(crop)
+        finally:
+            self.row_size = None
+
     def render_line(self, y: int) -> Strip:
-        strip = self._row(y)
-        if not self.marks_more or y != self.size.height - 1:
-            return strip
-        shown = self.scroll_offset.y + self.size.height - self._header_height
-        if shown >= self._count:
-            return strip
-        return self._with_more_mark(strip)
+        size = self.row_size or self.seen_size
+        row = self._row(y)
+        strip = self._strip(row, size.width)
+        if self._has_more_mark(y, size):
+            return self._with_more_mark(strip).crop(0, size.width)
+        return strip
+
+    def plain_row(self, y: int) -> Row | None:
+        """The row at `y`, if it is drawn as its spans are."""
+        size = self.row_size or self.seen_size
+        row = self._row(y)
+        if self._style(row.base).reverse or self._has_more_mark(y, size):
+            return None
+        return row
+
+    def _has_more_mark(self, y: int, size: Size) -> bool:
+        if not self.marks_more or y != size.height - 1:
+            return False
+        return self.scroll_offset.y + size.height - self._header_height < self._count
 
     def _with_more_mark(self, strip: Strip) -> Strip:
         """The last row, with the key that shows what is below it at its end."""
@@ -289,19 +340,18 @@ class LineWidget(WithGlyphs, ScrollView):
             [strip.crop(0, max(0, room - width(cut))), Strip([Segment(cut + hint, style)])]
         )
 
-    def _row(self, y: int) -> Strip:
-        cells = self.size.width
+    def _row(self, y: int) -> Row:
         if self._header is not None and y == 0:
-            return self._strip(self._header, cells, self._style("header"))
+            return Row("header", self._header)
         index = y - self._header_height + self.scroll_offset.y
         if not 0 <= index < self._count:
-            return Strip.blank(cells, self._style(""))
+            return Row("", ())
         line = self._line(index)
         if index != self._cursor:
-            return self._strip(line, cells, self._style(""))
+            return Row("", line)
         if not self.has_focus:
-            return self._strip(line, cells, self._style("cursor-blurred"))
-        return self._strip(self._with_cursor(line), cells, self._style("cursor"))
+            return Row("cursor-blurred", line)
+        return Row("cursor", self._with_cursor(line))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the
@@ -311,15 +361,35 @@ class LineWidget(WithGlyphs, ScrollView):
         (first, style), *rest = line
         return ((self.glyphs.cursor + first[1:], style), *rest)
 
-    def _strip(self, line: SpanLine, cells: int, base: Style) -> Strip:
-        if self.glyphs.is_ascii:
-            line = tuple((self.glyphs.encode(text), name) for text, name in line)
-        segments = [
-            Segment(text, base + self._style(name) if name else base) for text, name in line
-        ]
-        if base.reverse:
+    def _strip(self, row: Row, cells: int) -> Strip:
+        spans = self.joined_spans(row.line)
+        segments = [Segment(text, self.style_on(row.base, name)) for text, name in spans]
+        style = self._style(row.base)
+        if style.reverse:
             segments = upright_bars(segments)
-        return Strip(segments).adjust_cell_length(cells, base)
+        return Strip(segments).adjust_cell_length(cells, style)
+
+    def joined_spans(self, line: SpanLine) -> list[Span]:
+        """The spans of a line in the character set of the terminal, neighbours of one style as
+        one."""
+        if self.glyphs.is_ascii:
+            line = tuple([(self.glyphs.encode(text), name) for text, name in line])
+        joined: list[Span] = []
+        last = None
+        for span in line:
+            if span[1] == last:
+                joined[-1] = (joined[-1][0] + span[0], span[1])
+            else:
+                joined.append(span)
+                last = span[1]
+        return joined
+
+    def style_on(self, base: str, name: str) -> Style:
+        """Of a span in a row."""
+        style = self._style(base)
+        if name:
+            style += self._style(name)
+        return style
 
     def _style(self, name: str) -> Style:
         """That of a class of the style sheet, or ("") of the widget itself; looked up once, as a

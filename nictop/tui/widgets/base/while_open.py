@@ -20,6 +20,19 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
 
+class CallIfOpen:
+    """A callback without parameters. Textual counts those of each function that it calls, which is
+    dear; of a method it knows the number after the first time."""
+
+    def __init__(self, owner: WhileOpen, callback: Callable[[], Any]) -> None:
+        self._owner, self._callback = owner, callback
+
+    def call(self) -> Any:
+        if self._owner.is_open:
+            return self._callback()
+        return None
+
+
 class WhileOpen(WithGlyphs):
     """Must precede the Textual class among the bases."""
 
@@ -46,7 +59,7 @@ class WhileOpen(WithGlyphs):
         return self._if_open(callback)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        return super().call_after_refresh(self._if_open(partial(callback, *args, **kwargs)))
+        return super().call_after_refresh(CallIfOpen(self, partial(callback, *args, **kwargs)).call)
 
     def set_timer(
         self, delay: float, callback: Callable[..., Any] | None = None, **named: Any

@@ -22,9 +22,11 @@ from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.model.devices.links import function_of, functions_by_address
+from nictop.model.parts import managed_devices
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.snapshot import is_unread_link
+from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
@@ -103,6 +105,22 @@ def fields_of(place: NicRef) -> Sequence[Field]:
     if place.host.inventory.networkmanager is not None:
         return fields
     return tuple(field for field in fields if field.name != "profile")
+
+
+def nic_state(place: NicRef) -> tuple[object, ...]:
+    """What a set-up depends on: equal while none of it has changed."""
+    link, manager = place.link, place.host.inventory.networkmanager
+    device = managed_devices(manager).get(link.ifindex)
+    function = place.function
+    sriov = None if function is None else function.sriov
+    return (
+        *(link.name, link.address, link.mtu, link.flags & IFF_UP, link.carrier, link.master),
+        tuple((address.address, address.prefix_length) for address in link.addresses),
+        tuple(route.gateway for route in link.default_routes),
+        link.ethtool.channels,
+        None if sriov is None else sriov.num_vfs,
+        None if device is None else device.active_profile,
+    )
 
 
 def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -211,21 +211,30 @@ class ColumnCache:
         self._shape, self._ranges, self._sizes, self._first = shape, ranges, sizes, first
         self._drawing += 1
 
-    def means(self, key: tuple[str, int], values: Sequence[float | None]) -> list[float | None]:
-        """`column_means` of the series `key`."""
+    def means(
+        self, key: tuple[str, int], newest: Callable[[int], Sequence[float | None]]
+    ) -> list[float | None]:
+        """`column_means` of the series `key`, whose last values `newest` returns, as many as it is
+        asked for."""
         drawing, before = self._means.get(key, (0, []))
         known = 0
         if drawing == self._drawing - 1:
             known = self._known
+        unknown = self._ranges[known:]
+        oldest = min((low for low, _ in unknown), default=0)
         means = [
             *before[self._shift : self._shift + known],
-            *column_means(values, self._ranges[known:]),
+            *column_means(newest(-oldest), unknown),
         ]
         self._means[key] = (self._drawing, means)
         return means
 
 
 TICK_CELLS = 6
+HISTORY_SECONDS = 60.0
+"""Of the charts of rates."""
+NOW = "now"
+"""The end of a time axis, if the newest reading is shown."""
 """Cells of the labels at the left of `time_chart`, with the axis: ``750 k┤``."""
 
 
@@ -236,12 +245,13 @@ def time_chart(
     style: str,
     *,
     peak: float,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """An area with its ticks, `rows` high, and the time axis below it: `rows` + 1 lines of
     `TICK_CELLS` more than there are `values`, which are those of the last `seconds`, newest last.
     `peak`: the highest value shown anywhere, which the axis contains; a column may be the mean of
-    several."""
+    several. `end`: see `time_axis`."""
     most = max(highest(values), peak)
     top = nice_ceiling(most)
     ticks = {rows - 1: 0.0}
@@ -253,7 +263,7 @@ def time_chart(
         if number in ticks:
             label, mark = tick_text(ticks[number]), glyphs.left_tick
         lines.append(((f"{label:>{TICK_CELLS - 1}}{mark}", "dim"), (cells, style)))
-    return [*lines, ((" " * TICK_CELLS + time_axis(len(values), seconds), "dim"),)]
+    return [*lines, ((" " * TICK_CELLS + time_axis(len(values), seconds, end), "dim"),)]
 
 
 def tick_text(value: float) -> str:
@@ -264,14 +274,27 @@ def tick_text(value: float) -> str:
     return f"{value:g} {SI_PREFIXES[power]}".rstrip()
 
 
-def time_axis(columns: int, seconds: float) -> str:
-    """``-60 s            -30 s             now``, as much of it as fits into the columns."""
-    begin, middle, end = f"-{seconds:g} s", f"-{seconds / 2:g} s", "now"
+AxisEnd = Callable[[], str]
+"""What moment the end of a time axis is, while a view is drawn."""
+
+
+def present() -> str:
+    """`AxisEnd` of live hosts."""
+    return NOW
+
+
+def time_axis(columns: int, seconds: float, end: str = NOW) -> str:
+    """``-60 s            -30 s             now``, as much of it as fits into the columns. `end`:
+    what moment the end is."""
+    begin, middle = f"-{seconds:g} s", f"-{seconds / 2:g} s"
+    if columns < len(end):
+        return " " * columns
     if columns < len(begin) + len(end) + 1:
-        return end.rjust(columns)[:columns]
+        return end.rjust(columns)
     text = begin + end.rjust(columns - len(begin))
     place = columns // 2
-    if columns >= 3 * len(begin) + len(end):
+    is_apart = place + len(middle) < columns - len(end)
+    if is_apart and columns >= 3 * len(begin) + len(end):
         text = text[:place] + middle + text[place + len(middle) :]
     return text
 

@@ -39,7 +39,19 @@ def spark(
 ) -> str:
     """One row of `width` cells; `top` fills a cell, anything above zero shows at least the lowest
     mark."""
-    return area(values, width, 1, top, glyphs=glyphs)[0]
+    marks = glyphs.levels
+    full = len(marks) - 1
+    scale = full / top if top > 0 else 0.0
+    newest = values[-width:] if width else ()
+    cells = []
+    for value in newest:
+        if value is None:
+            cells.append(marks[0])
+        elif value * scale <= 0:
+            cells.append(glyphs.zero)
+        else:
+            cells.append(marks[max(1, min(full, round(value * scale)))])
+    return " " * (width - len(cells)) + "".join(cells)
 
 
 def area(

@@ -17,6 +17,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.widgets.base.line_widget import Span, SpanLine, cut_spans
 from nictop.tui.widgets.base.table_line import cell_spans, columns_cells, headings
+from nictop.tui.widgets.charts.plot import HISTORY_SECONDS, NOW, time_axis
 from nictop.tui.widgets.cpu.strip import SATURATED
 
 MAX_TABLE_CPUS = 32
@@ -25,7 +26,7 @@ WIDE_CELLS = 110
 MIN_STRIP_CELLS, WIDE_STRIP_CELLS, MAX_STRIP_CELLS = 10, 40, 60
 """Cells of the last minute behind the table."""
 HEAT: Column[CpuRow] = Column(
-    "heat", "-60 s now", "%", 0, 1, "left", no_value, source="busy over the last 60 s (/proc/stat)"
+    "heat", "last 60 s", "%", 0, 1, "left", no_value, source="busy over the last 60 s (/proc/stat)"
 )
 """Behind the columns, in the cells that are left."""
 MIN_MAP_CELLS = 12
@@ -55,10 +56,11 @@ def draw_cpu_table(
     width: int,
     height: int,
     selected: int | None,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> CpuBlock:
     """The CPUs in at most `height` rows, the selected one among them: where the time of each goes
-    (per cent), and the last minute."""
+    (per cent), and the last minute. `end`: of it, see `time_axis`."""
     if rates is None or not rates.cpus:
         return CpuBlock([((" no rates yet", "dim"),)], None, {})
     least_strip = WIDE_STRIP_CELLS if width >= WIDE_CELLS else MIN_STRIP_CELLS
@@ -69,7 +71,9 @@ def draw_cpu_table(
     cells = trends.cells(cpus, strip)
     titles = " " + headings(columns)
     if strip:
-        titles += f"  {'-60 s':<{max(0, strip - 3)}}now"
+        axis = time_axis(strip, HISTORY_SECONDS, end)
+        has_begin = axis.startswith("-")
+        titles += "  " + (axis if has_begin else HEAT.title)
     lines: list[SpanLine] = [((titles, "dim"),)]
     index = 0
     if selected in cpus:
@@ -205,11 +209,11 @@ def draw_cpu_map(
 
 
 def _busiest_line(rows: Mapping[int, CpuRow], per_line: int, width: int) -> SpanLine:
-    """Which CPU is the busiest now, and what is drawn below."""
+    """Which CPU is the busiest, and what is drawn below."""
     hottest = max(rows.values(), key=lambda row: row.shares.busy)
     style = "bad" if hottest.shares.busy >= SATURATED else ""
     spans: list[Span] = [
-        (f" busiest now: CPU {hottest.cpu} ", "dim"),
+        (f" busiest: CPU {hottest.cpu} ", "dim"),
         (f"{100 * hottest.shares.busy:.0f} %", style),
         (f"; last 60 s of {len(rows)} CPUs, {per_line} in each line", "dim"),
     ]

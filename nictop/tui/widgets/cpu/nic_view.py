@@ -32,6 +32,7 @@ from nictop.tui.widgets.base.line_widget import (
     no_lines,
     span_cells,
 )
+from nictop.tui.widgets.charts.plot import HISTORY_SECONDS, NOW, AxisEnd, present, time_axis
 from nictop.tui.widgets.charts.sparkline import area
 
 MAX_NAME_CELLS = 15
@@ -176,10 +177,11 @@ def minute_chart(
     *,
     label: str,
     style: str,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The last minute as an area of `rows` lines with the time axis below it, one cell for each of
-    `values`. `scale`: value at the top, and its text."""
+    `values`. `scale`: value at the top, and its text. `end`: see `time_axis`."""
     top, top_text = scale
     drawn = area(values, len(values), rows - 1, top, glyphs=glyphs)
     ticks = {len(drawn) - 1: "0", 0: top_text}
@@ -188,7 +190,7 @@ def minute_chart(
         tick = ticks.get(number, "")
         axis = glyphs.left_tick if tick else glyphs.axis
         lines.append(((f" {tick:>{CHART_SCALE_CELLS - 2}}{axis}", "dim"), (text, style)))
-    axis = f"{'-60 s':<{max(0, len(values) - 3)}}now"
+    axis = time_axis(len(values), HISTORY_SECONDS, end)
     return [*lines, ((f" {fit(label, CHART_SCALE_CELLS - 1)}", style), (axis, "dim"))]
 
 
@@ -222,6 +224,7 @@ class NicView(ChoiceList, Generic[Key]):
         self._has_settled = False
         """The first choice was made, and stays."""
         self.waiting: WaitingLines = no_lines
+        self.axis_end: AxisEnd = present
 
     @property
     def _cells(self) -> int:
@@ -243,6 +246,7 @@ class NicView(ChoiceList, Generic[Key]):
             selected=self._selected_number,
             before=self._heat,
             labels=self.key_label,
+            end=self.axis_end(),
             glyphs=self.glyphs,
         )
         self._heat, self._targets = page.heat, page.targets

@@ -1,6 +1,6 @@
 """The table of queues: which columns fit, bars of shares, and trends of the last minute.
 
-Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
+Q  RX pps share         60 s   TX pps share         60 s    IRQ/s on CPU  drops/s
 0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
 """
 

@@ -2,7 +2,7 @@
 interrupts.
 
  ens256 ◂▸ virtio_net · 4 of 4 combined · ring rx 1024/1024 tx 1024/1024
- Q  RX pps share         60 s   TX pps share         60 s    IRQ/s CPU now drops/s
+ Q  RX pps share         60 s   TX pps share         60 s    IRQ/s on CPU  drops/s
  0    445  █▏      10 %  ▂▁▂▂▁    730  █        8 %  ▁▁▂▁▁   685   3          0
  all …
  balance: fair, hottest queue 3: 39 % of RX+TX packets (even would be 25 %)
@@ -39,6 +39,7 @@ from nictop.rules.wording import command_lines, more_commands
 from nictop.tui.keys import KeyLabels, default_label, pair_label
 from nictop.tui.widgets.base.filter_line import no_matches
 from nictop.tui.widgets.base.line_widget import Span, SpanLine, section_line, span_cells
+from nictop.tui.widgets.charts.plot import NOW
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.matrix import MatrixRow, cpu_sums, draw_matrix, known_cpus
 from nictop.tui.widgets.cpu.nic_view import (
@@ -115,6 +116,7 @@ def draw_queues(
     before: Heatmap | None = None,
     advice: QueueAdvice | None = None,
     labels: KeyLabels = default_label,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
     """Table, what to do, and details of the selected queue, the table with only so many rows as fit
@@ -166,7 +168,7 @@ def draw_queues(
     lines += [*detail, *below] if height < MIN_ROWS else [*below, *detail]
     others = draw_others(queue_map, width)
     room = height - len(lines) - len(matrix) - len(others)
-    lines += _charts(chosen, trends, width, room, glyphs=glyphs)
+    lines += _charts(chosen, trends, width, room, end=end, glyphs=glyphs)
     cursor = None if columns == 2 else FIRST_TABLE_LINE + index - part.first
     return NicPage([*lines, *matrix, *others], cursor, targets, heat)
 
@@ -360,13 +362,13 @@ def _cpu_notes(rows: Sequence[QueueRow], snapshot: Snapshot, width: int) -> list
     if any(row.has_moved for row in rows):
         return [one_line(moved_note(age), width, "warn")]
     if any(row.busy_cpus for row in rows):
-        text = "CPU now: where interrupts were counted; elsewhere the affinity"
+        text = "on CPU: where interrupts were counted; else the affinity"
     elif any(row.loads for row in rows):
-        text = "CPU now: no interrupts were counted, so the affinity"
+        text = "on CPU: no interrupts were counted, so the affinity"
     else:
         return []
     if age is not None:
-        text += f", read {units.whole_seconds(age)} ago"
+        text += f", read {units.whole_seconds(age)} earlier"
     return [one_line(text, width, "dim")]
 
 
@@ -429,7 +431,7 @@ def _shared_rows(rows: Sequence[QueueRow]) -> list[MatrixRow]:
 
 
 def _charts(
-    row: QueueRow, trends: Trends[QueueKey], width: int, room: int, glyphs: Glyphs
+    row: QueueRow, trends: Trends[QueueKey], width: int, room: int, *, end: str, glyphs: Glyphs
 ) -> list[SpanLine]:
     """The last minute of the selected queue as a chart for each direction, in `room` rows;
     nothing when they are too few."""
@@ -453,7 +455,9 @@ def _charts(
         scale = top, units.quantity(top, "")
         label, values = f"{side.upper()} {unit}", series[side, row.queue]
         blocks.append(
-            minute_chart(values, rows, scale, label=label, style=STYLES[side], glyphs=glyphs)
+            minute_chart(
+                values, rows, scale, label=label, style=STYLES[side], end=end, glyphs=glyphs
+            )
         )
     title = f"queue {row.queue}: last 60 s (means; peak {', '.join(peaks)})"
     charts = blocks[0]

@@ -38,6 +38,7 @@ from nictop.probe.records import Link
 from nictop.tui.keys import KeyLabels, default_label
 from nictop.tui.widgets.base.filter_line import no_matches
 from nictop.tui.widgets.base.line_widget import SpanLine, section_line
+from nictop.tui.widgets.charts.plot import NOW
 from nictop.tui.widgets.cpu.cpu_block import (
     MAX_TABLE_CPUS,
     MIN_STRIP_CELLS,
@@ -84,6 +85,7 @@ def draw_charts(
     width: int,
     room: int,
     *,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The busy share over the last minute as charts in `room` lines: of every CPU where they fit,
@@ -107,7 +109,11 @@ def draw_charts(
         for place, cpu in enumerate(cpus[first : first + per_line]):
             label = f"CPU {cpu}"
             chart = minute_chart(
-                series[cpu], rows, (1.0, "100 %"), label=label, style="in", glyphs=glyphs
+                *(series[cpu], rows, (1.0, "100 %")),
+                label=label,
+                style="in",
+                end=end,
+                glyphs=glyphs,
             )
             block = beside(block, chart, place * chart_cells) if place else chart
         lines += block
@@ -174,6 +180,7 @@ def draw_cpus(
     has_machine: bool = False,
     has_colors: bool = True,
     labels: KeyLabels = default_label,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
     """All CPUs and the details of the selected one; the matrix and the interrupts of the host
@@ -202,6 +209,7 @@ def draw_cpus(
         height=height - 1 - below,
         selected=selected,
         has_colors=has_colors,
+        end=end,
         glyphs=glyphs,
     )
     lines = [head, *block.lines, *_arranged(vectors, threads, matrix, layout)]
@@ -211,7 +219,7 @@ def draw_cpus(
         lines += draw_machine(_machine_rates(filtered), width)
     elif filtered.rates is not None:
         free = height - len(lines) - len(matrix)
-        lines += draw_charts(filtered.rates, trends, selected, width, free, glyphs=glyphs)
+        lines += draw_charts(filtered.rates, trends, selected, width, free, end=end, glyphs=glyphs)
     targets = {line + 1: columns for line, columns in block.targets.items()}
     cursor = None if block.cursor is None else block.cursor + 1
     return NicPage([*lines, *matrix], cursor, targets, heat)
@@ -244,6 +252,7 @@ def _cpu_block(
     height: int,
     selected: int | None,
     has_colors: bool,
+    end: str,
     glyphs: Glyphs,
 ) -> CpuBlock:
     """A table; a heat map where that would be too long."""
@@ -265,6 +274,7 @@ def _cpu_block(
         width=width,
         height=height,
         selected=selected,
+        end=end,
         glyphs=glyphs,
     )
 

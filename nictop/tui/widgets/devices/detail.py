@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from operator import is_
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -26,7 +27,7 @@ from nictop.model.devices.links import functions_by_address, link_at
 from nictop.model.devices.ports import wire_rates
 from nictop.model.devices.tree import Row, row_of_host, row_of_link
 from nictop.model.facts import SUMMARY, Fact, Section, fit, is_virtual, width, wrap
-from nictop.model.facts.facts import link_facts
+from nictop.model.facts.facts import FixedSections, fixed_sections, link_facts
 from nictop.model.facts.pairs import PairFact
 from nictop.model.facts.summary import summary_line
 from nictop.model.history import History
@@ -55,15 +56,18 @@ from nictop.tui.widgets.base.line_widget import (
 )
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.plot import (
+    HISTORY_SECONDS,
+    NOW,
     TICK_CELLS,
+    AxisEnd,
     ReadingRange,
     column_means,
+    present,
     reading_ranges,
     time_chart,
 )
 from nictop.tui.widgets.charts.sparkline import highest
 from nictop.tui.widgets.devices.chain import ChainView, draw_chain
-from nictop.tui.widgets.devices.table import HISTORY_SECONDS
 
 if TYPE_CHECKING:
     from nictop.probe.records import Link
@@ -207,18 +211,19 @@ def draw_traffic(
     *,
     beside: bool,
     speed: int | None = None,
+    end: str = NOW,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The charts of all directions, `beside` or above each other, each `rows` high with a time axis
     below: numbers at the left, bits per second of the last 60 s at the right, each column the mean
     of its readings. `times`: of the readings. `speed`: Mb/s of the link, where a share of it means
-    something."""
+    something. `end`: see `time_axis`."""
     room = cells
     if beside:
         room = cells // max(1, len(both))
     columns = room - NUMBERS_CELLS - TICK_CELLS - 1
     ranges = reading_ranges(times, HISTORY_SECONDS, max(0, columns))
-    charts = [_chart(direction, speed, ranges, rows, glyphs) for direction in both]
+    charts = [_chart(direction, speed, ranges, rows, end=end, glyphs=glyphs) for direction in both]
     if beside:
         return [tuple(chain.from_iterable(lines)) for lines in zip(*charts, strict=True)]
     return list(chain.from_iterable(charts))
@@ -229,6 +234,8 @@ def _chart(
     speed: int | None,
     ranges: Sequence[ReadingRange],
     rows: int,
+    *,
+    end: str,
     glyphs: Glyphs,
 ) -> list[SpanLine]:
     peak = direction.peak(ranges)
@@ -236,7 +243,7 @@ def _chart(
     heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
     heads += [(fit(f" {text}", NUMBERS_CELLS), "") for text in others]
     heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
-    has_means = any(end - begin > 1 for begin, end in ranges)
+    has_means = any(after - first > 1 for first, after in ranges)
     has_room = len(heads) == rows
     if has_means and has_room:
         heads.append((fit(f" {MEANS_TEXT}", NUMBERS_CELLS), "dim"))
@@ -248,22 +255,23 @@ def _chart(
         HISTORY_SECONDS,
         direction.style,
         peak=peak,
+        end=end,
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
     if has_means and not has_room and hides_peak:
         ((axis, style),) = drawn[-1]
-        drawn[-1] = ((with_means_word(axis), style),)
+        drawn[-1] = ((with_means_word(axis, end), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
 
 
-def with_means_word(axis: str) -> str:
+def with_means_word(axis: str, end: str) -> str:
     """``-60 s   means now``; the word takes the place of the beginning where both do not fit."""
-    words = f" {MEANS_WORD} now"
+    words = f" {MEANS_WORD} {end}"
     if len(axis) < len(words):
         return axis
     begin = axis[: -len(words)]
-    covered = axis[-len(words) : -len("now")]
+    covered = axis[-len(words) : -len(end)]
     return (" " * len(begin) if covered.strip() else begin) + words
 
 
@@ -271,6 +279,10 @@ class TrafficChart(LineWidget):
     """RX and TX of one link over the last 60 s, in as many rows as it is given."""
 
     can_focus = False
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.axis_end: AxisEnd = present
 
     def show(self, row: Row, snapshot: Snapshot, history: History, shape: ChartShape) -> None:
         lines = draw_traffic(
@@ -280,6 +292,7 @@ class TrafficChart(LineWidget):
             shape.rows,
             beside=shape.beside,
             speed=_known_speed(row.link),
+            end=self.axis_end(),
             glyphs=self.glyphs,
         )
         self.show_lines(lines)
@@ -344,6 +357,8 @@ class LinkPanel(WhileOpen, Vertical):
     """Chart and facts of the chosen row."""
 
     BINDINGS: ClassVar[list[BindingType]] = LINK_PANEL_KEYS
+    _fixed: tuple[tuple[object, ...], FixedSections] | None = None
+    """What they were computed from, and the sections."""
 
     def compose(self) -> ComposeResult:
         yield TrafficChart(id="traffic")
@@ -404,8 +419,16 @@ class LinkPanel(WhileOpen, Vertical):
                 peers=peers,
                 layers=() if has_chain_view else layers,
                 glyphs=self.glyphs,
+                fixed=self._fixed_sections(row, snapshot),
             )
         )
+
+    def _fixed_sections(self, row: Row, snapshot: Snapshot) -> FixedSections:
+        """Computed once for an inventory."""
+        given = (row.link, row.pci, snapshot.links, snapshot.inventory)
+        if self._fixed is None or not all(map(is_, self._fixed[0], given)):
+            self._fixed = given, fixed_sections(row, snapshot)
+        return self._fixed[1]
 
 
 def draw_detail(
@@ -418,11 +441,12 @@ def draw_detail(
     peers: Sequence[PairFact] = (),
     layers: Sequence[ChainStep] = (),
     glyphs: Glyphs = UNICODE,
+    fixed: FixedSections | None = None,
 ) -> list[SpanLine]:
     """Summary, chain (`layers`), findings, and all other facts of a row. The summary is one line
     where `height` rows are too few for more; the chain is above it where there is room for
-    both."""
-    sections = link_facts(row, snapshot)
+    both. `fixed`: see `link_facts`."""
+    sections = link_facts(row, snapshot, fixed)
     summary = [section for section in sections if section.title == SUMMARY]
     others = [section for section in sections if section.title != SUMMARY]
     if peers:

@@ -9,10 +9,14 @@ net0: virtio-net-pci bc:24:… · tap101i0 · port fwpr101p0 of vmbr0, VLAN 30 �
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MappingProxyType
+
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widgets import Input
 
+from nictop.model.guests.agents import AgentFacts, AgentsTold, agent_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -21,6 +25,7 @@ from nictop.model.guests.table import (
     why_guests_are_missing,
 )
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.units import wall_time_text
 from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, with_more, wrapped_lines
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -31,6 +36,16 @@ MAX_FACT_ROWS = 6
 MIN_TABLE_ROWS = 7
 
 
+def nothing(row: GuestRow) -> str:
+    return ""
+
+
+def _agent_fact(name: str, told: AgentFacts) -> str:
+    """With the time: it is not asked again by itself."""
+    when = f" (asked {wall_time_text(told.asked_at)})" if told.asked_at is not None else ""
+    return f"agent of {name}: {agent_text(told)}{when}"
+
+
 class GuestPane(WhileOpen, Container):
     """Table, filter and facts."""
 
@@ -38,6 +53,7 @@ class GuestPane(WhileOpen, Container):
         super().__init__(id=id)
         self._snapshot = Snapshot.empty("")
         self._rows: tuple[GuestRow, ...] = ()
+        self._watched: Callable[[GuestRow], str] = nothing
 
     def compose(self) -> ComposeResult:
         yield GuestTable(id="guests")
@@ -51,9 +67,15 @@ class GuestPane(WhileOpen, Container):
     def chosen(self) -> GuestRow | None:
         return self.query_one(GuestTable).chosen
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Draw the guests of a host."""
-        self._snapshot, self._rows = snapshot, guest_rows(snapshot)
+    def show(
+        self,
+        snapshot: Snapshot,
+        told: AgentsTold = MappingProxyType({}),
+        watched: Callable[[GuestRow], str] = nothing,
+    ) -> None:
+        """Draw the guests of a host. `told`: by their agents; `watched`: why one that is watched is
+        not read."""
+        self._snapshot, self._rows, self._watched = snapshot, guest_rows(snapshot, told), watched
         self._draw()
 
     def _draw(self) -> None:
@@ -91,8 +113,14 @@ class GuestPane(WhileOpen, Container):
     def _facts(self, row: GuestRow | None) -> list[tuple[str, str]]:
         """(text, style) of the chosen NIC, and of what may be missing."""
         facts = []
+        if row is not None and row.condition_text:
+            facts.append((f"{row.text}: {row.condition_text}", "warn"))
         if row is not None and row.nic is not None:
             facts.append((f"{row.text} {nic_facts(row)}", ""))
+        if row is not None and row.agent is not None:
+            facts.append((_agent_fact(row.guest.name, row.agent), ""))
+        if row is not None and self._watched(row):
+            facts.append((self._watched(row), "warn"))
         if row is not None and row.why_no_nics is not None:
             facts.append((f"NICs of {row.guest.name} not fully known: {row.why_no_nics}", "warn"))
         why = why_guests_are_missing(self._snapshot)

@@ -28,6 +28,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.rules.by_device import device_findings
+from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import first_names
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -59,10 +60,8 @@ MIN_TWO_COLUMNS = 140
 def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> dict[End, str]:
     """The worst finding about each netdev, or about its PCI function."""
     found: dict[End, str] = {}
-    if diagnosis is None:
-        return found
     by_address = _ends_by_address(snapshots)
-    for finding in diagnosis.findings:
+    for finding in open_findings(diagnosis):
         if finding.ifindex is not None:
             end: End | None = End(finding.host, finding.ifindex)
         else:

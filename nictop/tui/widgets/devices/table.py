@@ -15,43 +15,24 @@ from textual import events
 from textual.message import Message
 
 from nictop.model.columns.column import Column, RowOrder, order_by, ordered
-from nictop.model.columns.devices import COLUMNS, DeviceRow, master_text, row_rates
-from nictop.model.devices.bonds import port_text
+from nictop.model.columns.devices import COLUMNS, COLUMNS_BY_KEY, DeviceRow, row_rates
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
-from nictop.model.devices.ports import rates_words
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.devices.tree import AGGREGATE_KINDS, Row, device_rows, guides, matching_rows
-from nictop.model.facts import Tone, clean, fit, is_virtual
-from nictop.model.facts import width as cells_of
+from nictop.model.devices.tree import Row, device_rows, matching_rows
+from nictop.model.facts import fit, is_virtual
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
-from nictop.model.text.terminal import fit_middle
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP, is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.probe.records import Link
 from nictop.rules.by_device import DeviceFindings
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
-from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine, WaitingLines, no_lines
-from nictop.tui.widgets.charts.plot import ColumnCache
-from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling, spark
+from nictop.tui.widgets.base.line_widget import SpanLine, WaitingLines, no_lines
 from nictop.tui.widgets.cpu.nic_view import NO_INTERFACES
 from nictop.tui.widgets.devices.row_findings import place_of, places_of_findings, worst_severity
 from nictop.tui.widgets.devices.table_layout import GRAPH, LEAD_CELLS, TableLayout, layout
-
-VIRTUAL_GROUP = "group:virtual"
-"""Key of the title of the netdevs without a device."""
-TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
-COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
-DRIVER = COLUMNS_BY_KEY["driver"]
-PEER = replace(COLUMNS_BY_KEY["profile"], keeps_end=True)
-"""The column of the profile, for a NIC of another host: the name of the NIC is at the end."""
-HISTORY_SECONDS = 60.0
-
-TableCell = tuple[Column[DeviceRow], str, Tone]
-"""How a cell is drawn, its text, and its tone."""
+from nictop.tui.widgets.devices.table_rows import VIRTUAL_GROUP, RowDrawing, RowSource
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
@@ -156,7 +137,9 @@ class DeviceTable(ChoiceList):
         self._hidden: tuple[Row, ...] = ()
         """Those of them that pass the filter."""
         self._tree_of: tuple[object, object, bool] | None = None
-        self._columns = ColumnCache()
+        self._drawing: RowDrawing | None = None
+        self._known_layout: tuple[object, TableLayout] | None = None
+        """Width, `packets` and column of `order`, and the layout for them."""
         self.waiting: WaitingLines = no_lines
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
@@ -189,8 +172,12 @@ class DeviceTable(ChoiceList):
 
     def begin(self, key: str | None) -> None:
         super().begin(key)
+<<<<<<< HEAD
         self._last_chosen = self._gone_row = None
         self._virtual_at_first, self._columns = None, ColumnCache()
+=======
+        self._virtual_at_first, self._drawing = None, None
+>>>>>>> main
         self._is_order_due, self._is_settled = True, False
 
     @property
@@ -222,9 +209,13 @@ class DeviceTable(ChoiceList):
         `nics`: ifindex → the row of the overview, for the filter. `peers`: ifindex → host and name
         of the NIC at the other end of a tap or veth. `is_checked`: `findings` rest on all that the
         checks read of this host."""
-        is_new = findings != self.findings and not self._is_settled
-        self._snapshot, self._history, self.findings = snapshot, history, findings
-        self._nics, self._peers = nics or {}, peers or {}
+        is_new = findings != self.findings
+        if is_new:
+            self.findings = findings
+            is_new = not self._is_settled
+        if self._peers != (peers or {}):
+            self._peers = peers or {}
+        self._snapshot, self._history, self._nics = snapshot, history, nics or {}
         self.is_checked = is_checked
         self._plant(snapshot)
         if self._is_order_due:
@@ -429,19 +420,43 @@ class DeviceTable(ChoiceList):
                 [((f" {no_matches(self.key_label)}", "dim"),)], self._header_line(shape)
             )
             return
-        self._columns.begin(history.times(), HISTORY_SECONDS, shape.graph)
+        if self._drawing is None:
+            self._drawing = RowDrawing(self.glyphs)
+        drawing = self._drawing
+        drawing.begin(self._row_source(snapshot, shape), history, snapshot)
         self.show_drawn(
             len(rows),
-            lambda index: self._row_line(rows[index], shape, snapshot, history),
+            lambda index: drawing.line(rows[index]),
             self._header_line(shape),
             self.index,
         )
 
+    def _row_source(self, snapshot: Snapshot, shape: TableLayout) -> RowSource:
+        return RowSource(
+            links=snapshot.links,
+            functions=snapshot.pci,
+            inventory=snapshot.inventory,
+            findings=self.findings,
+            peers=self._peers,
+            hidden=self._hidden,
+            shape=shape,
+            cells=self.size.width,
+            options_key=self.key_label("options"),
+        )
+
     @property
     def _layout(self) -> TableLayout:
+        """The same object until it is another one."""
+        width = self.scrollable_content_region.width
+        given = (width, self.packets, self.order.column)
+        if self._known_layout is None or self._known_layout[0] != given:
+            self._known_layout = given, self._new_layout(width)
+        return self._known_layout[1]
+
+    def _new_layout(self, width: int) -> TableLayout:
         """With room for the mark of the order behind the title of its column, one cell of the name
         if there is none."""
-        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        shape = layout(width, packets=self.packets)
         keys = [column.key for column in shape.columns]
         if self.order.column not in keys:
             return shape
@@ -474,101 +489,6 @@ class DeviceTable(ChoiceList):
         if shape.missing:
             text += f" +{shape.missing}"
         return ((text, ""),)
-
-    def _lead(self, row: Row) -> list[Span]:
-        """The mark of the worst finding of the row, and the lines of the tree; a group that is
-        hidden has that of its netdevs. The cursor takes the place of the first blank."""
-        lines = (guides(row), "dim")
-        marked: Sequence[Row] = self._hidden if row.kind == "group" else (row,)
-        worst = worst_severity(marked, self.findings)
-        if worst is None:
-            return [("   ", ""), lines]
-        tone = TONES[SEVERITY_LABELS[worst].tone]
-        return [(" ", ""), (f"{severity_mark(worst, glyphs=self.glyphs)} ", tone), lines]
-
-    def _row_line(
-        self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History
-    ) -> SpanLine:
-        spans = self._lead(row)
-        lead = sum(len(text) for text, _ in spans)
-        room = max(1, self.size.width - lead - 1)
-        title = self.glyphs.encode(row.title)
-        if row.kind in ("host", "group"):
-            return (*spans, self._group_span(row, title, room))
-        shown = DeviceRow(row, snapshot)
-        cells = [self._cell(column, shown) for column in shape.columns]
-        first = _first_filled(cells)
-        if first is None:
-            return (*spans, *self._function_spans(shown, title, room))
-        # the name may use the cells beside it
-        overflow = sum(column.width + 1 for column, _, _ in cells[:first])
-        title_cells = max(1, LEAD_CELLS + shape.name + overflow - lead)
-        spans += self._title_spans(row, title, title_cells, snapshot)
-        encode = self.glyphs.encode
-        for column, text, tone in cells[first:]:
-            spans.append((" " + column.fit(encode(text)), TONES[tone]))
-        if shape.graph and row.kind == "link" and row.link is not None:
-            graph = self._graph(row.link.ifindex, shape.graph, history)
-            spans.append((" " * shape.gap + graph, "in"))
-        return tuple(spans)
-
-    def _group_span(self, row: Row, title: str, cells: int) -> Span:
-        """The title of other rows, with the number of those that are hidden."""
-        if row.key == VIRTUAL_GROUP and self._hidden:
-            hidden = f"{len(self._hidden)} hidden ({self.key_label('options')})"
-            title += f" {self.glyphs.cursor} {hidden}"
-        return fit(title, cells), TITLE_STYLES[row.kind]
-
-    def _function_spans(self, shown: DeviceRow, title: str, cells: int) -> list[Span]:
-        """A function without a netdev: its name may use the line, but for its driver, for which a
-        narrow table has no column."""
-        style = TITLE_STYLES[shown.row.kind]
-        driver, tone = DRIVER.cell(shown)
-        if not driver:
-            return [(fit(title, cells), style)]
-        room = max(1, cells - len(driver) - 2)
-        name = fit(title, min(room, cells_of(clean(title))))
-        return [(name, style), (f"  {clean(driver)}", TONES[tone])]
-
-    def _title_spans(self, row: Row, title: str, cells: int, snapshot: Snapshot) -> list[Span]:
-        """With the bond or team of a port, and its state there, if there is room: ``eno1  bond0
-        active``; else of a port that is not used the state alone: ``eno1  unused``."""
-        style = TITLE_STYLES[row.kind]
-        room = cells - cells_of(clean(title)) - 2
-        texts, tone = _port_texts(row, snapshot)
-        for text in texts:
-            shown = clean(self.glyphs.encode(text))
-            if cells_of(shown) <= room:
-                return [(f"{clean(title)}  ", style), (fit(shown, room), tone)]
-        return [(fit_middle(title, cells), style)]
-
-    def _cell(self, column: Column[DeviceRow], shown: DeviceRow) -> TableCell:
-        """A tap or veth has, in place of a profile, the NIC of another host behind it."""
-        if column.key == "profile":
-            peer = self._peer_of(shown.row.link)
-            if peer is not None:
-                return PEER, clean(f"↔ {peer}"), "normal"
-        return column, *column.cell(shown)
-
-    def _peer_of(self, link: Link | None) -> str | None:
-        """Host and name of the NIC at the other end of a tap or veth; None: it is not known."""
-        if link is None or not is_virtual(link):
-            return None
-        return self._peers.get(link.ifindex)
-
-    def _graph(self, ifindex: int, width: int, history: History) -> str:
-        unit = "packets" if self.packets else "bits"
-        received = self._means(f"rx_{unit}", ifindex, history)
-        sent = self._means(f"tx_{unit}", ifindex, history)
-        both = [
-            None if rx is None or tx is None else rx + tx
-            for rx, tx in zip(received, sent, strict=True)
-        ]
-        return spark(both, width, nice_ceiling(highest(both)), glyphs=self.glyphs)
-
-    def _means(self, name: str, ifindex: int, history: History) -> list[float | None]:
-        """Of the columns of the graph."""
-        return self._columns.means((name, ifindex), history.series((name, ifindex)))
 
     # ------------------------------------------------------------------------------- keys and mouse
 
@@ -686,6 +606,7 @@ def _shows_virtual_at_first(snapshot: Snapshot) -> bool | None:
     return all(map(is_virtual, links))
 
 
+<<<<<<< HEAD
 def _port_texts(row: Row, snapshot: Snapshot) -> tuple[Sequence[str], str]:
     """What is said of a port of a bond or team, or of a port with VFs, the longest first, and its
     style; none of other rows."""
@@ -721,6 +642,8 @@ def _is_same_device(row: Row, other: Row) -> bool:
     return other.link.device is None and other.link.name == row.link.name
 
 
+=======
+>>>>>>> main
 def _row_key(shown: DeviceRow) -> str:
     return shown.row.key
 

@@ -39,6 +39,8 @@ class TableLayout:
     """Blanks before the graph: two, unless the name needs one of them."""
     missing: int
     """Columns of an 80 column table for which there is no room, the history among them."""
+    packets: bool = False
+    """The history is that of packets, not of bits."""
 
 
 def layout(width: int, *, packets: bool) -> TableLayout:
@@ -54,7 +56,14 @@ def layout(width: int, *, packets: bool) -> TableLayout:
     missing = _number_of_missing(columns, graph, packets)
     if missing:
         name -= MISSING_MARK_CELLS
-    return TableLayout(name=max(1, name), columns=columns, graph=graph, gap=gap, missing=missing)
+    return TableLayout(
+        name=max(1, name),
+        columns=columns,
+        graph=graph,
+        gap=gap,
+        missing=missing,
+        packets=packets,
+    )
 
 
 def _number_of_missing(columns: Sequence[Column[DeviceRow]], graph: int, packets: bool) -> int:

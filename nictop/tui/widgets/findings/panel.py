@@ -17,6 +17,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import fit_middle
 from nictop.probe.light_dataclasses import replace
 from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     all_clear,
@@ -53,7 +54,7 @@ def draw_worst_finding(
     `notice`: why the chosen host is not live; it is shown instead of the worst finding, with the
     number of findings by severity. `has_failed`: that host is not reached. `unread`: names
     of hosts that are not checked."""
-    findings = () if diagnosis is None else diagnosis.findings
+    findings = open_findings(diagnosis)
     key: Span = (f" (key {labels('findings')}) ", "accent")
     if notice:
         mark: Span = (f" {glyphs.warning} ", "warn")
@@ -191,5 +192,5 @@ class FindingsPanel(LineWidget):
         is_on_number = column >= span_cells(line[:NUMBER_SPAN])
         shown: Finding | None = None
         if diagnosis is not None and not notice and not is_on_number:
-            shown = next(iter(diagnosis.findings), None)
+            shown = next(iter(open_findings(diagnosis)), None)
         self.post_message(self.Opened(shown))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.unchecked import is_unchecked, skipped_places
 
 GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
@@ -46,15 +47,31 @@ class Entry(NamedTuple):
     """The newest diagnosis does not have it because it could not check it."""
 
 
-def keyed_findings(findings: Iterable[Finding], now: float) -> list[Entry]:
-    """Entries whose keys are unique and do not depend on the numbers in their text."""
+def keyed_findings(
+    findings: Iterable[Finding], now: float, before: Iterable[Entry] = ()
+) -> list[Entry]:
+    """Entries whose keys are unique and do not depend on the numbers in their text. `before`: of
+    several findings of a rule about one subject, one with the same title keeps its key."""
+    known: dict[tuple[str, str], str] = {}
+    for entry in before:
+        if isinstance(entry.about, Finding):
+            known[_base_key(entry.about), entry.about.title] = entry.key
+    found = [(finding, _base_key(finding)) for finding in findings]
+    kept = [known.pop((base, finding.title), None) for finding, base in found]
+    used = set(kept)
     result: list[Entry] = []
     numbers: dict[str, int] = {}
-    for finding in findings:
-        key = f"{finding.rule}:{finding.host}:{finding.subject}"
-        numbers[key] = number = numbers.get(key, 0) + 1
-        result.append(Entry(f"{key}:{number}", finding, now, now))
+    for (finding, base), known_key in zip(found, kept, strict=True):
+        key = known_key
+        while key is None or (known_key is None and key in used):
+            numbers[base] = number = numbers.get(base, 0) + 1
+            key = f"{base}:{number}"
+        result.append(Entry(key, finding, now, now))
     return result
+
+
+def _base_key(finding: Finding) -> str:
+    return f"{finding.rule}:{finding.host}:{finding.subject}"
 
 
 def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
@@ -87,12 +104,18 @@ class RecentFindings:
         self, diagnosis: Diagnosis, now: float, is_nic_gone: Callable[[Finding], bool] = never
     ) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
+<<<<<<< HEAD
         checked any more, as after a connection was lost, has not gone. `is_nic_gone`: the NIC of a
         finding is not there now."""
         found = self._with_first_seen(keyed_findings(diagnosis.findings, now), now)
+=======
+        checked any more, as after a connection was lost, has not gone."""
+        keyed = keyed_findings(diagnosis.findings, now, self.entries)
+        found = self._with_first_seen(keyed, now)
+>>>>>>> main
         missing = sorted(_without(self.entries, found), key=_last_seen)
         missing.reverse()
-        places = {(one.rule, one.host, one.subject) for one in diagnosis.skipped}
+        places = skipped_places(diagnosis)
         unchecked = [
             entry._replace(unchecked=True, gone=False)
             for entry in missing
@@ -126,15 +149,8 @@ def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
 def _is_unchecked(
     entry: Entry, hosts: Collection[str], skipped: Collection[tuple[str, str, str]]
 ) -> bool:
-    """Its rule was not evaluated for its host, or skipped there. `skipped`: rule, host and subject,
-    which is "" where it was skipped for the whole host."""
     finding = entry.about
-    if not isinstance(finding, Finding):
-        return False
-    if hosts and finding.host not in hosts:
-        return True
-    places = ((finding.rule, finding.host, subject) for subject in ("", finding.subject))
-    return any(place in skipped for place in places)
+    return isinstance(finding, Finding) and is_unchecked(finding, hosts, skipped)
 
 
 def _has_no_nic(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> bool:

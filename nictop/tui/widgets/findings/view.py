@@ -115,8 +115,13 @@ class FindingList(ChoiceList):
         self._empty_line: SpanLine = ()
         self._hidden = 0
         """Resolved findings that are not in `entries`."""
+<<<<<<< HEAD
         self._without_nic = 0
         """Of these, those whose NIC is gone."""
+=======
+        self.is_read = False
+        """It was in sight: what is found later does not move the cursor."""
+>>>>>>> main
         self._seen: Callable[[Entry], str] = lambda entry: ""
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0
@@ -163,7 +168,9 @@ class FindingList(ChoiceList):
         self.redraw()
 
     def first_choice(self) -> int:
-        """The first finding that is still there."""
+        """The first finding that is still there, until the list was in sight."""
+        if self.is_read and self.index is not None:
+            return self.index
         for index, entry in enumerate(self.entries):
             if not entry.gone:
                 return index
@@ -354,7 +361,7 @@ class FindingsView(WhileOpen, Container):
 
     def choose(self, finding: Finding) -> None:
         """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""
-        keys = (entry.key for entry in self._recent.entries if entry.about == finding)
+        keys = (entry.key for entry in self._recent.entries if _is_about(entry, finding))
         self.query_one(FindingList).begin(next(keys, None))
         self.query_one(FilterLine).action_end_filter()
 
@@ -426,6 +433,7 @@ class FindingsView(WhileOpen, Container):
             hidden=[entry for entry in hidden if _has_words(entry, words)],
             seen=lambda entry: self._seen(entry, MINUTE_CHARACTERS),
         )
+        self.query_one(FindingList).is_read = True
 
     def _entries(self) -> list[Entry]:
         """Findings; below them skipped checks and resolved findings, where they are wanted."""
@@ -646,6 +654,14 @@ class FindingsView(WhileOpen, Container):
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
         self.screen.refresh_bindings()
+
+
+def _is_about(entry: Entry, finding: Finding) -> bool:
+    """The finding may have a remark before its title."""
+    about = entry.about
+    if not isinstance(about, Finding) or not finding.title.endswith(about.title):
+        return False
+    return (about.rule, about.host, about.subject) == (finding.rule, finding.host, finding.subject)
 
 
 def _has_words(entry: Entry, words: Sequence[str]) -> bool:

@@ -28,6 +28,7 @@ from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Severity
 from nictop.rules.sources import SOURCES, is_retried, reason_text
+from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
@@ -275,12 +276,13 @@ def _severities(
 ) -> dict[str, list[Severity]]:
     """Host → severities of its findings; nothing of a host without any that is not checked."""
     severities: dict[str, list[Severity]] = {}
+    skipped = () if diagnosis is None else diagnosis.skipped
+    waiting = {check.host for check in skipped if check.is_retried}
     for host in hosts:
-        if is_checked(diagnosis, host.snapshot):
+        if host.name not in waiting and is_checked(diagnosis, host.snapshot):
             severities[host.name] = []
-    if diagnosis is not None:
-        for finding in diagnosis.findings:
-            severities.setdefault(finding.host, []).append(finding.severity)
+    for finding in open_findings(diagnosis):
+        severities.setdefault(finding.host, []).append(finding.severity)
     return severities
 
 

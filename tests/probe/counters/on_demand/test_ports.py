@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.counters.on_demand import ports
 from nictop.probe.kernel import netlink
+from nictop.probe.records import PORT_ERRORS
 
 NONE = (None, None, None, None)
 
@@ -29,16 +30,32 @@ def statistics(values: dict[int, int], group: int = ports.ETHTOOL_STATS_ETH_MAC)
 
 def test_standard_counters_are_those_of_the_mac() -> None:
     body = statistics({0: 20, 3: 10, 4: 7, 6: 2 << 40, 12: 1 << 40})
-    assert ports.parse_mac_statistics(body) == (10, 20, 1 << 40, 2 << 40)
+    assert ports.mac_numbers(ports.parse_statistics(body)) == (10, 20, 1 << 40, 2 << 40)
 
 
 def test_other_groups_are_not_those_of_the_mac() -> None:
-    assert ports.parse_mac_statistics(statistics({0: 1, 3: 1, 6: 1, 12: 1}, group=3)) == NONE
+    other = statistics({0: 1, 3: 1, 6: 1, 12: 1}, group=3)
+    assert ports.mac_numbers(ports.parse_statistics(other)) == NONE
+
+
+def test_errors_are_those_of_three_groups() -> None:
+    """FrameCheckSequenceErrors, SymbolErrorDuringCarrier, etherStatsOversizePkts."""
+    body = statistics({4: 7, 3: 10, 21: 0}) + statistics({0: 3}, ports.ETHTOOL_STATS_ETH_PHY)
+    body += statistics({1: 5}, ports.ETHTOOL_STATS_RMON)
+    errors = ports.port_errors(ports.parse_statistics(body))
+    assert errors == {"fcs": 7, "too long": 0, "symbol": 3, "oversize": 5}
+    assert set(ports.ERROR_STATISTICS.values()) == set(PORT_ERRORS)
+
+
+def test_errors_beside_the_counters_of_a_driver(read: Read) -> None:
+    found = read(Nic([statistics({1: 9}, ports.ETHTOOL_STATS_RMON)], IGB))
+    assert found == {"source": "igb", "numbers": (1, 2, 3, 4), "errors": {"oversize": 9}}
 
 
 @given(st.binary(max_size=300))
 def test_any_attributes_can_be_parsed(data: bytes) -> None:
-    assert len(ports.parse_mac_statistics(data)) == 4
+    found = ports.parse_statistics(data)
+    assert len(ports.mac_numbers(found)) == 4 and isinstance(ports.port_errors(found), dict)
 
 
 def test_names_of_each_driver_are_of_the_port() -> None:
@@ -69,7 +86,7 @@ class Nic:
 
     def generic(self, family: str, command: int, attributes: bytes) -> list[bytes]:
         assert (family, command) == ("ethtool", ports.ETHTOOL_MSG_STATS_GET)
-        assert attributes == ports.mac_request(4)
+        assert attributes == ports.request(4)
         if isinstance(self.replies, OSError):
             raise self.replies
         return self.replies
@@ -109,7 +126,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
 
 def test_standard_counters_are_preferred(read: Read) -> None:
     nic = Nic([statistics({0: 20, 3: 10, 6: 200, 12: 100})], IGB)
-    assert read(nic) == {"source": "eth-mac", "numbers": (10, 20, 100, 200)}
+    assert read(nic) == {"source": "eth-mac", "numbers": (10, 20, 100, 200), "errors": {}}
 
 
 @pytest.mark.parametrize(
@@ -124,7 +141,7 @@ def test_standard_counters_are_preferred(read: Read) -> None:
 def test_the_drivers_own_counters_are_read_where_the_standard_has_no_bytes(
     replies: list[bytes] | OSError, read: Read
 ) -> None:
-    assert read(Nic(replies, IGB)) == {"source": "igb", "numbers": (1, 2, 3, 4)}
+    assert read(Nic(replies, IGB)) == {"source": "igb", "numbers": (1, 2, 3, 4), "errors": {}}
 
 
 def test_a_driver_without_such_counters_gives_none(read: Read) -> None:
@@ -137,7 +154,7 @@ def test_counters_are_not_mixed_up_when_their_number_changes(read: Read) -> None
     changed = Nic([], (("new", 9), *IGB))
     with pytest.raises(OSError, match="changed"):
         read(changed)
-    assert read(changed) == {"source": "igb", "numbers": (1, 2, 3, 4)}
+    assert read(changed) == {"source": "igb", "numbers": (1, 2, 3, 4), "errors": {}}
 
 
 def test_other_errors_are_raised(read: Read) -> None:
@@ -151,8 +168,8 @@ def test_this_kernel_answers_the_request() -> None:
     try:
         assert reader.read(1) == ports.NONE_GIVEN
         loopback = reader._netlink.generic(
-            ports.FAMILY, ports.ETHTOOL_MSG_STATS_GET, ports.mac_request(1)
+            ports.FAMILY, ports.ETHTOOL_MSG_STATS_GET, ports.request(1)
         )
-        assert [ports.parse_mac_statistics(reply) for reply in loopback] == [NONE]
+        assert [ports.parse_statistics(reply) for reply in loopback] == [{}]
     finally:
         reader.close()

@@ -182,6 +182,28 @@ async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
         await press_button(screen, "Close")
         assert shows(screen, LiveScreen)
         assert queues(namespace) == ["2", "2"]
+        assert screen.nictop.changes.typed == {}, "it was applied"
+
+
+async def test_what_was_typed_is_there_again_until_the_nic_changes() -> None:
+    nic = link(2, "ens192", bus="pci", mtu=1500)
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        assert "typed before" not in dialog_text(screen)
+        await screen.press("down", "down", *"192.0.2.99/24", "escape")
+        await screen.receive(inventory(nic, time=2.0))
+        await open_on(screen, "ens192")
+        assert "Address/prefix 192.0.2.99/24" in "\n".join(form(screen))
+        assert "As typed before: kept until it is applied or ens192 changes." in dialog_text(screen)
+        await screen.press("escape")
+        await screen.receive(inventory(replace(nic, mtu=9000), time=3.0))
+        await open_on(screen, "ens192")
+        assert "192.0.2.99" not in "\n".join(form(screen))
+        assert "What was typed before is not kept: ens192 has changed" in dialog_text(screen)
+        await screen.press("escape")
+        await open_on(screen, "ens192")
+        assert "typed before" not in dialog_text(screen)
 
 
 async def choose_mtu(screen: Screen) -> None:

@@ -8,7 +8,10 @@ import pytest
 from textual._callback import invoke
 
 from nictop.hosts.guests import host_of_guest
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
+from nictop.model.guests.agents import AgentFacts, AgentsTold, guest_key
+from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Line
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -16,9 +19,17 @@ from nictop.tui.widgets.devices.guest_table import GuestTable
 from nictop.tui.widgets.devices.guests import GuestPane
 from nictop.tui.widgets.devices.overview import OverviewPane
 from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.wire.source import SourceState
 from tests.model.guests.hypervisor import WEB1, hypervisor, hypervisor_inventory
 from tests.support.lines import hello
-from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts
+from tests.support.screen import (
+    NARROW,
+    WIDE,
+    Screen,
+    ScriptedHosts,
+    screen_with_hosts,
+    wait_until,
+)
 from tests.tui.screens.test_several_hosts import nics, receive_from
 
 
@@ -206,3 +217,44 @@ async def test_guests_are_in_the_palette_until_they_are_watched() -> None:
         await invoke(offered()[1].run)
         assert "pve/db1" in screen.app.nictop.hosts.by_name
         assert len(offered()) == 2
+
+
+# ------------------------------------------------------------------------------------------- agents
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_what_the_agents_tell_is_in_the_details(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked from the menu, and only then."""
+    told = AgentFacts("Windows Server 2022", cpus=4, is_windows=True)
+
+    async def ask(session: HostSession, snapshot: Snapshot) -> AgentsTold:
+        return {guest_key(WEB1): told}
+
+    monkeypatch.setattr("nictop.hosts.agents.ask_agents", ask)
+    async with screen_with_hosts("pve", "vm2", size=size) as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "tab", "tab")
+        table = screen.app.screen.query_one(GuestTable)
+        table.choose_index(3)
+        table.focus()
+        assert "Windows" not in "\n".join(screen.drawn())
+        await screen.press("e", *4 * ["down"], "enter")
+        await wait_until(screen, lambda: "Windows Server 2022" in "\n".join(screen.drawn()))
+        drawn = screen.drawn()
+        assert max(map(len, drawn)) <= size[0]
+        assert "cannot be watched: Windows" in " ".join(line.strip(" │|") for line in drawn)
+
+
+async def test_why_a_watched_guest_is_not_read_is_in_the_details() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o", "tab", "tab")
+        table = screen.app.screen.query_one(GuestTable)
+        table.choose_index(3)
+        table.focus()
+        await screen.press("enter")
+        why = "a Windows guest: nictop reads Linux"
+        await receive_from(screen, hosts, "pve/web1", SourceState("failed", why))
+        assert f"watched as pve/web1: {why}" in "\n".join(screen.drawn())

@@ -117,7 +117,8 @@ async def test_when_a_device_vanishes_no_other_one_is_chosen_until_the_user_does
         assert "ens224 is gone: no interface is chosen." in messages(screen)
         await screen.press("e")
         assert not isinstance(screen.app.screen, ModalScreen)
-        assert screen.app.screen.body.fix is None
+        live = screen.app.screen
+        assert isinstance(live, LiveScreen) and live.body.fix is None
         await screen.press("up")
         assert screen.chosen() == "ens192"
 

@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,9 +43,11 @@ def drawn(width: int, height: int, *, selected: int = 3, glyphs: Glyphs = UNICOD
     )
 
 
-def table(snapshot: Snapshot, width: int, parts: tuple[Rates, ...] = ()) -> list[str]:
+def table(
+    snapshot: Snapshot, width: int, parts: tuple[Rates, ...] = (), end: str = "now"
+) -> list[str]:
     block = draw_cpu_table(
-        snapshot.rates, None, cpu_trends(parts), width=width, height=20, selected=None
+        snapshot.rates, None, cpu_trends(parts), width=width, height=20, selected=None, end=end
     )
     return text(block.lines)
 
@@ -95,6 +98,12 @@ def test_80_columns_have_times_interrupts_packets_and_the_last_minute() -> None:
     ]  # fmt: skip
     assert lines[5].split()[:11] == ["3", "3%", "1", "1", "0", "1", "0", "40.0", "0", "0", "0"]
     assert "sqz   drop" in text(drawn(79, 18).lines)[1], "also beside a scroll bar"
+
+
+def test_in_the_past_the_last_minute_has_its_end_where_there_is_room() -> None:
+    guest, parts = loaded_guest()
+    assert table(guest, 80, parts, "14:03:20")[0].endswith("drop  last 60 s")
+    assert re.search(r"  -60 s .* 14:03:20$", table(guest, 120, parts, "14:03:20")[0])
 
 
 def test_the_last_minute_shows_where_a_cpu_was_saturated() -> None:

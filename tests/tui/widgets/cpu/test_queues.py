@@ -86,7 +86,7 @@ def test_what_to_do_is_below_the_queues(size: tuple[int, int], glyphs: Glyphs) -
         start = next(
             number for number, line in enumerate(shown) if line.startswith(" what now: all CPUs ")
         )
-        assert start < next(number for number, line in enumerate(shown) if "CPU now: " in line)
+        assert start < next(number for number, line in enumerate(shown) if "on CPU: " in line)
         assert shown.index("    ip link set a up") + 1 == shown.index(
             "    and 2 more commands, copied with it"
         )
@@ -128,8 +128,8 @@ def test_what_the_driver_does_not_tell_is_said_with_the_reason() -> None:
 def test_80_columns_have_shares_trends_interrupts_cpu_and_drops() -> None:
     lines = text(drawn(80, 18).lines)
     assert lines[1].split() == [
-        "Q", "RX", "pps", "share", "60", "s", "TX", "pps", "share", "60", "s", "IRQ/s", "CPU",
-        "now", "drops/s",
+        "Q", "RX", "pps", "share", "60", "s", "TX", "pps", "share", "60", "s", "IRQ/s", "on",
+        "CPU", "drops/s",
     ]  # fmt: skip
     cells = row_of(lines, "3")
     assert cells[0] == "3" and cells.count("%") == 2 and cells[-3:] == ["42.0", "3,1", "0"]
@@ -189,13 +189,13 @@ def test_a_cpu_that_differs_from_the_affinity_is_marked_and_explained_with_the_a
     )
     assert "7▲" in row_of(lines, "1")
     age = host.counters.time - host.inventory.time
-    assert f" ▲: CPU that took interrupts differs from the affinity read {age:.0f} s ago" in [
+    assert f" ▲: CPU that took interrupts differs from the affinity read {age:.0f} s earlier" in [
         line.rstrip() for line in lines
     ]
     agreeing = text(drawn(80, 18).lines)
     assert not any("▲" in line for line in agreeing)
     assert any(
-        "CPU now: where interrupts were counted; elsewhere the affinity, read 11 s ago" in line
+        "on CPU: where interrupts were counted; else the affinity, read 11 s earlier" in line
         for line in agreeing
     )
 
@@ -213,7 +213,7 @@ def test_on_a_small_terminal_what_to_do_comes_before_the_details() -> None:
 def test_what_does_not_fit_is_below_and_not_left_out(size: tuple[int, int]) -> None:
     """A page that ended in the middle of a sentence had no mark that there was more."""
     tall = {line.strip() for line in text(drawn(size[0], 60).lines)}
-    sentences = [line for line in tall if line.startswith(("XPS", "n/a: ", "CPU now: "))]
+    sentences = [line for line in tall if line.startswith(("XPS", "n/a: ", "on CPU: "))]
     assert len(sentences) == 3
     lines = [line.strip() for line in text(drawn(*size).lines)]
     assert all(sentence in lines for sentence in sentences)
@@ -239,7 +239,7 @@ def test_without_packet_counters_the_interrupts_have_share_and_trend() -> None:
             link, asked, 80, 18, queue_trends(link, asked, parts), queue_map=queue_map(link, asked)
         ).lines
     )
-    assert lines[1].split()[:8] == ["Q", "IRQ/s", "share", "60", "s", "CPU", "now", "drops/s"]
+    assert lines[1].split()[:8] == ["Q", "IRQ/s", "share", "60", "s", "on", "CPU", "drops/s"]
     assert any(
         "packets and bytes per queue: n/a, vmxnet3 does not report them" in line for line in lines
     )
@@ -268,7 +268,7 @@ def test_the_affinity_that_stands_for_the_cpu_has_its_age() -> None:
             link, host, 80, 24, queue_trends(link, host), queue_map=queue_map(link, host)
         ).lines
     )
-    words = f"CPU now: no interrupts were counted, so the affinity, read {age} s ago"
+    words = f"on CPU: no interrupts were counted, so the affinity, read {age} s earlier"
     assert any(words in line for line in lines), lines
 
 

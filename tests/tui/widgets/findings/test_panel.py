@@ -90,6 +90,12 @@ def test_hosts_that_are_not_checked_are_named() -> None:
     assert " and 2 more (" in line
 
 
+def test_a_finding_that_was_not_checked_again_is_not_gone() -> None:
+    old = Diagnosis((), (), ("vm1",), (finding(subject="ens224"),))
+    text = text_of(draw_worst_finding(old, 80))
+    assert text.startswith(" ▲ ens224: not checked again yet: uses the auto-generated"), text
+
+
 def test_why_the_host_is_not_live_comes_before_the_findings() -> None:
     diagnosis = Diagnosis((finding(), finding()), ())
     line = draw_worst_finding(diagnosis, 80, notice="vm1 does not answer; is it up?")

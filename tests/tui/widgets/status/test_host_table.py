@@ -309,7 +309,7 @@ def test_an_error_has_its_time_and_ends_with_its_connection() -> None:
     one.process(Line(trouble=Trouble(1.0, "the login took 9 s of at most 15 s")), 1.0)
     one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
     (found,) = [line for line in facts(one) if "login" in line]
-    assert "error 2 min 4 s ago: the login took 9 s" in found
+    assert "error 2 min 4 s earlier: the login took 9 s" in found
     later = replace(HELLO, monotonic=HELLO.monotonic + 130.0)
     one.process(Line(hello=later), MOMENT.here.monotonic)
     assert not any("login" in line for line in facts(one)), "another login was fast"

@@ -1,0 +1,119 @@
+"""Asks the guest agents of a host's virtual machines, on request: by a program that the hypervisor
+runs (`nictop.probe.reach.agent_report`), where the probe is and with its rights.
+
+The answers are those of guests, which are not trusted: their texts are sanitized, their number is
+limited.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from nictop.hosts.guests import agent_name
+from nictop.hosts.session import HostSession
+from nictop.model.guests.agents import AgentFacts, AgentInterface, AgentsTold, guest_key
+from nictop.model.guests.table import hosted_guests
+from nictop.model.snapshot import Snapshot
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import HostedGuest
+from nictop.wire.errors import sanitize
+from nictop.wire.guests.programs import program_words
+
+ASKED_SECONDS = 40.0
+"""For all agents of a host."""
+ANSWER_SECONDS = ASKED_SECONDS + 10.0
+MAX_ASKED = 256
+MAX_ANSWER_CHARS = 2 * 1024 * 1024
+MAX_TEXTS = 64
+MAX_TEXT_CHARS = 200
+NO_ANSWER = "the hypervisor ran no program for it: no Python there, no sudo, or no connection"
+
+
+@runtime_checkable
+class RunsPrograms(Protocol):
+    """A source that can run a program where its probe is."""
+
+    async def program_output(self, words: Sequence[str], timeout: float) -> str: ...
+
+
+async def ask_agents(session: HostSession, snapshot: Snapshot) -> AgentsTold:
+    """Of each running guest that may have an agent. Never raises for what a host does."""
+    names = dict(_asked_guests(hosted_guests(snapshot)))
+    source = session.source
+    if not names or not isinstance(source, RunsPrograms):
+        return {}
+    words = (*program_words("agent_report"), f"{ASKED_SECONDS:g}", *names)
+    printed = await source.program_output(words, ANSWER_SECONDS)
+    now = time.time()
+    silent = AgentFacts(why=NO_ANSWER, asked_at=now)
+    told = {guest_key(guest): silent for guest in names.values()}
+    for name, facts in parse_reports(printed):
+        if name in names:
+            told[guest_key(names[name])] = replace(facts, asked_at=now)
+    return told
+
+
+def _asked_guests(guests: Iterable[HostedGuest]) -> Iterator[tuple[str, HostedGuest]]:
+    """(Name on the hypervisor, guest)"""
+    running = [guest for guest in guests if guest.state == "running" and guest.product == "qemu"]
+    for guest in running[:MAX_ASKED]:
+        name = agent_name(guest)
+        if name is not None:
+            yield name, guest
+
+
+def parse_reports(printed: str) -> Iterator[tuple[str, AgentFacts]]:
+    """(Name, what was told) of each line; other lines are left out."""
+    for line in printed[:MAX_ANSWER_CHARS].splitlines()[:MAX_ASKED]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("guest"), str):
+            yield found["guest"], _facts(found)
+
+
+def _facts(found: dict[str, Any]) -> AgentFacts:
+    cpus = found.get("cpus")
+    interfaces = [one for one in _list(found.get("interfaces")) if isinstance(one, dict)]
+    return AgentFacts(
+        system=_text(found.get("system")),
+        kernel=_text(found.get("kernel")),
+        cpus=cpus if isinstance(cpus, int) and 0 <= cpus < 1 << 20 else None,
+        is_windows=found.get("is_windows") is True,
+        forbidden=_texts(found.get("forbidden")),
+        interfaces=tuple(map(_interface, interfaces)),
+        why=_text(found.get("why"), 4 * MAX_TEXT_CHARS),
+    )
+
+
+def _interface(found: dict[str, Any]) -> AgentInterface:
+    mac = _text(found.get("mac")).lower()
+    return AgentInterface(_text(found.get("name")), mac, _texts(found.get("addresses")))
+
+
+def _list(value: Any) -> list[Any]:
+    return value[:MAX_TEXTS] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(filter(None, map(_text, _list(value))))
+
+
+def _text(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
+    return sanitize(value, limit) if isinstance(value, str) else ""
+
+
+class AskAgents:
+    """A step of `observe`: ask once. `told`: by host, which it adds to."""
+
+    def __init__(self, told: dict[str, AgentsTold]) -> None:
+        self._told = told
+
+    async def __call__(self, session: HostSession, snapshot: Snapshot) -> bool:
+        if session.name not in self._told:
+            self._told[session.name] = await ask_agents(session, snapshot)
+        return True

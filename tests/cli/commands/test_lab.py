@@ -1,0 +1,325 @@
+"""``nictop lab``: real namespaces with every option, and nothing that remains however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.lab.request import FAULTS
+from tests.cli.test_faults import NICTOP
+from tests.conftest import why_no_namespace
+from tests.support.namespaces import ROOT
+from tests.support.probe import TEST_TIMEOUT, wait_until
+from tests.support.terminal import TerminalProgram
+
+pytestmark = pytest.mark.skipif(why_no_namespace() is not None, reason=why_no_namespace() or "")
+
+SIZE = (120, 36)
+NOBODY = 65534
+REACH = """
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+with socket.socket(family) as probe:
+    probe.settimeout(20)
+    print(probe.connect_ex((sys.argv[1], 9)))
+"""
+"""A closed port refuses: the packets arrive, and so do the answers."""
+REFUSED = "111"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> dict[str, str]:
+    """Environment of nictop with a home of its own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    return {**kept, "HOME": str(tmp_path), "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+
+
+def run(
+    words: Sequence[str], home: dict[str, str], cwd: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
+    """A program that ends by itself, without stdin."""
+    return subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TEST_TIMEOUT,
+        cwd=cwd,
+        env=home,
+        check=False,
+    )
+
+
+def lab(home: dict[str, str], *options: str, line: str) -> str:
+    """What a line of a shell prints in the lab. Skips the test if the kernel lacks a part."""
+    done = run([*NICTOP, "lab", *options, "--", "sh", "-c", line], home)
+    lacking = re.match(r"nictop: (this kernel has no .*)", done.stderr)
+    if lacking is not None:
+        assert "it needs CONFIG_" in done.stderr
+        pytest.skip(lacking[1])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def reach(host: str, address: str) -> str:
+    """A line of a shell that prints `REFUSED`."""
+    return f"ip netns exec {host} {sys.executable} -c '{REACH}' {address}; "
+
+
+def links(home: dict[str, str], *options: str, host: str, fault: str = "") -> dict[str, Any]:
+    """Name → link with addresses and qdisc, as ip(8) has it."""
+    faults = ["--fault", fault] if fault else []
+    printed = lab(home, *options, *faults, line=f"ip -d -j -n {host} address show")
+    return {one["ifname"]: one for one in json.loads(printed)}
+
+
+# ------------------------------------------------------------------------------------------ network
+
+
+@pytest.mark.parametrize(
+    ("options", "far"),
+    [
+        (("--join", "veth"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--join", "bridge"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--join", "veth", "--hosts", "3"), ("c", "198.18.1.3", "fd6e:6963:746f:1::3")),
+        (("--join", "bridge", "--hosts", "3"), ("c", "198.18.0.3", "fd6e:6963:746f:0::3")),
+        (("--rate", "100"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--mtu", "9000"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--delay", "3", "--loss", "0.1"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--vlan", "5"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+        (("--vlan", "5", "--join", "bridge"), ("b", "198.18.0.2", "fd6e:6963:746f:0::2")),
+    ],
+    ids=" ".join,
+)
+def test_the_hosts_reach_each_other(
+    home: dict[str, str], options: tuple[str, ...], far: tuple[str, str, str]
+) -> None:
+    host, *addresses = far
+    line = "".join(reach("a", address) for address in addresses)
+    assert lab(home, *options, line=line + reach(host, "198.18.0.1")).split() == [REFUSED] * 3
+
+
+@pytest.mark.parametrize("join", ["veth", "bridge"])
+def test_mtu(home: dict[str, str], join: str) -> None:
+    for host, name in (("a", "lab0"), *([("switch", "br0")] if join == "bridge" else [])):
+        assert links(home, "--mtu", "4000", "--join", join, host=host)[name]["mtu"] == 4000
+
+
+def test_rate(home: dict[str, str]) -> None:
+    printed = lab(home, "--rate", "2.5", line="tc -j -n a qdisc show dev lab0")
+    (qdisc,) = json.loads(printed)
+    assert (qdisc["kind"], qdisc["options"]["rate"]) == ("tbf", 312_500)
+
+
+def test_delay_loss_and_rate(home: dict[str, str]) -> None:
+    options = ("--delay", "20", "--loss", "1", "--rate", "10")
+    netem, tbf = json.loads(lab(home, *options, line="tc -j -n b qdisc show dev lab0"))
+    assert (netem["kind"], tbf["kind"], tbf["parent"]) == ("netem", "tbf", "1:1")
+    assert netem["options"]["delay"]["delay"] == pytest.approx(0.02, rel=1e-4)
+    assert netem["options"]["loss-random"]["loss"] == pytest.approx(0.01, rel=1e-4)
+    assert tbf["options"]["rate"] == 1_250_000
+
+
+def test_vlan(home: dict[str, str]) -> None:
+    found = links(home, "--vlan", "7", host="a")
+    assert found["lab0.7"]["linkinfo"]["info_data"]["id"] == 7
+    assert found["lab0.7"]["addr_info"] and found["lab0"]["operstate"] == "UP"
+
+
+# ------------------------------------------------------------------------------------------- faults
+
+FAULT_RULES = {
+    "mtu": "veth_ends_have_different_mtus",
+    "prefix-length": "prefix_length_differs",
+    "duplicate-address": "ip_address_is_on_two_hosts",
+    "arp": "arp_is_off",
+    "route": "route_refuses_a_watched_host",
+}
+"""Fault → rule that finds it."""
+
+
+def check(*more: str) -> str:
+    hosts = " ".join(f"local/netns:{name}" for name in ("a", "b", *more))
+    return f"{' '.join(NICTOP)} check --format json --fail-on critical {hosts} || test $? = 1"
+
+
+def rules_found(printed: str) -> set[str]:
+    return {finding["rule"] for finding in json.loads(printed)["findings"]}
+
+
+@pytest.mark.parametrize("fault", FAULT_RULES)
+def test_a_fault_is_found(home: dict[str, str], fault: str) -> None:
+    assert rules_found(lab(home, "--fault", fault, line=check())) == {FAULT_RULES[fault]}
+
+
+def test_nothing_is_found_without_a_fault(home: dict[str, str]) -> None:
+    options = ("--join", "bridge", "--hosts", "3")
+    assert rules_found(lab(home, *options, line=check("c", "switch"))) == set()
+
+
+def test_a_wrong_vlan_is_found(home: dict[str, str]) -> None:
+    options = ("--join", "bridge", "--vlan", "5", "--fault", "vlan")
+    found = rules_found(lab(home, *options, line=check("switch")))
+    assert "vlan_is_not_on_the_bridge_port" in found
+
+
+def test_down_and_no_address(home: dict[str, str]) -> None:
+    assert links(home, host="b", fault="down")["lab0"]["operstate"] == "DOWN"
+    assert links(home, host="b", fault="no-address")["lab0"]["addr_info"] == []
+    assert FAULTS.keys() - FAULT_RULES.keys() == {"down", "no-address", "vlan"}
+
+
+def test_a_fault_is_repaired(home: dict[str, str]) -> None:
+    rule = FAULT_RULES["mtu"]
+    fix = f"{' '.join(NICTOP)} fix local/netns:b {rule} --yes --allow-changes >&2"
+    printed = lab(home, "--fault", "mtu", line=f"{fix} && {check()}")
+    assert rules_found(printed) == set()
+
+
+def test_faults_can_be_combined(home: dict[str, str]) -> None:
+    found = links(home, "--fault", "mtu", host="b", fault="arp")["lab0"]
+    assert found["mtu"] == 1400 and "NOARP" in found["flags"]
+
+
+# ---------------------------------------------------------------------------------------- isolation
+
+
+def test_names_exist_in_the_lab_only(home: dict[str, str]) -> None:
+    printed = lab(home, "--join", "bridge", line="ls -A /run /run/netns; ls /sys/class/net")
+    assert printed.splitlines()[:6] == ["/run:", "netns", "", "/run/netns:", "a", "b"]
+    assert set(os.listdir("/sys/class/net")) <= set(printed.split()), "it has the machine's links"
+    for folder, names in (
+        ("/run/netns", {"a", "b", "switch"}),
+        ("/sys/class/net", {"br0", "lab0"}),
+    ):
+        assert names.isdisjoint(os.listdir(folder)), folder
+
+
+def mount_namespace(pid: int) -> str:
+    """ "" if the process has ended."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/mnt")
+    except OSError:
+        return ""
+
+
+def processes_in(namespace: str) -> Iterator[int]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal() and mount_namespace(int(name)) == namespace:
+            yield int(name)
+
+
+EXIT_CODES = {signal.SIGINT: 0, signal.SIGKILL: -signal.SIGKILL}
+"""SIGINT quits the screen, as q does."""
+ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+
+
+@pytest.mark.parametrize("ending", ENDINGS, ids=lambda ending: ending.name)
+def test_it_is_watched_and_nothing_remains_of_it(
+    home: dict[str, str], ending: signal.Signals
+) -> None:
+    command = [*NICTOP, "lab", "--fault", "arp"]
+    with TerminalProgram(command, ROOT, home, SIZE) as screen:
+        screen.wait_for_text("ARP is off")
+        assert "netns:a" in screen.text and "netns:b" in screen.text
+        own = mount_namespace(screen.pid)
+        assert own and own != mount_namespace(os.getpid())
+        assert len(list(processes_in(own))) > 0
+        os.kill(screen.pid, ending)
+        code = screen.wait_for_end()
+    assert code == EXIT_CODES.get(ending, 128 + ending)
+    wait_until(lambda: not list(processes_in(own)))
+
+
+def test_a_command_is_the_process_itself(home: dict[str, str]) -> None:
+    """Its exit code, its signals, and with it the lab ends."""
+    process = subprocess.Popen(
+        [*NICTOP, "lab", "--", "sh", "-c", "echo started; read line; exit 7"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=ROOT,
+        env=home,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "started\n"
+    own = mount_namespace(process.pid)
+    assert list(processes_in(own)) == [process.pid]
+    process.communicate("\n", timeout=TEST_TIMEOUT)
+    assert process.returncode == 7
+    assert list(processes_in(own)) == []
+
+
+# ------------------------------------------------------------------------------------------- rights
+
+AS_NOBODY = f"""
+import ctypes, os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from nictop.errors import NictopError
+from nictop.lab.build import build_lab
+from nictop.lab.mounts import enter_own_mounts
+from nictop.lab.request import LabRequest
+os.setgroups([])
+os.setresgid({NOBODY}, {NOBODY}, {NOBODY})
+os.setresuid({NOBODY}, {NOBODY}, {NOBODY})
+ctypes.CDLL(None).prctl(4, 1)  # PR_SET_DUMPABLE: its /proc/self is its own again
+try:
+    enter_own_mounts()
+except NictopError as error:
+    sys.exit(error.with_hint)
+build_lab(LabRequest(join="bridge"))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Not as a command: nobody may not read this Python's library, and a command imports more."""
+
+
+def test_a_user_needs_no_root_where_user_namespaces_are_allowed(home: dict[str, str]) -> None:
+    line = "id -u; ip -n b -o address show dev lab0 | grep -c 198.18.0.2/24"
+    done = run([sys.executable, "-c", AS_NOBODY, "sh", "-c", line], home, Path("/"))
+    if "namespaces cannot be made here" in done.stderr:
+        assert "sudo nictop lab" in done.stderr and "user.max_user_namespaces" in done.stderr
+        pytest.skip("this kernel has no user namespaces for users")
+    assert (done.stdout.split(), done.returncode) == (["0", "1"], 0), done.stderr
+
+
+def test_without_the_rights_it_says_what_is_needed(home: dict[str, str]) -> None:
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    words = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
+    done = run([*words, *NICTOP, "lab", "--", "true"], home)
+    assert done.returncode == 2
+    assert done.stderr.startswith("nictop: namespaces cannot be made here: Operation not permitted")
+    assert "CAP_SYS_ADMIN" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "nictop: stdout is not a terminal\n  without a terminal, run a command in the lab"),
+        (("--fault", "vlan"), "nictop: --fault vlan needs the VLAN"),
+        (("--mtu", "1279"), "'1279' is not an MTU (1280 to 65535)"),
+        (("--mtu", "65536"), "'65536' is not an MTU (1280 to 65535)"),
+        (("--rate", "nan"), "'nan' is not a number of Mb/s (0.1 to 30000)"),
+        (("--loss", "101"), "'101' is not a number of percent (0.001 to 100)"),
+        (("--delay", "x"), "'x' is not a number of milliseconds (0.001 to 10000)"),
+        (("--vlan", "4095"), "'4095' is not a VLAN (1 to 4094)"),
+        (("--", "/no/such"), "nictop: cannot start /no/such: No such file or directory"),
+    ],
+)
+def test_what_is_not_possible_is_one_sentence(
+    home: dict[str, str], words: tuple[str, ...], sentence: str
+) -> None:
+    done = run([*NICTOP, "lab", *words], home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr and "Traceback" not in done.stderr
