@@ -25,11 +25,7 @@ from textual.widget import Widget
 from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
-<<<<<<< HEAD
-=======
 from nictop.model.facts import clean
-from nictop.model.snapshot import outdated_text
->>>>>>> main
 from nictop.rules import HostFacts
 from nictop.tui.controllers.changes import TypedSetUp
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
@@ -51,12 +47,9 @@ NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: "
     "netplan, networkd or ifupdown, below."
 )
-<<<<<<< HEAD
-=======
-OLDER_VALUES = "The values were {}; they will be read again."
 TYPED_BEFORE = "As typed before: kept until it is applied or {} changes."
 DROPPED = "What was typed before is not kept: {} has changed since."
->>>>>>> main
+GONE = "{} is gone: what is shown is what was read before."
 READ_ONLY = (
     "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 )
@@ -88,6 +81,14 @@ class SetUpScreen(HostDialog):
     @property
     def value_hosts(self) -> Sequence[str]:
         return (self._place.host.name,)
+
+    def ages(self) -> tuple[str, ...]:
+        return (*super().ages(), *self._absence())
+
+    def _absence(self) -> Iterable[str]:
+        for session in self.value_sessions():
+            if self._place.link.ifindex not in session.snapshot.links:
+                yield GONE.format(clean(self._place.link.name))
 
     def compose_fields(self) -> Iterable[Widget]:
         form = SetUpForm(fields_of(self._place), id="set-up-form")

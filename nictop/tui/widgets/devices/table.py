@@ -172,12 +172,8 @@ class DeviceTable(ChoiceList):
 
     def begin(self, key: str | None) -> None:
         super().begin(key)
-<<<<<<< HEAD
         self._last_chosen = self._gone_row = None
-        self._virtual_at_first, self._columns = None, ColumnCache()
-=======
         self._virtual_at_first, self._drawing = None, None
->>>>>>> main
         self._is_order_due, self._is_settled = True, False
 
     @property
@@ -606,30 +602,6 @@ def _shows_virtual_at_first(snapshot: Snapshot) -> bool | None:
     return all(map(is_virtual, links))
 
 
-<<<<<<< HEAD
-def _port_texts(row: Row, snapshot: Snapshot) -> tuple[Sequence[str], str]:
-    """What is said of a port of a bond or team, or of a port with VFs, the longest first, and its
-    style; none of other rows."""
-    link = row.link
-    if link is None:
-        return (), ""
-    master = snapshot.links.get(link.master) if link.master else None
-    if master is None or master.kind not in AGGREGATE_KINDS:
-        return rates_words(link, snapshot), "dim"
-    text, is_usable = master_text(link, snapshot)
-    if is_usable:
-        return (text,), "dim"
-    return (text, port_text(link, master)[0].rpartition(" ")[2]), "warn"
-
-
-def _first_filled(cells: Sequence[TableCell]) -> int | None:
-    """Index of the first cell with a text; None: there is none."""
-    for index, (_, text, _) in enumerate(cells):
-        if text.strip():
-            return index
-    return None
-
-
 def _is_same_device(row: Row, other: Row) -> bool:
     """The same PCI function, the same device of another bus, or a virtual interface of the same
     name."""
@@ -642,8 +614,6 @@ def _is_same_device(row: Row, other: Row) -> bool:
     return other.link.device is None and other.link.name == row.link.name
 
 
-=======
->>>>>>> main
 def _row_key(shown: DeviceRow) -> str:
     return shown.row.key
 

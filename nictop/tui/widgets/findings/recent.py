@@ -104,15 +104,10 @@ class RecentFindings:
         self, diagnosis: Diagnosis, now: float, is_nic_gone: Callable[[Finding], bool] = never
     ) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
-<<<<<<< HEAD
         checked any more, as after a connection was lost, has not gone. `is_nic_gone`: the NIC of a
         finding is not there now."""
-        found = self._with_first_seen(keyed_findings(diagnosis.findings, now), now)
-=======
-        checked any more, as after a connection was lost, has not gone."""
         keyed = keyed_findings(diagnosis.findings, now, self.entries)
         found = self._with_first_seen(keyed, now)
->>>>>>> main
         missing = sorted(_without(self.entries, found), key=_last_seen)
         missing.reverse()
         places = skipped_places(diagnosis)

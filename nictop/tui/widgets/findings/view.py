@@ -115,13 +115,10 @@ class FindingList(ChoiceList):
         self._empty_line: SpanLine = ()
         self._hidden = 0
         """Resolved findings that are not in `entries`."""
-<<<<<<< HEAD
         self._without_nic = 0
         """Of these, those whose NIC is gone."""
-=======
         self.is_read = False
         """It was in sight: what is found later does not move the cursor."""
->>>>>>> main
         self._seen: Callable[[Entry], str] = lambda entry: ""
         self._hosts: dict[str, str] = {}
         self._host_cells = self._subject_cells = 0

@@ -142,7 +142,6 @@ def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
     )
 
 
-<<<<<<< HEAD
 def test_a_finding_whose_nic_is_gone_is_not_resolved() -> None:
     """One that was resolved before stays so when its NIC goes, and one whose NIC is there again and
     that is not reported is resolved."""
@@ -170,7 +169,8 @@ def test_a_finding_whose_nic_is_gone_is_not_resolved() -> None:
     recent.update(diagnosed(), 105.0 + GONE_SECONDS, is_nic_gone)
     newest = recent.resolved[0]
     assert (subject(newest), newest.has_no_nic) == ("b", True)
-=======
+
+
 def test_another_finding_about_the_subject_does_not_take_a_key() -> None:
     one, other = finding(title="MTU 9000 at web2"), finding(title="MTU 9000 at web3")
     third = replace(one, title="MTU 9000 at web1")
@@ -181,4 +181,3 @@ def test_another_finding_about_the_subject_does_not_take_a_key() -> None:
     after = {entry.about: entry.key for entry in recent.entries}
     assert after[one] == before[one] and after[other] == before[other]
     assert len(set(after.values())) == 3
->>>>>>> main
