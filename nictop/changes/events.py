@@ -137,6 +137,14 @@ class ConnectionLost:
 
 
 @dataclass(frozen=True)
+class Reconnected:
+    """The host is live again after that, and is asked for the outcome."""
+
+    text: str = ""
+    """Why it has not told it yet: what it answers; "": it has not answered."""
+
+
+@dataclass(frozen=True)
 class ChangeEnded:
     """The last event."""
 
@@ -159,5 +167,6 @@ Event = (
     | StepFailed
     | Undoing
     | ConnectionLost
+    | Reconnected
     | ChangeEnded
 )

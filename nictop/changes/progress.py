@@ -14,6 +14,7 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
     ValuesChecked,
@@ -24,9 +25,18 @@ from nictop.changes.job import ChangeSpec
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import PlannedAction
 
-Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
+Stage = Literal[
+    "preparing",
+    "prepared",
+    "applying",
+    "applied",
+    "undoing",
+    "disconnected",
+    "reconnected",
+    "ended",
+]
 """preparing: the host reads the current values. disconnected: the connection is lost; the host
-rolls back automatically."""
+rolls back automatically. reconnected: it is asked for the outcome."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,8 @@ class ChangeProgress:
     """Result of a guided set-up after the change; None: none yet, or the job is a fix."""
     troubles: tuple[str, ...] = ()
     """Errors, and why it is rolled back."""
+    answer: str = ""
+    """What a host that is connected again answers about the outcome; "": nothing yet."""
     outcome: Outcome | None = None
     """None: it has not ended."""
     text: str = ""
@@ -84,7 +96,13 @@ class ChangeProgress:
     @property
     def is_under_way(self) -> bool:
         """The host has applied something that is not confirmed yet."""
-        return self.stage in ("applying", "applied", "undoing", "disconnected")
+        return self.stage in (
+            "applying",
+            "applied",
+            "undoing",
+            "disconnected",
+            "reconnected",
+        )
 
     @property
     def is_applied(self) -> bool:
@@ -119,6 +137,8 @@ class ChangeProgress:
             return replace(self, proof=event)
         if isinstance(event, Verdict):
             return replace(self, verdict=event)
+        if isinstance(event, Reconnected):
+            return replace(self, stage="reconnected", answer=event.text)
         if isinstance(event, ChangeEnded):
             return replace(
                 self,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeGuard
 
-from nictop.changes.events import ChangeEnded, ChangeTimeouts
+from nictop.changes.events import ChangeEnded, ChangeTimeouts, ConnectionLost, Reconnected
 from nictop.changes.inbox import ChangeInbox
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import ChangeLine, PlannedAction
@@ -47,28 +47,36 @@ async def wait_for_outcome(
     prepare: Callable[[], Awaitable[None]],
     lost: LostChange,
     limits: ChangeTimeouts,
-) -> ChangeEnded:
-    """Wait for the host, and request its plan (`prepare`) until that shows the old or the new
-    values, or time is up."""
+) -> AsyncGenerator[ConnectionLost | Reconnected | ChangeEnded, None]:
+    """Wait for the host, and request its plan (`prepare`) as soon as it is live, until that shows
+    the old or the new values, or time is up. Yields what is known meanwhile, and the end."""
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "the host did not reconnect"
+    told = ""
     while True:
         if not await _is_live(inbox, limit):
             if not was_restarted(lost, inbox):
                 reason = f"{reason}; {LOST_HOST_TEXT}"
-            return ChangeEnded("unknown", reason)
+            yield ChangeEnded("unknown", reason)
+            return
+        yield Reconnected(told)
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
             ended = outcome_of(lost, line.plan, time.monotonic() > lost.due + limits.rollback)
             restarted = was_restarted(lost, inbox)
             if ended is not None:
-                return after_restart(ended) if restarted else ended
-            reason = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
+                yield after_restart(ended) if restarted else ended
+                return
+            reason = told = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
         elif line is not None:
-            reason = line.text
+            reason = told = line.text
+        elif inbox.snapshot is not None and inbox.snapshot.state in DISCONNECTED_STATES:
+            told = ""
+            yield ConnectionLost(inbox.snapshot.message)
         if time.monotonic() >= limit:
-            return ChangeEnded("unknown", reason)
+            yield ChangeEnded("unknown", reason)
+            return
         await asyncio.sleep(limits.retry)
 
 

@@ -244,7 +244,8 @@ class ChangeSession:
                         return
                 continue
             yield ConnectionLost(lost_text)
-            yield await self._recover()
+            async for event in self._recover():
+                yield event
             return
 
     async def _process(self, item: ChangeItem) -> list[Event]:
@@ -329,13 +330,18 @@ class ChangeSession:
         self._reply_deadline = max(now, self._deadline) + self._limits.settle
         self._inbox.begin_watching(line.time, self.spec.finding, self.spec.proof)
 
-    async def _recover(self) -> ChangeEnded:
+    async def _recover(self) -> AsyncGenerator[Event, None]:
+        """From the loss of the host to the end. The same answer of the host is told once."""
         self._inbox.end_watching()
         due = self._deadline
         if due is None:
             due = time.monotonic() + self._limits.apply + self.spec.keep_within
         lost = LostChange(self.progress.plan, self._kept, due, self._boot_id)
-        return await wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits)
+        last: Event | None = None
+        async for event in wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits):
+            if event != last:
+                yield event
+            last = event
 
     async def _prepare_again(self) -> None:
         self._recoveries += 1

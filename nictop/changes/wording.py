@@ -19,6 +19,7 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
     ValuesChecked,
@@ -174,6 +175,12 @@ def event_text(event: Event, now: float) -> str:
     return EVENT_TEXTS[type(event)](event)
 
 
+def reconnected_text(answer: str) -> str:
+    """`answer`: what the host has said about the outcome; "": nothing yet."""
+    text = "connected again; asking whether it was rolled back"
+    return f"{text}: {answer}" if answer else text
+
+
 def _undoing_text(event: Undoing) -> str:
     if not event.text:
         return "rolling back"
@@ -208,6 +215,7 @@ EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Undoing: _undoing_text,
     StepFailed: lambda event: clean(event.text),
     ConnectionLost: lambda event: f"connection lost: {clean(event.text)}; {LOST_TEXT}",
+    Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
     Verdict: _verdict_text,
     ChangeEnded: lambda event: outcome_text(event.outcome, clean(event.text), event.at),

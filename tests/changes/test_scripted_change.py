@@ -19,11 +19,13 @@ from nictop.changes.events import (
     ConnectionLost,
     Event,
     Prepared,
+    Reconnected,
     Undoing,
     ValuesChecked,
     Verdict,
 )
 from nictop.changes.job import ChangeSpec
+from nictop.changes.recovery import OTHER_VALUES_REASON
 from nictop.changes.session import ChangeSession
 from nictop.changes.wording import log_lines, outcome_text
 from nictop.errors import NictopError
@@ -285,7 +287,14 @@ def after(plan: tuple[PlannedAction, ...], *more: ChangeLine) -> list[tuple[Answ
 async def test_it_is_back_with_the_old_values() -> None:
     probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
     carried = await carry(probe, only_apply)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "ConnectionLost", "ChangeEnded"]
+    assert carried.kinds == [
+        "Prepared",
+        "Applying",
+        "Applied",
+        "ConnectionLost",
+        "Reconnected",
+        "ChangeEnded",
+    ]
     assert (
         carried.end.outcome == "undone" and "read after the connection was lost" in carried.end.text
     )
@@ -300,8 +309,11 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
         prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))),
         apply=[(*APPLIED, LOST, LIVE)],
     )
-    assert (await carry(probe, only_apply)).end.outcome == "undone"
+    carried = await carry(probe, only_apply)
+    assert carried.end.outcome == "undone"
     assert probe.steps.count("prepare") == 4
+    told = [event.text for event in carried.events if isinstance(event, Reconnected)]
+    assert told == ["", "another change of ens4 is in progress", OTHER_VALUES_REASON]
 
 
 async def test_new_values_that_were_not_confirmed_are_not_reported_as_kept() -> None:

@@ -43,6 +43,8 @@ def _state_text(progress: ChangeProgress, now: float) -> str:
         return "applying change"
     if progress.stage == "disconnected":
         return "connection lost during a change"
+    if progress.stage == "reconnected":
+        return "asking for the outcome of a change"
     if progress.decision == "keep":
         return "keeping change"
     return "rolling back change"

@@ -33,6 +33,7 @@ from nictop.changes.wording import (
     outcome_text,
     plan_lines,
     read_text,
+    reconnected_text,
     verified_text,
 )
 from nictop.model.devices.rights import is_root
@@ -143,6 +144,9 @@ class ChangePage:
             yield from self._marked_lines("warn", f"Rolling back{self._time(now)}")
         elif progress.stage == "disconnected":
             yield from self._disconnected(now)
+        elif progress.stage == "reconnected":
+            text = sentence(reconnected_text(progress.answer))
+            yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         for trouble in progress.troubles:
             yield from self._marked_lines("warn", trouble)
 

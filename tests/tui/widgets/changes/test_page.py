@@ -22,6 +22,7 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
     ValuesChecked,
@@ -73,6 +74,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Verdict, st.booleans(), text),
     st.builds(ValuesChecked, st.lists(text, max_size=3).map(tuple), st.floats(0, 1e9)),
     st.builds(StepFailed, text),
+    st.builds(Reconnected, text),
     st.builds(Undoing, text),
     st.builds(ConnectionLost, text),
     st.builds(ChangeEnded, st.sampled_from(sorted(OUTCOME_STYLES)), text),
@@ -231,6 +233,12 @@ def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
     )
     assert "Rolls back in" not in words(lost.decided("keep"), now=100.0)
     assert change_status(lost, 100.0, "f") == "connection lost during a change (f: details)"
+    again = lost.after(Reconnected())
+    text = words(again, now=100.0)
+    assert "Connected again; asking whether it was rolled back" in text
+    assert "should roll back" not in text and "Rolls back in" not in text
+    busy = words(lost.after(Reconnected("another change of ens4 is in progress")))
+    assert "asking whether it was rolled back: another change of ens4 is in progress" in busy
 
 
 def test_whether_it_has_helped() -> None:
