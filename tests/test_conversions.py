@@ -83,7 +83,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.recording.reader._count": CHECKED,
     "nictop.recording.time_spec._local": "its errors are caught",
     "nictop.recording.time_spec._of_day": SETTING,
-    "nictop.replay.position.wall_clock_text": "its errors are caught",
+    "nictop.model.text.units.local_time_text": "its errors are caught",
     "nictop.replay.old_recordings": "its errors are caught, and the numbers of a plan are limited "
     "(`plan_problems`)",
     "nictop.replay.old_recordings._cpu": "its errors are caught by its caller",

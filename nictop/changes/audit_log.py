@@ -40,6 +40,7 @@ LOG_LOCK_TIMEOUT, LOG_LOCK_POLL_SECONDS = 2.0, 0.005
 State = Literal[
     "begun",
     "kept",
+    "overridden",
     "undone",
     "restarted",
     "refused",

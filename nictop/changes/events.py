@@ -9,9 +9,18 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import PlannedAction
 
 Outcome = Literal[
-    "kept", "undone", "restarted", "refused", "cancelled", "unreachable", "failed", "unknown"
+    "kept",
+    "overridden",
+    "undone",
+    "restarted",
+    "refused",
+    "cancelled",
+    "unreachable",
+    "failed",
+    "unknown",
 ]
-"""kept, undone: read back from the host. restarted: the host was restarted meanwhile, and had the
+"""kept, undone: read back from the host. overridden: it was kept, and not all values were those of
+the change any more. restarted: the host was restarted meanwhile, and had the
 old values when it was read again. refused, cancelled, unreachable: nothing was changed. failed: not
 everything was undone; the text says what was not. unknown: the host was lost and did not reply
 afterwards; it undoes what was not kept."""
@@ -45,6 +54,8 @@ class Prepared:
     plan: tuple[PlannedAction, ...]
     needs_second_yes: bool
     """It touches the link of an SSH connection or of a default route."""
+    read_at: float | None = None
+    """When its values were read, seconds of the host's CLOCK_MONOTONIC."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +70,19 @@ class Applied:
     plan: tuple[PlannedAction, ...]
     deadline: float
     """When the host undoes it by itself, seconds of this machine's CLOCK_MONOTONIC."""
+    at: float | None = None
+    """When they were read. Seconds since the epoch."""
+
+
+@dataclass(frozen=True)
+class ValuesChecked:
+    """The values have been read back once more: something else has changed some of them, or they
+    are those of the change again."""
+
+    differences: tuple[str, ...]
+    """Empty: they are those of the change."""
+    at: float
+    """When they were read. Seconds since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +98,8 @@ class GoalCheck:
     proven: bool
     text: str
     """What was seen: ``ens4 has 4 queues``."""
+    at: float | None = None
+    """When that was read, seconds since the epoch; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +110,9 @@ class Verdict:
     """The rule does not report the finding any more."""
     text: str = ""
     """Why the rule could not be checked; "": it was."""
+    at: float | None = None
+    """When the values were read that the rule has checked, seconds since the epoch; None: not
+    known."""
 
 
 @dataclass(frozen=True)
@@ -108,23 +137,36 @@ class ConnectionLost:
 
 
 @dataclass(frozen=True)
+class Reconnected:
+    """The host is live again after that, and is asked for the outcome."""
+
+    text: str = ""
+    """Why it has not told it yet: what it answers; "": it has not answered."""
+
+
+@dataclass(frozen=True)
 class ChangeEnded:
     """The last event."""
 
     outcome: Outcome
     text: str = ""
     """A sentence; "" where the outcome is enough."""
+    at: float | None = None
+    """kept, overridden, undone: when the values were read again, seconds since the epoch; None:
+    they were not."""
 
 
 Event = (
     Prepared
     | Applying
     | Applied
+    | ValuesChecked
     | ReadBack
     | GoalCheck
     | Verdict
     | StepFailed
     | Undoing
     | ConnectionLost
+    | Reconnected
     | ChangeEnded
 )

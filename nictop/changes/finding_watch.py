@@ -15,6 +15,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
+from nictop.rules.by_device import is_subject_gone
 
 SETTLED_RATES_SECONDS = 2.8
 """Seconds of rates after a change before the result of a rule that reads counters is valid."""
@@ -31,9 +32,13 @@ class FindingWatch:
         self._window = RatesWindow()
         self._judged: tuple[Inventory, int] | None = None
         self._verdict: Verdict | None = None
+        self.read_at: float | None = None
+        """When the inventory of the last result was read, seconds of the host's CLOCK_MONOTONIC;
+        None: there was no result."""
 
     def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
-        """The result of the rule; None: the same as before, or the snapshot has nothing new for it.
+        """The result of the rule; None: the same as before of an inventory that was judged before,
+        or the snapshot has nothing new for it.
         `others`: the other watched hosts, for rules that compare."""
         inventory = snapshot.inventory
         if inventory is None or not self._is_new(snapshot, inventory):
@@ -48,9 +53,9 @@ class FindingWatch:
         new, has_counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
         if has_counted and self._window.seconds < SETTLED_RATES_SECONDS:
             return None
-        if new == self._verdict:
+        if (new, inventory.time) == (self._verdict, self.read_at):
             return None
-        self._verdict = new
+        self._verdict, self.read_at = new, inventory.time
         return new
 
     def _is_new(self, snapshot: Snapshot, inventory: Inventory) -> bool:
@@ -71,13 +76,16 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     rule = RULES.get(finding.rule)
     if rule is None:
         return Verdict(False, f"unknown rule: {finding.rule}"), False
-    diagnosis, counted = diagnose_tracked(hosts, [rule])
+    known = tuple(hosts)
+    diagnosis, counted = diagnose_tracked(known, [rule])
     for found in diagnosis.findings:
         if (found.host, found.subject) == (finding.host, finding.subject):
             return Verdict(False), counted
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
             return Verdict(False, skipped.reason), counted
+    if any(is_subject_gone(finding, host.snapshot) for host in known if host.name == finding.host):
+        return Verdict(False, f"{finding.subject} is gone"), counted
     return Verdict(True), counted
 
 

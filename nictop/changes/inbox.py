@@ -11,7 +11,8 @@ from typing import Literal
 from nictop.changes.events import GoalCheck, ReadBack, Verdict
 from nictop.changes.finding_watch import FindingWatch
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import ChangeLine, Inventory, Line
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import ChangeLine, Inventory, Line, LinkChange
 from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import with_timeout
@@ -38,7 +39,6 @@ class ChangeInbox:
         self._inventory: Inventory | None = None
         """The newest that was read after `_since`."""
         self._proof: Callable[[Snapshot], GoalCheck] | None = None
-        self._goal: GoalCheck | None = None
         self._watch: FindingWatch | None = None
 
     @property
@@ -58,10 +58,20 @@ class ChangeInbox:
                 self.put(item.change)
         elif self._since is not None:
             self._check(snapshot, self._since)
+            if item.link_change is not None:
+                self._check_link_change(snapshot, item.link_change)
 
     def put(self, item: ChangeItem) -> None:
         self._pending.append(item)
         self._not_empty.set()
+
+    def wall_time(self, host_time: float) -> float:
+        """Seconds since the epoch of a time of the host's CLOCK_MONOTONIC; without a measured
+        offset of the clocks that of now, which is later."""
+        now = time.time()
+        if self.snapshot is None or self.snapshot.clock is None:
+            return now
+        return now - max(0.0, time.monotonic() - (host_time - self.snapshot.clock.offset))
 
     def begin_watching(
         self,
@@ -70,8 +80,8 @@ class ChangeInbox:
         proof: Callable[[Snapshot], GoalCheck] | None = None,
     ) -> None:
         """From now on, put: `ReadBack` once the host has sent an inventory that it read after
-        `since` (seconds of its CLOCK_MONOTONIC), the result of `proof` for each such inventory, and
-        whether the finding is still there; each only if it is another one than before."""
+        `since` (seconds of its CLOCK_MONOTONIC), the result of `proof` for each such inventory and
+        each change of a link after it, and whether the finding is still there."""
         self._since, self._proof = since, proof
         self._watch = None if finding is None else FindingWatch(finding, since)
 
@@ -90,24 +100,29 @@ class ChangeInbox:
         if self._watch is not None:
             verdict = self._watch.take(snapshot, self._others())
             if verdict is not None:
-                self.put(verdict)
+                self.put(replace(verdict, at=self.wall_time(self._watch.read_at or since)))
 
     def _check_inventory(self, snapshot: Snapshot, inventory: Inventory, since: float) -> None:
         if inventory.pending or inventory.time < since:
             return
         if self._inventory is None:
             self.put(ReadBack())
-        if inventory is not self._inventory:
-            self._check_goal(snapshot)
+        is_new = inventory is not self._inventory
         self._inventory = inventory
+        if is_new:
+            self._check_goal(snapshot, inventory.time)
 
-    def _check_goal(self, snapshot: Snapshot) -> None:
-        if self._proof is None:
+    def _check_link_change(self, snapshot: Snapshot, change: LinkChange) -> None:
+        """The inventory that follows is read later: a change that contradicts the last result is
+        told at once, and none is confirmed by it."""
+        if self._proof is None or self._inventory is None:
             return
-        goal = self._proof(snapshot)
-        if goal != self._goal:
-            self._goal = goal
-            self.put(goal)
+        if not self._proof(snapshot).proven:
+            self._check_goal(snapshot, change.time)
+
+    def _check_goal(self, snapshot: Snapshot, read_at: float) -> None:
+        if self._proof is not None:
+            self.put(replace(self._proof(snapshot), at=self.wall_time(read_at)))
 
     async def next(self, deadline: float) -> ChangeItem | None:
         """The next item of this change; None if there is none until `deadline` (seconds of

@@ -14,8 +14,10 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.inbox import Decision
@@ -23,9 +25,18 @@ from nictop.changes.job import ChangeSpec
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import PlannedAction
 
-Stage = Literal["preparing", "prepared", "applying", "applied", "undoing", "disconnected", "ended"]
+Stage = Literal[
+    "preparing",
+    "prepared",
+    "applying",
+    "applied",
+    "undoing",
+    "disconnected",
+    "reconnected",
+    "ended",
+]
 """preparing: the host reads the current values. disconnected: the connection is lost; the host
-rolls back automatically."""
+rolls back automatically. reconnected: it is asked for the outcome."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +47,19 @@ class ChangeProgress:
     stage: Stage = "preparing"
     plan: tuple[PlannedAction, ...] = ()
     needs_second_yes: bool = False
+    plan_read_at: float | None = None
+    """When the values of the plan were read, seconds of the host's CLOCK_MONOTONIC; None: not
+    known."""
     decision: Decision | Literal[""] = ""
     """The last one of the user."""
     deadline: float | None = None
     """When the host rolls back, seconds of this machine's CLOCK_MONOTONIC; None: it is not
     applied."""
+    verified_at: float | None = None
+    """When the values were read that `differences` are about, seconds since the epoch; None: they
+    were not, or not yet."""
+    differences: tuple[str, ...] = ()
+    """Values that something else has changed since they were applied."""
     read_back: bool = False
     """The host has sent an inventory that it read after the change."""
     verdict: Verdict | None = None
@@ -49,6 +68,8 @@ class ChangeProgress:
     """Result of a guided set-up after the change; None: none yet, or the job is a fix."""
     troubles: tuple[str, ...] = ()
     """Errors, and why it is rolled back."""
+    answer: str = ""
+    """What a host that is connected again answers about the outcome; "": nothing yet."""
     outcome: Outcome | None = None
     """None: it has not ended."""
     text: str = ""
@@ -75,7 +96,13 @@ class ChangeProgress:
     @property
     def is_under_way(self) -> bool:
         """The host has applied something that is not confirmed yet."""
-        return self.stage in ("applying", "applied", "undoing", "disconnected")
+        return self.stage in (
+            "applying",
+            "applied",
+            "undoing",
+            "disconnected",
+            "reconnected",
+        )
 
     @property
     def is_applied(self) -> bool:
@@ -86,21 +113,40 @@ class ChangeProgress:
         """The next value."""
         if isinstance(event, Prepared):
             return replace(
-                self, stage="prepared", plan=event.plan, needs_second_yes=event.needs_second_yes
+                self,
+                stage="prepared",
+                plan=event.plan,
+                needs_second_yes=event.needs_second_yes,
+                plan_read_at=event.read_at,
             )
         if isinstance(event, Applying):
             return replace(self, stage="applying")
         if isinstance(event, Applied):
-            return replace(self, stage="applied", plan=event.plan, deadline=event.deadline)
+            return replace(
+                self,
+                stage="applied",
+                plan=event.plan,
+                deadline=event.deadline,
+                verified_at=event.at,
+            )
+        if isinstance(event, ValuesChecked):
+            return replace(self, verified_at=event.at, differences=event.differences)
         if isinstance(event, ReadBack):
             return replace(self, read_back=True)
         if isinstance(event, GoalCheck):
             return replace(self, proof=event)
         if isinstance(event, Verdict):
             return replace(self, verdict=event)
+        if isinstance(event, Reconnected):
+            return replace(self, stage="reconnected", answer=event.text)
         if isinstance(event, ChangeEnded):
             return replace(
-                self, stage="ended", deadline=None, outcome=event.outcome, text=event.text
+                self,
+                stage="ended",
+                deadline=None,
+                outcome=event.outcome,
+                text=event.text,
+                verified_at=event.at,
             )
         stages: dict[type, Stage] = {Undoing: "undoing", ConnectionLost: "disconnected"}
         stage = stages.get(type(event), self.stage)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeGuard
 
-from nictop.changes.events import ChangeEnded, ChangeTimeouts
+from nictop.changes.events import ChangeEnded, ChangeTimeouts, ConnectionLost, Reconnected
 from nictop.changes.inbox import ChangeInbox
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import ChangeLine, PlannedAction
@@ -25,6 +25,7 @@ REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
 LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
 OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
+NOT_HELD_TEXT = "{}: {} instead of {}"
 RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 
 
@@ -46,28 +47,36 @@ async def wait_for_outcome(
     prepare: Callable[[], Awaitable[None]],
     lost: LostChange,
     limits: ChangeTimeouts,
-) -> ChangeEnded:
-    """Wait for the host, and request its plan (`prepare`) until that shows the old or the new
-    values, or time is up."""
+) -> AsyncGenerator[ConnectionLost | Reconnected | ChangeEnded, None]:
+    """Wait for the host, and request its plan (`prepare`) as soon as it is live, until that shows
+    the old or the new values, or time is up. Yields what is known meanwhile, and the end."""
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "the host did not reconnect"
+    told = ""
     while True:
         if not await _is_live(inbox, limit):
             if not was_restarted(lost, inbox):
                 reason = f"{reason}; {LOST_HOST_TEXT}"
-            return ChangeEnded("unknown", reason)
+            yield ChangeEnded("unknown", reason)
+            return
+        yield Reconnected(told)
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":
             ended = outcome_of(lost, line.plan, time.monotonic() > lost.due + limits.rollback)
             restarted = was_restarted(lost, inbox)
             if ended is not None:
-                return after_restart(ended) if restarted else ended
-            reason = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
+                yield after_restart(ended) if restarted else ended
+                return
+            reason = told = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
         elif line is not None:
-            reason = line.text
+            reason = told = line.text
+        elif inbox.snapshot is not None and inbox.snapshot.state in DISCONNECTED_STATES:
+            told = ""
+            yield ConnectionLost(inbox.snapshot.message)
         if time.monotonic() >= limit:
-            return ChangeEnded("unknown", reason)
+            yield ChangeEnded("unknown", reason)
+            return
         await asyncio.sleep(limits.retry)
 
 
@@ -80,14 +89,27 @@ def outcome_of(
         return None
     pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
     still_old = [old for old, new in pairs if old.before == new.before]
+    others = [
+        NOT_HELD_TEXT.format(old.subject, new.before, old.after)
+        for old, new in pairs
+        if is_other_value(old, new)
+    ]
     if not pairs:
         return None
     if len(still_old) == len(pairs):
         return ChangeEnded("undone", READ_BACK_TEXT)
     is_new = all(old.words[0] == "nmcli" for old in still_old)
+    if is_new and lost.kept and is_over and others:
+        return ChangeEnded("overridden", "; ".join(others))
     if is_new and lost.kept and is_over:
         return ChangeEnded("kept", READ_BACK_TEXT)
     return None
+
+
+def is_other_value(old: PlannedAction, new: PlannedAction) -> bool:
+    """Whether the present value is neither the previous nor the new one: an action on a kernel
+    setting that is done already has nothing to undo."""
+    return old.words[0] != "nmcli" and old.before != new.before and bool(new.undo)
 
 
 def was_restarted(lost: LostChange, inbox: ChangeInbox) -> bool:

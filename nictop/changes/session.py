@@ -36,12 +36,14 @@ from nictop.changes.events import (
     ReadBack,
     StepFailed,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
 from nictop.changes.job import ChangeSpec
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.recovery import LostChange, is_disconnected, wait_for_outcome
+from nictop.changes.wording import NOT_VERIFIED
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.probe.light_dataclasses import replace
@@ -200,7 +202,7 @@ class ChangeSession:
                 return ChangeEnded("refused", item.text)
             if item.kind == "prepared":
                 self._fingerprint, self._boot_id = item.fingerprint, self._inbox.boot_id
-                return Prepared(item.plan, item.needs_second_yes)
+                return Prepared(item.plan, item.needs_second_yes, item.time)
 
     async def _wait_for_decision(self) -> ChangeEnded | None:
         """None: it is to be applied, and that is in the log."""
@@ -242,7 +244,8 @@ class ChangeSession:
                         return
                 continue
             yield ConnectionLost(lost_text)
-            yield await self._recover()
+            async for event in self._recover():
+                yield event
             return
 
     async def _process(self, item: ChangeItem) -> list[Event]:
@@ -263,6 +266,8 @@ class ChangeSession:
 
     async def _process_line(self, line: ChangeLine) -> list[Event]:
         """A reply of the host about the change."""
+        if line.kind == "checked":
+            return await self._process_check(line)
         now = time.monotonic()
         self._failed = line.kind == "failed"
         if line.kind == "applying":
@@ -271,7 +276,8 @@ class ChangeSession:
         if line.kind == "applied":
             self._begin_watching(line, now)
             await self._session.request(Request(inventory=True))
-            return [Applied(self.progress.plan, self._deadline or now)]
+            at = self._inbox.wall_time(line.time)
+            return [Applied(self.progress.plan, self._deadline or now, at)]
         self._inbox.end_watching()
         if line.kind in ("undone", "failed"):
             await self._session.request(Request(inventory=True))
@@ -291,7 +297,26 @@ class ChangeSession:
         outcome = FINAL_OUTCOMES.get(line.kind)
         if outcome is None:
             return []
-        return [ChangeEnded(outcome, self._error or line.text)]
+        if outcome == "kept":
+            return [self._kept_event(line)]
+        at = self._inbox.wall_time(line.time) if outcome == "undone" else None
+        return [ChangeEnded(outcome, self._error or line.text, at)]
+
+    def _kept_event(self, line: ChangeLine) -> ChangeEnded:
+        """Whether its values are there was read again, unless the line says why not."""
+        if line.unverified:
+            return ChangeEnded("kept", f"{NOT_VERIFIED}: {line.unverified}")
+        at = self._inbox.wall_time(line.time)
+        if line.differences:
+            return ChangeEnded("overridden", "; ".join(line.differences), at)
+        return ChangeEnded("kept", line.text, at)
+
+    async def _process_check(self, line: ChangeLine) -> list[Event]:
+        """The host has found other values than before: what it was read as is outdated, too."""
+        if not self._inbox.is_watching:
+            return []
+        await self._session.request(Request(inventory=True))
+        return [ValuesChecked(line.differences, self._inbox.wall_time(line.time))]
 
     def _begin_watching(self, line: ChangeLine, now: float) -> None:
         """It was applied: check the host from now on."""
@@ -305,13 +330,18 @@ class ChangeSession:
         self._reply_deadline = max(now, self._deadline) + self._limits.settle
         self._inbox.begin_watching(line.time, self.spec.finding, self.spec.proof)
 
-    async def _recover(self) -> ChangeEnded:
+    async def _recover(self) -> AsyncGenerator[Event, None]:
+        """From the loss of the host to the end. The same answer of the host is told once."""
         self._inbox.end_watching()
         due = self._deadline
         if due is None:
             due = time.monotonic() + self._limits.apply + self.spec.keep_within
         lost = LostChange(self.progress.plan, self._kept, due, self._boot_id)
-        return await wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits)
+        last: Event | None = None
+        async for event in wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits):
+            if event != last:
+                yield event
+            last = event
 
     async def _prepare_again(self) -> None:
         self._recoveries += 1

@@ -19,11 +19,14 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.model.text.terminal import clean, wrap
+from nictop.model.text.units import local_time_text
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
@@ -32,6 +35,7 @@ from nictop.rules.wording import command_lines
 STATE_TEXTS: dict[State, str] = {
     "begun": "started, result unknown",
     "kept": "kept",
+    "overridden": "kept, but not all values held",
     "undone": "rolled back",
     "restarted": "ended by a restart of the host",
     "refused": "refused",
@@ -42,6 +46,8 @@ STATE_TEXTS: dict[State, str] = {
 }
 OUTCOME_TEXTS: dict[Outcome, str] = {
     "kept": "kept: the new values stay",
+    "overridden": "not all new values are there: something else has changed them since, and nictop "
+    "does not overwrite that",
     "undone": "rolled back, the previous values are verified",
     "restarted": "the host was restarted, and has the previous values",
     "refused": "refused, nothing changed",
@@ -50,6 +56,10 @@ OUTCOME_TEXTS: dict[Outcome, str] = {
     "failed": "failed",
     "unknown": "result unknown",
 }
+KEPT_STATES: tuple[State, ...] = ("kept", "overridden")
+"""The host does not roll back."""
+NOT_VERIFIED = "not verified"
+"""Begins the text of a change that was kept without that."""
 LOST_TEXT = "the host should roll back what was not confirmed"
 """What is known of a change whose host is lost."""
 LABEL_INDENT, LABEL_CELLS = "     ", 13
@@ -146,13 +156,29 @@ def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
         before = " " * len(first)
 
 
+def verified_text(at: float | None) -> str:
+    """`` (verified 14:03:20)``: when something was read, seconds since the epoch; "": not known."""
+    return "" if at is None else f" (verified {local_time_text(at)})"
+
+
+def read_text(at: float | None) -> str:
+    return "" if at is None else f" (read {local_time_text(at)})"
+
+
 def event_text(event: Event, now: float) -> str:
     """One line about an event; `now`: CLOCK_MONOTONIC. "" for the plan, which has lines of its
     own."""
     if isinstance(event, Applied):
         seconds = max(0.0, event.deadline - now)
-        return f"applied; rolls back in {seconds:.0f} s unless you keep it"
+        verified = verified_text(event.at)
+        return f"applied{verified}; rolls back in {seconds:.0f} s unless you keep it"
     return EVENT_TEXTS[type(event)](event)
+
+
+def reconnected_text(answer: str) -> str:
+    """`answer`: what the host has said about the outcome; "": nothing yet."""
+    text = "connected again; asking whether it was rolled back"
+    return f"{text}: {answer}" if answer else text
 
 
 def _undoing_text(event: Undoing) -> str:
@@ -162,36 +188,50 @@ def _undoing_text(event: Undoing) -> str:
 
 
 def _goal_text(event: GoalCheck) -> str:
-    state = "verified" if event.proven else "not verified yet"
-    return f"{state}: {clean(event.text)}"
+    state = "verified" if event.proven else "not verified"
+    return f"{state}: {clean(event.text)}{read_text(event.at)}"
+
+
+def _values_text(event: ValuesChecked) -> str:
+    if not event.differences:
+        return f"the values are those of the change again{verified_text(event.at)}"
+    changed = "; ".join(map(clean, event.differences))
+    return f"changed since, not by nictop: {changed}{verified_text(event.at)}"
 
 
 def _verdict_text(event: Verdict) -> str:
     if event.text:
         return f"finding could not be checked again: {clean(event.text)}"
-    return "finding resolved" if event.gone else "finding still present"
+    if event.gone:
+        return f"finding resolved{verified_text(event.at)}"
+    return f"finding still present{read_text(event.at)}"
 
 
 EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Prepared: lambda event: "",
     Applying: lambda event: "applying",
+    ValuesChecked: _values_text,
     ReadBack: lambda event: "host still reachable",
     Undoing: _undoing_text,
     StepFailed: lambda event: clean(event.text),
     ConnectionLost: lambda event: f"connection lost: {clean(event.text)}; {LOST_TEXT}",
+    Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
     Verdict: _verdict_text,
-    ChangeEnded: lambda event: outcome_text(event.outcome, clean(event.text)),
+    ChangeEnded: lambda event: outcome_text(event.outcome, clean(event.text), event.at),
 }
 
 
-def outcome_text(outcome: Outcome, text: str) -> str:
-    """How a change ended; `text`: details, "" if there are none."""
+def outcome_text(outcome: Outcome, text: str, at: float | None = None) -> str:
+    """How a change ended; `text`: details, "" if there are none; `at`: when its values were read
+    for that."""
     if text == IDENTIFIED_TEXT:
         return text
-    if not text:
-        return OUTCOME_TEXTS[outcome]
-    return f"{OUTCOME_TEXTS[outcome]}: {text}"
+    if outcome == "kept" and text.startswith(NOT_VERIFIED):
+        return f"kept, but {text}"
+    details = f": {text}" if text else ""
+    when = read_text(at) if outcome == "undone" else verified_text(at)
+    return f"{OUTCOME_TEXTS[outcome]}{details}{when}"
 
 
 def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:
@@ -211,7 +251,7 @@ def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
     yield from wrap("  ".join(filter(None, head)), cells)
     if change.title:
         yield from _indented("  ", wrap(change.title, cells - 2))
-    is_kept = change.state == "kept"
+    is_kept = change.state in KEPT_STATES
     for action in change.actions:
         yield from _logged_action_lines(action, cells)
         has_own_undo = bool(action.undo) and not change.undo
@@ -221,8 +261,11 @@ def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
         yield "  rollback:"
         for line in change.undo:
             yield from _indented("     ", command_lines(stored_line(line), cells - 5, cut=False))
-    if change.text:
-        yield from _indented("  ", wrap(change.text, cells - 2))
+    text = change.text
+    if text and change.state == "overridden":
+        text = f"changed since, not by nictop: {text}"
+    if text:
+        yield from _indented("  ", wrap(text, cells - 2))
 
 
 def _logged_action_lines(action: LoggedAction, cells: int) -> Iterator[str]:

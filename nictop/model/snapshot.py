@@ -51,7 +51,7 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 T = TypeVar("T")
 DERIVED = ("configuration", "kernel_log", "owners")
 """Properties of a `Snapshot` that no reading changes."""
-CHANGING = ("applying", "applied", "undoing", "undone", "failed")
+CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 BEFORE_LOSS = "read before the connection was lost"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from nictop.model.text.units import UNKNOWN
+from nictop.model.text.units import local_time_text
 from nictop.probe.light_dataclasses import dataclass
 
 
@@ -52,8 +50,4 @@ def wall_clock_text(wall: float, *, date: bool = False) -> str:
     """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`:
     seconds since the epoch; ``–`` if that is not in the years 1 to 9999, as the header of a
     recording may contain any number."""
-    try:
-        moment = datetime.fromtimestamp(wall)
-    except (ValueError, OverflowError, OSError):
-        return UNKNOWN
-    return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+    return local_time_text(wall, date=date)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from nictop.model.devices.tree import Row
+from nictop.model.snapshot import Snapshot
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
 from nictop.rules.unchecked import open_findings
 
+PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+"""domain:bus:device.function"""
 DeviceFindings = Mapping[int | str, Sequence[Finding]]
 """ifindex of a netdev, or address of a PCI function → its findings, worst first."""
 
@@ -25,6 +29,28 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
             device = finding.ifindex
         found.setdefault(device, []).append(finding)
     return found
+
+
+def reported_now(finding: Finding, diagnosis: Diagnosis) -> Finding | None:
+    """The same finding in a newer diagnosis; None: it is not reported any more."""
+    about = (finding.rule, finding.host, finding.subject)
+    for reported in diagnosis.findings:
+        if (reported.rule, reported.host, reported.subject) == about:
+            return reported
+    return None
+
+
+def is_subject_gone(finding: Finding, snapshot: Snapshot) -> bool:
+    """The NIC of the finding is not there any more: that it is not reported does not mean that it
+    is resolved."""
+    if snapshot.inventory is None:
+        return False
+    if finding.ifindex is not None:
+        names = (link.name for link in snapshot.links.values())
+        return finding.ifindex not in snapshot.links and finding.subject not in names
+    if not PCI_ADDRESS.fullmatch(finding.subject):
+        return False
+    return all(function.address != finding.subject for function in snapshot.pci)
 
 
 def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:

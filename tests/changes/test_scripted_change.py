@@ -11,25 +11,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nictop.changes.audit_log import LoggedChange
+from nictop.changes.audit_log import ChangeLog, LoggedChange
 from nictop.changes.events import (
     Applied,
+    ChangeEnded,
     ChangeTimeouts,
     ConnectionLost,
     Event,
     Prepared,
+    Reconnected,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.job import ChangeSpec
+from nictop.changes.recovery import OTHER_VALUES_REASON
 from nictop.changes.session import ChangeSession
-from nictop.changes.wording import outcome_text
+from nictop.changes.wording import log_lines, outcome_text
 from nictop.errors import NictopError
 from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, Hello, Line, PlannedAction
 from nictop.wire.source import SourceState
 from tests.changes.carrying import (
     APPLIED,
+    BACK,
     DONE,
     MTU,
     PATIENT,
@@ -94,6 +99,48 @@ async def test_a_change_that_is_kept() -> None:
     assert probe.requests[-2].inventory, "the finding is looked at anew"
 
 
+DIFFERENCE = "ens4: mtu 1500 instead of mtu 9000"
+
+
+async def test_what_something_else_changed_is_not_called_kept() -> None:
+    """It is told as soon as the host has read it, and the log says it."""
+    checked = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
+    apply = (*APPLIED, checked)
+    kept = line("kept", time=13.0, differences=(DIFFERENCE,))
+    probe = ScriptedProbe(apply=[apply], keep=[(kept,)])
+
+    def decide(event: Event, change: ChangeSession) -> None:
+        only_apply(event, change)
+        if isinstance(event, ValuesChecked):
+            assert event.differences == change.progress.differences == (DIFFERENCE,)
+            change.keep()
+
+    carried = await carry(probe, decide)
+    assert (carried.end.outcome, carried.end.text) == ("overridden", DIFFERENCE)
+    assert [entry.state for entry in carried.log] == ["begun", "overridden"]
+    text = " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
+    assert "kept, but not all values held" in text
+    assert f"changed since, not by nictop: {DIFFERENCE}" in text
+
+
+async def test_what_could_not_be_read_again_is_kept_and_not_verified() -> None:
+    kept = line("kept", unverified="not read again within 10 s")
+    probe = ScriptedProbe(keep=[(kept,)])
+    end = (await carry(probe, keep)).end
+    assert (end.outcome, end.at) == ("kept", None)
+    text = outcome_text(end.outcome, end.text, end.at)
+    assert text == "kept, but not verified: not read again within 10 s"
+
+
+async def test_a_lost_host_with_values_of_neither_side_is_not_called_kept() -> None:
+    """It had kept the change, and something else has changed it since."""
+    other = replace(PLANNED, before="mtu 1400", undo=(BACK,))
+    applied = (line("applying"), line("applied", deadline=10.0))
+    probe = ScriptedProbe(prepare=after((other,)), apply=[applied], keep=[(LOST, LIVE)])
+    carried = await carry(probe, keep)
+    assert carried.end == ChangeEnded("overridden", "ens4: mtu 1400 instead of mtu 9000")
+
+
 async def test_an_unconfirmed_change_is_rolled_back() -> None:
     probe = ScriptedProbe(
         apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))]
@@ -125,7 +172,7 @@ async def test_one_yes_is_not_two() -> None:
     probe = ScriptedProbe(prepare=[(replace(PREPARED, needs_second_yes=True),)])
     carried = await carry(probe, only_apply)
     assert carried.end.outcome == "refused" and probe.steps == ["prepare"] and not carried.log
-    assert carried.events[0] == Prepared((PLANNED,), True)
+    assert carried.events[0] == Prepared((PLANNED,), True, PREPARED.time)
 
 
 async def test_what_cannot_be_logged_is_not_done() -> None:
@@ -240,7 +287,14 @@ def after(plan: tuple[PlannedAction, ...], *more: ChangeLine) -> list[tuple[Answ
 async def test_it_is_back_with_the_old_values() -> None:
     probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
     carried = await carry(probe, only_apply)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "ConnectionLost", "ChangeEnded"]
+    assert carried.kinds == [
+        "Prepared",
+        "Applying",
+        "Applied",
+        "ConnectionLost",
+        "Reconnected",
+        "ChangeEnded",
+    ]
     assert (
         carried.end.outcome == "undone" and "read after the connection was lost" in carried.end.text
     )
@@ -255,8 +309,11 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
         prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))),
         apply=[(*APPLIED, LOST, LIVE)],
     )
-    assert (await carry(probe, only_apply)).end.outcome == "undone"
+    carried = await carry(probe, only_apply)
+    assert carried.end.outcome == "undone"
     assert probe.steps.count("prepare") == 4
+    told = [event.text for event in carried.events if isinstance(event, Reconnected)]
+    assert told == ["", "another change of ens4 is in progress", OTHER_VALUES_REASON]
 
 
 async def test_new_values_that_were_not_confirmed_are_not_reported_as_kept() -> None:
@@ -390,7 +447,8 @@ async def test_whether_the_finding_is_gone() -> None:
         if isinstance(event, Applied):
             probe.send(*lines_of(healthy))
         if isinstance(event, Verdict):
-            verdicts.append(event)
+            assert event.at is not None
+            verdicts.append(replace(event, at=None))
             if event.gone and len(verdicts) == 1:
                 probe.send(*lines_of({**sick, "time": 1000.0}))
             elif not event.gone:

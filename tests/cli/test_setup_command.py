@@ -193,7 +193,7 @@ async def test_what_is_not_proven_is_not_kept(
         change = ChangeSession(session, guided.spec(actions.actions, 5.0))
         assert await ChangeDialog(options, guided, change).run() == 1
     errors = capsys.readouterr().err
-    assert "not verified yet: nothing of the kind" in errors and "rolled back" in errors
+    assert "not verified: nothing of the kind" in errors and "rolled back" in errors
     assert queues(host) == before
 
 

@@ -25,6 +25,7 @@ from nictop.changes.events import (
     Prepared,
     ReadBack,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.job import ChangeJob
@@ -35,12 +36,14 @@ from nictop.cli.change.prompts import Prompts, stdin_prompts
 from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
+from nictop.probe.light_dataclasses import replace
 from nictop.replay.position import wall_clock_text
 from nictop.rules.wording import filled_note
 from nictop.wire.timeout import with_timeout
 
 EXIT_CODES: dict[Outcome, int] = {
     "kept": 0,
+    "overridden": 4,
     "undone": 1,
     "restarted": 1,
     "cancelled": 1,
@@ -62,6 +65,8 @@ class ChangeDialog:
         self._options, self._job, self._change = options, job, change
         self._question: asyncio.Future[None] | None = None
         self._signals: list[int] = []
+        self._judgements: dict[type[Event], Event] = {}
+        """The last one of a kind, without its time."""
         self._read_back, self._judged = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> int:
@@ -86,8 +91,9 @@ class ChangeDialog:
         try:
             async with stdin_prompts() as people, aclosing(self._change.events()) as events:
                 async for event in events:
-                    self._print(event)
-                    self._ask(event, people)
+                    if not self._is_repeated(event):
+                        self._print(event)
+                        self._ask(event, people)
         finally:
             self._end_question()
         outcome = self._change.progress.outcome or "unknown"
@@ -113,6 +119,15 @@ class ChangeDialog:
                 "temporary: lost on reboot; --script prints how to make it persistent"
             )
 
+    def _is_repeated(self, event: Event) -> bool:
+        """A newer inventory has the same result."""
+        if not isinstance(event, (GoalCheck, Verdict)):
+            return False
+        undated = replace(event, at=None)
+        is_same = self._judgements.get(type(event)) == undated
+        self._judgements[type(event)] = undated
+        return is_same
+
     def _is_end_of_dry_run(self, event: Event) -> bool:
         """It was cancelled because only the plan was asked for."""
         is_cancelled = isinstance(event, ChangeEnded) and event.outcome == "cancelled"
@@ -131,17 +146,23 @@ class ChangeDialog:
             self._read_back.set()
         elif isinstance(event, (Verdict, GoalCheck)):
             self._take_judgement(event)
+        elif isinstance(event, ValuesChecked):
+            self._repeat_question()
         elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._end_question()
 
     def _take_judgement(self, event: Verdict | GoalCheck) -> None:
-        """The line about it stands below the question, which is printed again."""
+        """Whether --yes keeps it."""
         if isinstance(event, GoalCheck):
             is_final = event.proven
         else:
             is_final = event.gone or bool(event.text)
         if is_final:
             self._judged.set()
+        self._repeat_question()
+
+    def _repeat_question(self) -> None:
+        """Below the line that was printed meanwhile."""
         if self._question is not None and not self._options.yes:
             output.print_status(f"{KEEP_QUESTION} [yes/no] {self._rollback_text()}".rstrip())
 
@@ -205,6 +226,8 @@ class ChangeDialog:
                 await with_timeout(
                     self._options.keep_within * VERDICT_WAIT_SHARE, self._judged.wait()
                 )
+        if self._change.progress.differences:
+            return False
         if job.proof is None:
             return True
         proof = self._change.progress.proof

@@ -210,6 +210,16 @@ def percentage(share: float | None) -> str:
     return f"{value:.0f} %"
 
 
+def local_time_text(wall: float, *, date: bool = False) -> str:
+    """``14:03:20`` in the time zone of this machine; with `date` ``2026-11-21 14:03:20``. `wall`:
+    seconds since the epoch; ``–`` if that is not in the years 1 to 9999."""
+    try:
+        moment = datetime.fromtimestamp(wall)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
+    return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")
+
+
 def wall_time_text(wall: float) -> str:
     """``2026-11-21 08:01:40 UTC``. `wall`: seconds since the epoch."""
     try:

@@ -13,6 +13,7 @@ before it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -23,6 +24,12 @@ from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
 from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
+from nictop.probe.changes.verification import (
+    AppliedValues,
+    Differences,
+    Reading,
+    read_applied,
+)
 from nictop.probe.kernel.process_identity import ProcessIdentity
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.current_state import Roots, State, read_state, target_state
@@ -38,6 +45,10 @@ LOCK_TIMEOUT = 0.5
 """Seconds to wait for locks of a guard that is just exiting."""
 RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
+CHECK_SECONDS = 1.0
+"""Between two readings of the values that were applied, while the decision is waited for."""
+VERIFY_TIMEOUT = 10.0
+"""Seconds for the reading before a change is kept; NetworkManager on a slow host takes some."""
 KEEP, UNDO = b"keep", b"undo"
 REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "connection lost",
@@ -58,6 +69,8 @@ class Guard:
         self._command, self._pipe, self._control, self._roots = command, pipe, control, roots
         self._watcher = watcher
         self._received = b""
+        self._reading = -1
+        """Descriptor of the reading that runs; -1: none."""
         self._signals = os.pipe()
         self._poll = select.poll()
         self._poll.register(watcher, 0)  # only POLLERR: the watcher has ended
@@ -95,8 +108,10 @@ class Guard:
             if plan.ends_by_itself:
                 self._pipe.finish("kept", IDENTIFIED_TEXT)
                 return
-            self._wait_for_decision(plan)
+            applied = read_applied(plan.operations, record.checkpoint, plan.ifindexes, self._roots)
+            self._wait_for_decision(plan, applied)
             self._pipe.send({"keeping": True})
+            differences = self._verify(applied)
             problem = networkmanager_guard.keep(record.checkpoint)
             if problem:
                 raise RolledBack(problem, failed=True)
@@ -110,7 +125,10 @@ class Guard:
             self._pipe.report("failed", reason)
             self._roll_back(record, held, reason)
             return
-        self._pipe.finish("kept")
+        if differences is None:
+            self._pipe.finish("kept", unverified=f"not read again within {VERIFY_TIMEOUT:g} s")
+        else:
+            self._pipe.finish("kept", differences=differences)
 
     def _hand_over(self, record: UndoRecord) -> bool:
         processes = [ProcessIdentity.of(pid) for pid in (os.getpid(), os.getppid())]
@@ -147,14 +165,40 @@ class Guard:
             raise RolledBack(REASON_DISCONNECTED)
         return record
 
-    def _wait_for_decision(self, plan: ChangePlan) -> None:
-        """Wait for "keep"; raises RolledBack for anything else, and at the deadline."""
+    def _wait_for_decision(self, plan: ChangePlan, applied: AppliedValues) -> None:
+        """Wait for "keep", and report what something else changes meanwhile; raises RolledBack for
+        anything else, and at the deadline."""
         deadline = time.monotonic() + self._command.keep_within
         self._pipe.report("applied", plan=plan.actions, deadline=deadline)
-        while time.monotonic() < deadline:
-            if self._poll_commands(deadline - time.monotonic()):
-                return
+        watch = ValueWatch(self._pipe, applied, self._roots, deadline)
+        try:
+            while time.monotonic() < deadline:
+                self._set_reading(watch.reading)
+                if self._poll_commands(min(deadline, watch.due) - time.monotonic()):
+                    return
+                watch.advance()
+        finally:
+            self._set_reading(None)
+            watch.close()
         raise RolledBack(REASON_TIMEOUT)
+
+    def _set_reading(self, reading: Reading | None) -> None:
+        """`_poll_commands` returns when it has a result."""
+        descriptor = -1 if reading is None else reading.descriptor
+        if descriptor == self._reading:
+            return
+        if self._reading >= 0:
+            self._poll.unregister(self._reading)
+        self._reading = descriptor
+        if descriptor >= 0:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _verify(self, applied: AppliedValues) -> Differences | None:
+        """Read the values once more, now that they are to be kept; None: they cannot be read."""
+        try:
+            return Reading(applied, self._roots, with_profiles=True).wait(VERIFY_TIMEOUT)
+        except OSError:
+            return None
 
     def _poll_commands(self, seconds: float) -> bool:
         """Whether "keep" was received within `seconds`; raises RolledBack for any other event."""
@@ -163,6 +207,8 @@ class Guard:
                 raise RolledBack(REASON_TERMINATED)
             if descriptor == self._watcher:
                 raise RolledBack(REASON_WATCHER_KILLED, failed=True)
+            if descriptor == self._reading:
+                continue
             try:
                 data = os.read(self._control, 4096)
             except BlockingIOError:
@@ -179,6 +225,46 @@ class Guard:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._pipe.report("undoing", reason)
         roll_back_all(self._pipe, record, held, self._roots, reason)
+
+
+class ValueWatch:
+    """Reads the values of a change that waits for its decision, time and again, and reports each
+    time that others differ. `deadline`: of the change."""
+
+    def __init__(
+        self, pipe: ReportPipe, applied: AppliedValues, roots: Roots, deadline: float
+    ) -> None:
+        self._pipe, self._applied, self._roots = pipe, applied, roots
+        self._deadline = deadline
+        self._reported: Differences = ()
+        self.reading: Reading | None = None
+        self.due = time.monotonic() + CHECK_SECONDS
+        """When `advance` has something to do (CLOCK_MONOTONIC), unless the reading has a result
+        before."""
+
+    def advance(self) -> None:
+        """Take a result, or begin the next reading. One that hangs is waited for until the end of
+        the change: another one would hang, too."""
+        now = time.monotonic()
+        if self.reading is not None:
+            if self.reading.is_ready:
+                self._take(self.reading.result())
+                self.reading, self.due = None, now + CHECK_SECONDS
+        elif now >= self.due:
+            self.due = self._deadline
+            with contextlib.suppress(OSError):
+                self.reading = Reading(self._applied, self._roots, with_profiles=False)
+
+    def _take(self, differences: Differences | None) -> None:
+        if differences in (None, self._reported):
+            return
+        assert differences is not None
+        self._reported = differences
+        self._pipe.report("checked", deadline=self._deadline, differences=differences)
+
+    def close(self) -> None:
+        if self.reading is not None:
+            self.reading.close()
 
 
 def read_confirmed_plan(command: ChangeCommand, roots: Roots) -> ChangePlan:

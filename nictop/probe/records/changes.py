@@ -64,17 +64,26 @@ class PlannedAction:
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
     """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or
-    "applying", "applied" and then "kept", or "undoing" and "undone". "failed" has the error in
-    `text`, and is followed by "undoing" and "undone" unless the text names what could not be
-    undone."""
+    "applying", "applied" and then "kept", or "undoing" and "undone". Between "applied" and its end
+    "checked" each time that `differences` are others. "failed" has the error in `text`, and is
+    followed by "undoing" and "undone" unless the text names what could not be undone."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
     kind: Literal[
-        "prepared", "refused", "applying", "applied", "kept", "undoing", "undone", "failed"
+        "prepared",
+        "refused",
+        "applying",
+        "applied",
+        "checked",
+        "kept",
+        "undoing",
+        "undone",
+        "failed",
     ]
-    """applied, undone: the state has been read back from the host and is as planned."""
+    """applied, undone: the state has been read back from the host and is as planned. checked, kept:
+    it has been read again, see `differences`."""
     text: str = ""
     """A sentence: the reason why it was refused, has failed or is undone."""
     plan: tuple[PlannedAction, ...] = ()
@@ -85,4 +94,11 @@ class ChangeLine:
     """prepared: it affects the link of an SSH connection or of a default route, and must be
     confirmed twice."""
     deadline: float | None = None
-    """applied: CLOCK_MONOTONIC of the host at which it undoes the change if it is not confirmed."""
+    """applied, checked: CLOCK_MONOTONIC of the host at which it undoes the change if it is not
+    confirmed."""
+    differences: tuple[str, ...] = ()
+    """checked, kept: values that are not those of the change any more, as something else has
+    changed them: ``ens4: mtu 1500 instead of mtu 1400``. Nothing overwrites them. Text of the host:
+    must be sanitized for a terminal."""
+    unverified: str = ""
+    """kept: why the values could not be read again; "": they were."""

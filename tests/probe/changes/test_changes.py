@@ -23,6 +23,7 @@ from nictop.wire.codec import encode_request
 from tests.support.changes import (
     ADDRESS,
     CHANNELS,
+    FEATURES,
     KINDS,
     LINK,
     MTU,
@@ -566,3 +567,75 @@ def test_a_led_blinks_until_its_end_or_undo(host: Namespace, tmp_path: Path) -> 
             assert ended.kind == end and not is_alive(program)
         assert ended.text == IDENTIFIED_TEXT
         assert "applied" not in [line.kind for line in change.received]
+
+
+# --------------------------------------------------------------------- what something else changes
+
+
+OTHERS: dict[str, tuple[Actions, list[str], str]] = {
+    "mtu": (
+        MTU,
+        ["ip", "link", "set", "dev", LINK, "mtu", "1450"],
+        f"{LINK}: mtu 1450 instead of mtu 9000",
+    ),
+    "address": (
+        ADDRESS,
+        ["ip", "address", "del", "198.51.100.7/24", "dev", LINK],
+        f"{LINK}: 198.51.100.7/24 absent instead of 198.51.100.7/24 present",
+    ),
+    "steering": (
+        [["write", f"{QUEUES}/rx-0/rps_cpus", "2"]],
+        ["sh", "-c", f"echo 3 > {QUEUES}/rx-0/rps_cpus"],
+        f"{LINK}: rx-0/rps_cpus 3 instead of rx-0/rps_cpus 2",
+    ),
+    "features": (
+        FEATURES,
+        ["ethtool", "-K", LINK, "sg", "on"],
+        f"{LINK}: tx-scatter-gather on ",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_what_something_else_changes_is_reported_and_not_overwritten(
+    host: Namespace, what: str
+) -> None:
+    """While the decision is waited for, and again when the change is kept."""
+    actions, other, text = OTHERS[what]
+    with change_client(host) as change:
+        change.apply(actions)
+        applied = change.wait_for("applied")
+        host.run(other)
+        checked = change.wait_for("checked")
+        assert len(checked.differences) == 1 and text in checked.differences[0], checked
+        assert checked.deadline == applied.deadline and checked.time > applied.time
+        before = read_state(host)
+        change.request("keep")
+        kept = change.wait_for("kept")
+        assert kept.differences == checked.differences and not kept.unverified
+        assert read_state(host) == before
+
+
+def test_a_change_that_holds_is_verified_when_it_is_kept(host: Namespace) -> None:
+    """Values that are those of the change again are reported, too."""
+    back = ["ip", "link", "set", "dev", LINK, "mtu", "9000"]
+    with change_client(host) as change:
+        change.apply(MTU)
+        change.wait_for("applied")
+        host.run(["ip", "link", "set", "dev", LINK, "mtu", "1450"])
+        assert change.wait_for("checked").differences
+        host.run(back)
+        assert change.wait_for("checked").differences == ()
+        change.request("keep")
+        kept = change.wait_for("kept")
+        assert (kept.differences, kept.unverified) == ((), "")
+
+
+def test_a_link_that_is_gone_is_a_difference(host: Namespace) -> None:
+    with change_client(host) as change:
+        change.apply(MTU)
+        change.wait_for("applied")
+        host.run(["ip", "link", "del", "dev", LINK])
+        assert change.wait_for("checked").differences == (
+            f"{LINK}: interface {LINK} no longer exists",
+        )

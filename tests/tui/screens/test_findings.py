@@ -28,7 +28,7 @@ from nictop.tui.widgets.findings.view import FindingList, FindingsView
 from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.hostile import SHORT as HOSTILE
-from tests.support.lines import counters, hello, inventory, link
+from tests.support.lines import counters, gone, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 
 SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
@@ -824,3 +824,22 @@ def test_the_app_starts_without_the_rules() -> None:
         NictopApp(lambda host, ask: pytest.fail("not connected yet")).nictop.diagnosis.result
         is None
     )
+
+
+async def test_a_finding_whose_nic_is_gone_is_not_called_resolved() -> None:
+    """A driver was unbound: nobody has mended DHCP."""
+    nic, other = link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci")
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic, other), counters(1.0, {}))
+        about = replace(
+            finding(subject="ens192", title="DHCP failed", host=screen.nictop.hosts.chosen),
+            ifindex=2,
+        )
+        hosts = (screen.nictop.hosts.chosen,)
+        await screen.press("4")
+        await screen.show_diagnosis(Diagnosis((about,), (), hosts))
+        await screen.receive(gone(2, "ens192"), inventory(other, time=2.0))
+        await screen.show_diagnosis(Diagnosis((), (), hosts))
+        text = " ".join(" ".join(screen.drawn()).split())
+        assert "its NIC is gone: DHCP failed" in text
+        assert "no longer found" not in text and "\u2713 its NIC" not in text

@@ -16,7 +16,7 @@ so that a machine that ends before it boots with the old ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nictop.probe.changes.link_addresses import LinkAddresses, read_link_addresses, restore_link
@@ -262,6 +262,65 @@ def record_applied(
             ), ""
     except BUS_ERRORS as error:
         return None, error_text(error)
+
+
+def differences(checkpoint: Checkpoint, *, with_profiles: bool) -> tuple[str, ...]:
+    """Sentences about links that are not any more as `record_applied` has read them: what is gone,
+    and other values; what was added since is none. Dynamic addresses come and go, and are not
+    compared. `with_profiles`: the active profiles, too, if the bus answers."""
+    found: list[str] = []
+    for link in checkpoint.links_after:
+        found += link_differences(link)
+    if with_profiles and checkpoint.targets_after is not None:
+        found += profile_differences(checkpoint, checkpoint.targets_after)
+    return tuple(found)
+
+
+def link_differences(applied: LinkAddresses) -> Iterator[str]:
+    """MTU, state and addresses of one link."""
+    try:
+        now = read_link_addresses(applied.name)
+    except (OSError, ValueError) as error:
+        yield f"{applied.name} cannot be read: {error}"
+        return
+    if now is None:
+        yield f"interface {applied.name} no longer exists"
+        return
+    if now.mtu != applied.mtu:
+        yield f"{applied.name}: mtu {now.mtu} instead of mtu {applied.mtu}"
+    if applied.is_up and not now.is_up:
+        yield f"{applied.name}: link down instead of link up"
+    for address in applied.addresses:
+        if address not in now.addresses:
+            yield f"{applied.name}: {address} absent instead of present"
+
+
+def profile_differences(checkpoint: Checkpoint, targets: Iterable[Target]) -> Iterator[str]:
+    """Active profiles."""
+    try:
+        with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
+            now = read_nm_state(client)
+    except (*BUS_ERRORS, ImportError) as error:
+        yield f"the active profiles cannot be read: {error_text(error)}"
+        return
+    for target in targets:
+        device = now.devices.get(target.interface)
+        if device is None:
+            yield f"NetworkManager has no device {target.interface} any more"
+            continue
+        uuid = Target.of(device, now).uuid
+        if uuid != target.uuid:
+            present, applied = profile_text(uuid, now), profile_text(target.uuid, now)
+            yield f"{target.interface}: {present} instead of {applied}"
+
+
+def profile_text(uuid: str, now: NmState) -> str:
+    """``profile ens4``"""
+    if not uuid:
+        return "no active profile"
+    if uuid not in now.profiles:
+        return f"profile {uuid}, which does not exist any more"
+    return f"profile {now.profiles[uuid].id}"
 
 
 def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:

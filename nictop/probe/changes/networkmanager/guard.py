@@ -97,6 +97,16 @@ def keep(fields: CheckpointFields | None) -> str:
     return checkpoint.keep(checkpoint_from(fields))
 
 
+def differences(fields: CheckpointFields | None, *, with_profiles: bool) -> tuple[str, ...]:
+    """Sentences about what something else has changed since all actions were done.
+    `with_profiles`: the bus is asked for the active profiles, too."""
+    if fields is None:
+        return ()
+    from nictop.probe.changes.networkmanager import checkpoint
+
+    return checkpoint.differences(checkpoint_from(fields), with_profiles=with_profiles)
+
+
 def undo(fields: CheckpointFields | None) -> str:
     """A sentence about what could not be restored; empty: nothing."""
     if fields is None:

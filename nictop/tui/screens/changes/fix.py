@@ -25,10 +25,10 @@ from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.probe.light_dataclasses import replace
 from nictop.rules import Fix
+from nictop.rules.by_device import reported_now
 from nictop.rules.wording import filled_note, placeholders, where_text
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS, shown_key
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import HostDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
 from nictop.tui.widgets.base.line_widget import SpanLine
@@ -36,6 +36,8 @@ from nictop.tui.widgets.changes.guided_fields import REQUIRED
 from nictop.tui.widgets.changes.page import DISABLED_REASON, disabled_text, draw_fix
 
 MAX_ACRONYM_CHARS = 4
+NOT_REPORTED = "The checks do not report this finding any more."
+OTHER_COMMANDS = "The commands are not those of now any more: close this, and open it again."
 
 
 def blank_label(name: str) -> str:
@@ -45,7 +47,7 @@ def blank_label(name: str) -> str:
     return label[:1].upper() + label[1:]
 
 
-class FixScreen(NictopScreen, Dialog[None]):
+class FixScreen(HostDialog):
     """A fix that cannot be applied yet, or not at all. `why_no_plan`: why the host cannot be asked
     for its plan; the fix may not be applied either."""
 
@@ -83,6 +85,27 @@ class FixScreen(NictopScreen, Dialog[None]):
         if self._blanks:
             return self.hints("Esc Close")
         return self.hints("Esc Close", f"{shown_key(self.app, 'copy')} Copy")
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        return (self._job.host,)
+
+    def on_mount(self) -> None:
+        self.subscribe(self.nictop.diagnosis.changed, self.draw)
+
+    def ages(self) -> tuple[str, ...]:
+        return (*super().ages(), *self._newer_checks())
+
+    def _newer_checks(self) -> Iterable[str]:
+        """What the checks say now of the finding that it fixes."""
+        finding, result = self._job.finding, self.nictop.diagnosis.result
+        if finding is None or result is None or finding.host not in result.hosts:
+            return
+        reported = reported_now(finding, result)
+        if reported is None:
+            yield NOT_REPORTED
+        elif _commands_of(self._job.fix) not in map(_commands_of, reported.fixes):
+            yield OTHER_COMMANDS
 
     def compose_fields(self) -> Iterable[Widget]:
         if self._blanks:
@@ -175,6 +198,10 @@ class FixScreen(NictopScreen, Dialog[None]):
 
     def action_copy(self) -> None:
         self.nictop.copy_command(self._job.host, self._filled)
+
+
+def _commands_of(fix: Fix) -> tuple[str, ...]:
+    return tuple(map(str, fix.commands))
 
 
 def _field(name: str) -> Field:

@@ -26,12 +26,10 @@ from nictop.changes.guided.set_up import NotKnown
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import clean
-from nictop.model.snapshot import outdated_text
 from nictop.rules import HostFacts
 from nictop.tui.controllers.changes import TypedSetUp
 from nictop.tui.keys import COPY_KEYS, SET_UP_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import HostDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import SpanLine, section_line
 from nictop.tui.widgets.changes.guided_fields import (
@@ -49,15 +47,15 @@ NO_NETWORKMANAGER = (
     "This host does not run NetworkManager. Temporary: the ip command; permanent: "
     "netplan, networkd or ifupdown, below."
 )
-OLDER_VALUES = "The values were {}; they will be read again."
 TYPED_BEFORE = "As typed before: kept until it is applied or {} changes."
 DROPPED = "What was typed before is not kept: {} has changed since."
+GONE = "{} is gone: what is shown is what was read before."
 READ_ONLY = (
     "Changes of this host are disabled: the commands and the plan are shown, nothing is applied."
 )
 
 
-class SetUpScreen(NictopScreen, Dialog[None]):
+class SetUpScreen(HostDialog):
     """`place`: the NIC as it is when the dialog is opened; the dialog follows the inventory of its
     host."""
 
@@ -79,6 +77,18 @@ class SetUpScreen(NictopScreen, Dialog[None]):
     @property
     def dialog_title(self) -> str:
         return f"{self._place.host.name}: set up {self._place.link.name}"
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        return (self._place.host.name,)
+
+    def ages(self) -> tuple[str, ...]:
+        return (*super().ages(), *self._absence())
+
+    def _absence(self) -> Iterable[str]:
+        for session in self.value_sessions():
+            if self._place.link.ifindex not in session.snapshot.links:
+                yield GONE.format(clean(self._place.link.name))
 
     def compose_fields(self) -> Iterable[Widget]:
         form = SetUpForm(fields_of(self._place), id="set-up-form")
@@ -143,9 +153,6 @@ class SetUpScreen(NictopScreen, Dialog[None]):
             lines += self.wrapped(self._kept_text, cells, "dim", indent=" ")
         if not self.nictop.changes.allowed(self._place.host.name):
             lines += self.wrapped(READ_ONLY, cells, "warn", indent=" ")
-        outdated = outdated_text(self._place.host.snapshot)
-        if outdated:
-            lines += self.wrapped(OLDER_VALUES.format(outdated), cells, "warn", indent=" ")
         if isinstance(self._job, NictopError):
             return [*lines, *self._error_lines(self._job, cells)]
         return [*lines, *self._job_lines(self._job, cells)]

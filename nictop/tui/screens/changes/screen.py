@@ -27,6 +27,7 @@ from nictop.changes.actions import Actions
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.units import whole_seconds
+from nictop.rules.by_device import reported_now
 from nictop.tui.keys import CHANGE_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
@@ -133,11 +134,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         result = self.nictop.diagnosis.result
         if finding is None or result is None or finding.host not in result.hosts:
             return finding  # nothing newer is known
-        about = (finding.rule, finding.host, finding.subject)
-        for reported in result.findings:
-            if (reported.rule, reported.host, reported.subject) == about:
-                return reported
-        return None
+        return reported_now(finding, result)
 
     def show_buttons(self, row: ButtonRow) -> None:
         progress = self.nictop.changes.progress

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 STATES: dict[Outcome, str] = {
     "kept": "kept",
+    "overridden": "kept, not all values held",
     "undone": "rolled back",
     "restarted": "ended by a restart",
     "refused": "refused",
@@ -42,6 +43,8 @@ def _state_text(progress: ChangeProgress, now: float) -> str:
         return "applying change"
     if progress.stage == "disconnected":
         return "connection lost during a change"
+    if progress.stage == "reconnected":
+        return "asking for the outcome of a change"
     if progress.decision == "keep":
         return "keeping change"
     return "rolling back change"
@@ -51,4 +54,4 @@ def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
     from nictop.changes.wording import outcome_text
 
-    return outcome_text(progress.outcome or "unknown", progress.text)
+    return outcome_text(progress.outcome or "unknown", progress.text, progress.verified_at)

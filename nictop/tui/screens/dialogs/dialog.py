@@ -77,6 +77,10 @@ class Dialog(PopUp[ScreenResultType]):
             hints.append(f"Enter {does}")
         return " · ".join((*hints, *others))
 
+    def head_lines(self, cells: int) -> Sequence[SpanLine]:
+        """What is said above the text."""
+        return ()
+
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """The text, `cells` cells wide."""
         raise NotImplementedError
@@ -116,7 +120,8 @@ class Dialog(PopUp[ScreenResultType]):
             box.border_title = shown
         for _ in range(2):  # once more when the lines make the scroll bar appear or go
             cells = view.scrollable_content_region.width
-            lines = self.text_lines(max(MIN_TEXT_CELLS, cells))
+            cells_of_text = max(MIN_TEXT_CELLS, cells)
+            lines = [*self.head_lines(cells_of_text), *self.text_lines(cells_of_text)]
             if not self.is_tall:
                 most = self.size.height - CHROME_ROWS - self.FIELD_ROWS
                 view.take_rows(max(1, min(len(lines), most)))

@@ -3,22 +3,25 @@ about progress."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
 from nictop.errors import NictopError
 from nictop.model.text.glyphs import Glyphs
 from nictop.tui.keys import COPY_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import HostDialog, events_of
 from nictop.tui.widgets.base.line_widget import SpanLine
 
+if TYPE_CHECKING:
+    from nictop.probe.records import Outdated
+
 COPIED_CELLS = 100
+OLDER_RESULT = "{} had an event{} after this was read."
 
 
-class ReportDialog(NictopScreen, Dialog[None]):
+class ReportDialog(HostDialog):
     """A subclass has the result as text (`report_text`), and measures it with `measure`."""
 
     BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
@@ -28,6 +31,25 @@ class ReportDialog(NictopScreen, Dialog[None]):
         super().__init__()
         self._sentence = "starting"
         self._in_progress = False
+        self._events: Mapping[str, Outdated | None] = {}
+        """Of its hosts when the result was there."""
+
+    def on_mount(self) -> None:
+        self._note_events()
+
+    def _note_events(self) -> None:
+        self._events = events_of(self.value_sessions())
+
+    def ages(self) -> tuple[str, ...]:
+        """A result stays that of its time: what its hosts are read as again does not renew it."""
+        if not self.has_report:
+            return ()
+        texts: list[str] = []
+        for name, event in events_of(self.value_sessions()).items():
+            if event is not None and event != self._events.get(name, event):
+                about = f" ({event.source})" if event.source else ""
+                texts.append(OLDER_RESULT.format(name, about))
+        return tuple(texts)
 
     @property
     def key_hints(self) -> str:
@@ -51,6 +73,7 @@ class ReportDialog(NictopScreen, Dialog[None]):
                 self._sentence += f"; {error.hint}"
         finally:
             self._in_progress = False
+            self._note_events()
             if self.is_open:
                 self.draw()
 

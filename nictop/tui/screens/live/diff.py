@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
@@ -56,6 +57,11 @@ class DiffScreen(ReportDialog):
     @property
     def dialog_title(self) -> str:
         return f"What differs: {self._left.name} · {self._right.name}"
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        sides = (self._left, self._right)
+        return tuple(side.host for side in sides if not side.moment)
 
     @property
     def has_report(self) -> bool:

@@ -161,7 +161,10 @@ class LiveDrawing(FramedScreen):
         snapshot = self.nictop.hosts.snapshot
         if snapshot is not None and not self.nictop.display.paused:
             self.host.snapshot = snapshot
-            self.query_one(FindingsView).remember(self.nictop.display.diagnosis)
+            shown = self.nictop.display
+            sessions = self.nictop.hosts.sessions
+            snapshots = {session.name: shown.snapshot(session) for session in sessions}
+            self.query_one(FindingsView).remember(shown.diagnosis, snapshots)
             self._draw()
 
     def _update_hosts(self) -> None:

@@ -17,6 +17,7 @@ The monitoring ends with the dialog.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,10 @@ class DropsScreen(ReportDialog):
     @property
     def dialog_title(self) -> str:
         return f"Dropped packets of {self._session.name}"
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        return (self._session.name,)
 
     @property
     def has_report(self) -> bool:

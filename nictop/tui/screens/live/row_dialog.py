@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 
 from nictop.tui.keys import COPY_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import HostDialog
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.devices.detail import row_at
 
 if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
     from nictop.model.devices.tree import Row
     from nictop.model.snapshot import Snapshot
 
 GONE = "This interface is gone."
 
 
-class RowDialog(NictopScreen, Dialog[None]):
+class RowDialog(HostDialog):
     """`ifindex`, `address`: of a netdev, or of a PCI function without one."""
 
     BINDINGS: ClassVar[list[BindingType]] = COPY_KEYS
@@ -33,6 +33,13 @@ class RowDialog(NictopScreen, Dialog[None]):
     def on_mount(self) -> None:
         self.subscribe(self.nictop.hosts.snapshot_changed, self.draw)
         self.subscribe(self.nictop.diagnosis.changed, self.draw)
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        return (self.nictop.hosts.chosen,)
+
+    def value_snapshot(self, session: HostSession) -> Snapshot:
+        return self.nictop.display.snapshot(session)
 
     @property
     def key_hints(self) -> str:

@@ -81,6 +81,15 @@ class LiveScreen(LiveDrawing):
             self._request_connections()
         self._offer()
 
+    def on_device_table_gone(self, event: DeviceTable.Gone) -> None:
+        """It is not silent: a key may be pressed already for what was chosen."""
+        text = f"{event.title} is gone: no interface is chosen."
+        if event.instead:
+            text = f"{event.title} is gone: {event.instead}, the same device, is chosen."
+        self.nictop.notify(text, "Devices")
+        if self.host.snapshot is not None and self.in_sight:
+            self._draw()
+
     def on_device_table_opened(self) -> None:
         self.action_open()
 

@@ -18,6 +18,7 @@ The test ends with the dialog. Its result is saved, and part of a report that is
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
@@ -43,6 +44,10 @@ class PathReportScreen(ReportDialog):
     @property
     def dialog_title(self) -> str:
         return f"Path test {' ↔ '.join(self._hosts)}"
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        return self._hosts
 
     @property
     def has_report(self) -> bool:

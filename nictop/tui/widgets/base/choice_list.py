@@ -29,6 +29,8 @@ class ChoiceList(LineWidget):
         self._wanted: str | None = None
         self._moved = False
         """The user has chosen a line; until then it is `first_choice`."""
+        self._last_index = 0
+        """Index of the line that was chosen last."""
 
     @property
     def index(self) -> int | None:
@@ -51,19 +53,37 @@ class ChoiceList(LineWidget):
         self._wanted = key
 
     def set_keys(self, keys: Sequence[str]) -> None:
-        """Set the keys of all lines. The cursor stays on its line, or at its index when the line is
-        gone."""
-        before = self.index or 0
+        """Set the keys of all lines. The cursor stays on its line; when that is gone, it is where
+        `index_instead` says."""
+        self._last_index = self._index_or_last
         self._keys = keys
         if not keys:
             return
         if self._wanted in keys:
             self._choose(keys.index(self._wanted))
         self._wanted = None
-        if not self._moved:
+        if not self._moved and not self.is_chosen_gone:
             self._choose(self.first_choice())
         elif self.index is None:
-            self._choose(min(before, len(keys) - 1))
+            instead = self.index_instead(self._last_index)
+            if instead is not None:
+                self._choose(instead)
+
+    @property
+    def is_chosen_gone(self) -> bool:
+        """What was chosen is gone, and what is chosen instead is not `first_choice`, even if the
+        user has not chosen it."""
+        return False
+
+    @property
+    def _index_or_last(self) -> int:
+        index = self.index
+        return self._last_index if index is None else index
+
+    def index_instead(self, place: int) -> int | None:
+        """Index of the line that is chosen when the chosen one, at `place`, is gone; None: none
+        is, until the user chooses one."""
+        return min(place, len(self._keys) - 1)
 
     def first_choice(self) -> int:
         """Index of the line that is chosen until the user chooses one."""
@@ -88,10 +108,10 @@ class ChoiceList(LineWidget):
             self.choice_changed(index)
 
     def action_move(self, lines: int) -> None:
-        self.choose_index((self.index or 0) + lines)
+        self.choose_index(self._index_or_last + lines)
 
     def action_page(self, pages: int) -> None:
-        self.choose_index((self.index or 0) + pages * max(1, self.size.height - 2))
+        self.choose_index(self._index_or_last + pages * max(1, self.size.height - 2))
 
     def action_edge(self, side: int) -> None:
         self.choose_index(0 if side < 0 else len(self._keys) - 1)

@@ -24,6 +24,7 @@ from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import (
     APPLIED_LABELS,
+    KEPT_STATES,
     LABEL_INDENT,
     LOST_TEXT,
     PLANNED_LABELS,
@@ -31,11 +32,14 @@ from nictop.changes.wording import (
     WARNING_LABEL,
     outcome_text,
     plan_lines,
+    read_text,
+    reconnected_text,
+    verified_text,
 )
 from nictop.model.devices.rights import is_root
 from nictop.model.facts import width, wrap
 from nictop.model.rates.links import Rates, sum_known
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, outdated_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.units import whole_seconds
@@ -52,6 +56,7 @@ URGENT_SECONDS = 10.0
 """Time left below which the countdown is drawn as a warning."""
 OUTCOME_STYLES = {
     "kept": "good",
+    "overridden": "warn",
     "undone": "good",
     "restarted": "warn",
     "cancelled": "dim",
@@ -63,6 +68,10 @@ OUTCOME_STYLES = {
 """Outcome of a change → style."""
 UNCHANGED_OUTCOMES = ("undone", "restarted", "refused", "cancelled", "unreachable")
 """Outcomes after which the values are those from before."""
+OLDER_PLAN = "The plan was read before an event{}: the host refuses it if its values are others now"
+CHANGED_SINCE = "Applied, and changed since by something else than nictop"
+KEEP_AND_ROLLBACK = "Keep does not overwrite that; a rollback sets the previous values."
+VERIFYING = "Verifying the values, and keeping the change"
 WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
 
@@ -113,7 +122,7 @@ class ChangePage:
         if stage in ("applying", "applied", "undoing", "disconnected") and snapshot is not None:
             lines += self._checks(snapshot)
         if stage == "ended":
-            lines += self._ending()
+            lines += self._ending(snapshot)
         return lines + self._plan(_plan_title(self._progress))
 
     # ------------------------------------------------------------------------------------- its head
@@ -135,6 +144,9 @@ class ChangePage:
             yield from self._marked_lines("warn", f"Rolling back{self._time(now)}")
         elif progress.stage == "disconnected":
             yield from self._disconnected(now)
+        elif progress.stage == "reconnected":
+            text = sentence(reconnected_text(progress.answer))
+            yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         for trouble in progress.troubles:
             yield from self._marked_lines("warn", trouble)
 
@@ -145,11 +157,18 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.apply)}")
 
     def _applied(self, now: float) -> Iterator[SpanLine]:
-        yield from self._marked_lines("good", "Applied")
+        verified = verified_text(self._progress.verified_at)
+        if self._progress.differences:
+            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{verified}")
+            for text in self._progress.differences:
+                yield from self._text(text, "warn", "   ")
+            yield from self._text(KEEP_AND_ROLLBACK, "dim", "   ")
+        else:
+            yield from self._marked_lines("good", f"Applied{verified}")
         if self._progress.decision == "apply":
             yield from self._countdown(now, "unless you keep it")
             return
-        text = "Keeping the change" if self._progress.decision == "keep" else "Rolling back"
+        text = VERIFYING if self._progress.decision == "keep" else "Rolling back"
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
 
     def _disconnected(self, now: float) -> Iterator[SpanLine]:
@@ -169,6 +188,7 @@ class ChangePage:
 
     def _prepared(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         yield from self._finding_lines()
+        yield from self._age_of_plan(snapshot)
         for text in (*self._disturbed(), *self._job.warnings):
             yield from self._marked_lines("warn", text)
         if not self._is_allowed:
@@ -178,6 +198,15 @@ class ChangePage:
         note = filled_note(self._job.fix)
         if note:
             yield from self._text(note, "dim")
+
+    def _age_of_plan(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
+        """Something has happened on the host since."""
+        read_at = self._progress.plan_read_at
+        if snapshot is None or snapshot.event is None or read_at is None:
+            return
+        if snapshot.event.time > read_at:
+            about = f" ({snapshot.event.source})" if snapshot.event.source else ""
+            yield from self._marked_lines("warn", OLDER_PLAN.format(about))
 
     def _finding_lines(self) -> Iterator[SpanLine]:
         """What the change is for. The values of the plan are newer than the finding that it was
@@ -240,7 +269,7 @@ class ChangePage:
                 yield from self._marked_lines("good", "Host still reachable")
             else:
                 yield from self._marked_lines("dim", "Checking whether the host is reachable")
-            yield from self._result()
+            yield from self._result(snapshot)
         subjects = {self._job.subject, *(action.subject for action in progress.plan)}
         for link in snapshot.links.values():
             if link.name in subjects:
@@ -263,18 +292,42 @@ class ChangePage:
             spans += [(f" {what} ", "dim"), (f"{self._glyphs.text(value):<10}", "")]
         return tuple(spans)
 
-    def _result(self) -> Iterator[SpanLine]:
+    def _result(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
+        """What the newest inventory shows of it; one that is older than an event shows only what
+        was."""
+        style, text = "", ""
         if self._job.proof is not None:
-            yield from self._marked_lines(*self._proof_text())
+            style, text = self._proof_text(snapshot)
         elif self._job.finding is not None:
-            yield from self._marked_lines(*self._verdict_text())
+            style, text = self._verdict_text()
+        if not text:
+            return
+        outdated = "" if snapshot is None else outdated_text(snapshot)
+        if style == "good" and outdated:
+            style, text = "dim", f"{text}; {outdated}"
+        yield from self._marked_lines(style, text)
 
-    def _proof_text(self) -> tuple[str, str]:
+    def _proof_text(self, snapshot: Snapshot | None) -> tuple[str, str]:
         """Style, and whether the new values are there."""
         proof = self._progress.proof
         if proof is None:
             return "dim", "Checking the new values"
-        return "good" if proof.proven else "warn", proof.text
+        if not proof.proven:
+            return "warn", f"{proof.text}{read_text(proof.at)}"
+        contradiction = self._contradiction(snapshot)
+        if contradiction:
+            return "warn", f"Changed since{verified_text(proof.at)}: {contradiction}"
+        return "good", f"{proof.text}{verified_text(proof.at)}"
+
+    def _contradiction(self, snapshot: Snapshot | None) -> str:
+        """What the host shows now, after the end of the change, instead of its new values; "": it
+        does not."""
+        if self._progress.stage != "ended" or self._job.proof is None:
+            return ""
+        if snapshot is None or snapshot.inventory is None:
+            return ""
+        now = self._job.proof(snapshot)
+        return "" if now.proven else now.text
 
     def _verdict_text(self) -> tuple[str, str]:
         """Style, and whether the finding is resolved."""
@@ -284,22 +337,22 @@ class ChangePage:
         if verdict.text:
             return "warn", f"Finding could not be checked again: {verdict.text}"
         if verdict.gone:
-            return "good", "Finding resolved"
-        return "warn", "Finding still present"
+            return "good", f"Finding resolved{verified_text(verdict.at)}"
+        return "warn", f"Finding still present{read_text(verdict.at)}"
 
     # -------------------------------------------------------------------------------------- its end
 
-    def _ending(self) -> Iterator[SpanLine]:
+    def _ending(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         progress = self._progress
         outcome = progress.outcome or "unknown"
-        text = sentence(outcome_text(outcome, progress.text))
+        text = sentence(outcome_text(outcome, progress.text, progress.verified_at))
         yield from self._marked_lines(OUTCOME_STYLES[outcome], text)
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")
         was_checked = progress.proof is not None or progress.verdict is not None
         if outcome == "kept" and was_checked:
-            yield from self._result()
+            yield from self._result(snapshot)
         if outcome not in NOTHING_CHANGED:
             yield from self._text(self._log_text(), "dim", "   ")
         if outcome == "kept" and self._job.lasting:
@@ -310,7 +363,7 @@ class ChangePage:
     def _log_text(self) -> str:
         """Where the change is logged."""
         undo = ""
-        if self._progress.outcome == "kept" and self._has_undo:
+        if self._progress.outcome in KEPT_STATES and self._has_undo:
             undo = ", with the commands that undo it"
         return f"Logged{undo}: nictop changes {self._job.host}"
 
@@ -389,16 +442,16 @@ def sentence(text: str) -> str:
 def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "prepared":
         return "Plan"
-    if progress.stage == "applied" or progress.outcome == "kept":
+    if progress.stage == "applied" or progress.outcome in KEPT_STATES:
         return "Applied"
     return "Requested"
 
 
 def _value_labels(progress: ChangeProgress) -> tuple[str, str]:
     """Which of both values is the current one, as far as known."""
-    if progress.stage == "applied" or progress.outcome == "kept":
+    if progress.stage == "applied" and not progress.differences:
         return APPLIED_LABELS
-    if progress.stage in ("preparing", "prepared") or progress.outcome in UNCHANGED_OUTCOMES:
+    if progress.stage in ("preparing", "prepared") or progress.outcome in NOTHING_CHANGED:
         return PLANNED_LABELS
     return UNKNOWN_LABELS
 

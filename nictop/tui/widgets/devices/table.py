@@ -81,6 +81,14 @@ class DeviceTable(ChoiceList):
 
         row: Row
 
+    @dataclass
+    class Gone(Message):
+        """The device of the cursor's row is gone."""
+
+        title: str
+        instead: str
+        """Title of the row of the same device that is chosen now; "": none is."""
+
     class Opened(ChoiceList.Opened):
         """Details of the chosen row were requested."""
 
@@ -135,6 +143,10 @@ class DeviceTable(ChoiceList):
         self.waiting: WaitingLines = no_lines
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
+        self._last_chosen: Row | None = None
+        """The chosen row as it was last there."""
+        self._gone_row: Row | None = None
+        """The same once it is gone, and no other row is chosen."""
 
     # -------------------------------------------------------------------------------------- content
 
@@ -160,6 +172,7 @@ class DeviceTable(ChoiceList):
 
     def begin(self, key: str | None) -> None:
         super().begin(key)
+        self._last_chosen = self._gone_row = None
         self._virtual_at_first, self._drawing = None, None
         self._is_order_due, self._is_settled = True, False
 
@@ -188,7 +201,7 @@ class DeviceTable(ChoiceList):
         *,
         is_checked: bool = False,
     ) -> None:
-        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone.
+        """Draw `snapshot`; the cursor stays on its device, and on no row when the device is gone.
         `nics`: ifindex → the row of the overview, for the filter. `peers`: ifindex → host and name
         of the NIC at the other end of a tap or veth. `is_checked`: `findings` rest on all that the
         checks read of this host."""
@@ -208,6 +221,7 @@ class DeviceTable(ChoiceList):
             self.set_keys(_row_keys(self._rows))
         if is_checked:
             self._is_settled = True
+        self._last_chosen = self.chosen or self._last_chosen
         self.redraw()
 
     def _plant(self, snapshot: Snapshot) -> None:
@@ -341,7 +355,52 @@ class DeviceTable(ChoiceList):
         return min(range(len(self._rows)), key=rank)
 
     def choice_changed(self, index: int) -> None:
+        self._last_chosen, self._gone_row = self._rows[index], None
         self.post_message(self.Chosen(self._rows[index]))
+
+    @property
+    def is_chosen_gone(self) -> bool:
+        return (
+            self._last_chosen is not None
+            and self.index is None
+            and self._is_gone(self._last_chosen)
+        )
+
+    def _is_gone(self, row: Row) -> bool:
+        """From the host, not only from the rows that are shown."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return False
+        if row.link is not None:
+            return row.link.ifindex not in snapshot.links
+        if row.pci is not None:
+            return all(function.address != row.pci.address for function in snapshot.pci)
+        return row.kind == "vf"
+
+    def index_instead(self, place: int) -> int | None:
+        """A key may be pressed already for the device that has just gone: only a row of the same
+        device takes its place, and that is said."""
+        row = self._last_chosen
+        if row is None or not self._is_gone(row):
+            return super().index_instead(place)
+        index = self._index_of_same_device(row)
+        if self._gone_row is None or index is not None:
+            instead = "" if index is None else self._rows[index].title
+            self.post_message(self.Gone(row.title, instead))
+        self._gone_row = row
+        return index
+
+    def _index_of_same_device(self, row: Row) -> int | None:
+        """Its netdev of another ifindex, else its function."""
+        found: int | None = None
+        for index, other in enumerate(self._rows):
+            if not _is_same_device(row, other):
+                continue
+            if other.link is not None:
+                return index
+            if found is None:
+                found = index
+        return found
 
     def redraw(self) -> None:
         snapshot, history = self._snapshot, self._history
@@ -500,7 +559,9 @@ class DeviceTable(ChoiceList):
     def step_to_link(self, direction: int) -> None:
         """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table
         is hidden. From another row, if there is none that way, the nearest the other way."""
-        here, rows = self.index or 0, self._rows
+        here, rows = self._index_or_last, self._rows
+        if here >= len(rows):
+            here = max(0, len(rows) - 1)
         above, below = range(here - 1, -1, -1), range(here + 1, len(rows))
         ways = [below, above] if direction > 0 else [above, below]
         if rows and rows[here].kind == "link":
@@ -539,6 +600,18 @@ def _shows_virtual_at_first(snapshot: Snapshot) -> bool | None:
     if snapshot.inventory is not None and is_esxi(snapshot.inventory.platform):
         return True
     return all(map(is_virtual, links))
+
+
+def _is_same_device(row: Row, other: Row) -> bool:
+    """The same PCI function, the same device of another bus, or a virtual interface of the same
+    name."""
+    if row.pci is not None:
+        return other.pci is not None and other.pci.address == row.pci.address
+    if row.link is None or other.link is None:
+        return False
+    if row.link.device is not None:
+        return other.link.device == row.link.device
+    return other.link.device is None and other.link.name == row.link.name
 
 
 def _row_key(shown: DeviceRow) -> str:

@@ -55,19 +55,21 @@ def draw_finding(
     fix_index: int = 0,
     several_hosts: bool = False,
     gone: str = "",
+    gone_mark: str = "",
     notice: str = "",
     spaced: bool = False,
     has_arrows: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The page, `cells` cells wide. `fix_index`: which of `ordered_fixes` is shown. `gone`: said
-    instead of the severity, if the newest diagnosis does not have it any more. `notice`: why it may
+    instead of the severity, after `gone_mark` ("": that of what is resolved), if the newest
+    diagnosis does not have it any more. `notice`: why it may
     not be so any more. `spaced`: with an empty line between two sections. `has_arrows`: keys lead
     to the other fixes."""
     label = SEVERITY_LABELS[finding.severity]
     mark: Span = (f"{severity_span(finding, glyphs)[0]}{label.word}  ", TONES[label.tone])
     if gone:
-        mark = (f" {glyphs.passed} {gone}  ", "dim")
+        mark = (f" {gone_mark or glyphs.passed} {gone}  ", "dim")
     sections = [_title(mark, glyphs.text(headline(finding, several_hosts=several_hosts)), cells)]
     if gone:
         sections.append(_lines((f" {WHEN_FOUND}",), "dim"))

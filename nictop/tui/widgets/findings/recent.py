@@ -6,7 +6,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
@@ -16,6 +16,10 @@ GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
 MAX_GONE_FINDINGS = 50
 MAX_RESOLVED_FINDINGS = 50
+
+
+def never(_: Finding) -> bool:
+    return False
 
 
 class SkippedCheck(NamedTuple):
@@ -37,6 +41,8 @@ class Entry(NamedTuple):
     """The newest diagnosis does not have it."""
     resolved: bool = False
     """Nor had one for `GONE_SECONDS`."""
+    has_no_nic: bool = False
+    """It is gone because its NIC is."""
     unchecked: bool = False
     """The newest diagnosis does not have it because it could not check it."""
 
@@ -94,9 +100,12 @@ class RecentFindings:
         self.entries = ()
         self.resolved = [entry for entry in self.resolved if entry.last_seen <= now]
 
-    def update(self, diagnosis: Diagnosis, now: float) -> None:
+    def update(
+        self, diagnosis: Diagnosis, now: float, is_nic_gone: Callable[[Finding], bool] = never
+    ) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
-        checked any more, as after a connection was lost, has not gone."""
+        checked any more, as after a connection was lost, has not gone. `is_nic_gone`: the NIC of a
+        finding is not there now."""
         keyed = keyed_findings(diagnosis.findings, now, self.entries)
         found = self._with_first_seen(keyed, now)
         missing = sorted(_without(self.entries, found), key=_last_seen)
@@ -109,6 +118,7 @@ class RecentFindings:
         ]
         del unchecked[MAX_GONE_FINDINGS:]
         lost = [entry._replace(unchecked=False) for entry in _without(missing, unchecked)]
+        lost = [entry._replace(has_no_nic=_has_no_nic(entry, is_nic_gone)) for entry in lost]
         gone = [entry._replace(gone=True) for entry in lost if _is_recent(entry, now)]
         del gone[MAX_GONE_FINDINGS:]
         newly_resolved = [
@@ -136,6 +146,14 @@ def _is_unchecked(
 ) -> bool:
     finding = entry.about
     return isinstance(finding, Finding) and is_unchecked(finding, hosts, skipped)
+
+
+def _has_no_nic(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> bool:
+    """What was not found any more before its NIC has gone stays so."""
+    if not isinstance(entry.about, Finding):
+        return False
+    was_found = entry.gone and not entry.has_no_nic
+    return not was_found and is_nic_gone(entry.about)
 
 
 def _last_seen(entry: Entry) -> float:

@@ -20,6 +20,7 @@ from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.by_device import is_subject_gone
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     checks_text,
@@ -55,6 +56,7 @@ from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedChe
 if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
 
+NIC_GONE = "its NIC is gone"
 NOT_CHECKED_AGAIN = "not checked again yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -113,6 +115,8 @@ class FindingList(ChoiceList):
         self._empty_line: SpanLine = ()
         self._hidden = 0
         """Resolved findings that are not in `entries`."""
+        self._without_nic = 0
+        """Of these, those whose NIC is gone."""
         self.is_read = False
         """It was in sight: what is found later does not move the cursor."""
         self._seen: Callable[[Entry], str] = lambda entry: ""
@@ -143,14 +147,15 @@ class FindingList(ChoiceList):
         *,
         several_hosts: bool,
         empty_line: SpanLine,
-        hidden: int,
+        hidden: Sequence[Entry],
         seen: Callable[[Entry], str],
     ) -> None:
         """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding.
         `hidden`: resolved ones that are not among them. `seen`: the time in which a finding was
         there, as text."""
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
-        self._hidden, self._seen = hidden, seen
+        self._hidden, self._seen = len(hidden), seen
+        self._without_nic = sum(entry.has_no_nic for entry in hidden)
         findings = [entry.about for entry in entries if isinstance(entry.about, Finding)]
         self._hosts = self._host_texts(findings) if several_hosts else {}
         self._host_cells = min(self._widest(self._hosts.values()), MAX_HOST_CELLS)
@@ -232,7 +237,16 @@ class FindingList(ChoiceList):
         if index == 0:
             return self._empty_line
         key = self.key_label("options")
-        return ((f" {self.glyphs.passed} {self._hidden} resolved ({key})", "dim"),)
+        return ((f" {self._hidden_text()} ({key})", "dim"),)
+
+    def _hidden_text(self) -> str:
+        resolved = self._hidden - self._without_nic
+        parts: list[str] = []
+        if resolved:
+            parts.append(f"{self.glyphs.passed} {resolved} resolved")
+        if self._without_nic:
+            parts.append(f"{self.glyphs.skipped} {self._without_nic} whose NIC is gone")
+        return " ".join(parts)
 
     def _subject(self, finding: Finding) -> str:
         if self._several_hosts:
@@ -247,6 +261,8 @@ class FindingList(ChoiceList):
         spans = self._spans_before_title(entry, entry.about, cells)
         before = span_cells(spans)
         title, room = self.glyphs.text(entry.about.title), max(0, cells - before)
+        if entry.has_no_nic:
+            title = f"{NIC_GONE}: {title}"
         parts: Sequence[str] = [fit(title, room)]
         if not is_cut:
             parts = wrap(title, room) or ("",)
@@ -254,7 +270,8 @@ class FindingList(ChoiceList):
         tone = ""
         if entry.gone:
             tone = "dim"
-            spans = [(f" {self.glyphs.passed} ", tone), *((text, tone) for text, _ in spans[1:])]
+            mark = self.glyphs.skipped if entry.has_no_nic else self.glyphs.passed
+            spans = [(f" {mark} ", tone), *((text, tone) for text, _ in spans[1:])]
         elif entry.unchecked:
             tone = "dim"
             spans = [(text, tone) for text, _ in spans]
@@ -345,13 +362,24 @@ class FindingsView(WhileOpen, Container):
         self.query_one(FindingList).begin(next(keys, None))
         self.query_one(FilterLine).action_end_filter()
 
-    def remember(self, diagnosis: Diagnosis | None) -> None:
-        """The findings are there now. None: not known, as after a jump in a recording."""
+    def remember(
+        self,
+        diagnosis: Diagnosis | None,
+        snapshots: Mapping[str, Snapshot] | None = None,
+    ) -> None:
+        """The findings are there now. None: not known, as after a jump in a recording.
+        `snapshots`: of their hosts; None: as at the last `show`."""
+        known = self._snapshots if snapshots is None else snapshots
+
+        def is_nic_gone(finding: Finding) -> bool:
+            snapshot = known.get(finding.host)
+            return snapshot is not None and is_subject_gone(finding, snapshot)
+
         now = self._here().monotonic
         if diagnosis is None:
             self._recent.forget(now)
         else:
-            self._recent.update(diagnosis, now)
+            self._recent.update(diagnosis, now, is_nic_gone)
 
     def show(
         self,
@@ -399,7 +427,7 @@ class FindingsView(WhileOpen, Container):
             accepted,
             several_hosts=self._several_hosts,
             empty_line=self._empty_line(has_entries=bool(entries)),
-            hidden=sum(_has_words(entry, words) for entry in hidden),
+            hidden=[entry for entry in hidden if _has_words(entry, words)],
             seen=lambda entry: self._seen(entry, MINUTE_CHARACTERS),
         )
         self.query_one(FindingList).is_read = True
@@ -523,6 +551,7 @@ class FindingsView(WhileOpen, Container):
             fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
             several_hosts=self._several_hosts,
             gone=self._gone_label(entry),
+            gone_mark=self.glyphs.skipped if entry.has_no_nic else self.glyphs.passed,
             notice=self._doubt(entry, snapshot),
             spaced=is_spaced,
             glyphs=self.glyphs,
@@ -564,6 +593,8 @@ class FindingsView(WhileOpen, Container):
         return notice
 
     def _gone_label(self, entry: Entry) -> str:
+        if entry.has_no_nic:
+            return f"{NIC_GONE}, seen {self._seen(entry)}"
         if entry.resolved:
             return f"resolved, seen {self._seen(entry)}"
         if entry.gone:

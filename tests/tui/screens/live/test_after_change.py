@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
+from nictop.model.text.glyphs import Glyphs
 from nictop.probe.records import ChangeLine, Line, Outdated
-from nictop.rules import Diagnosis
+from nictop.rules import Diagnosis, Finding, Fix
+from nictop.tui.screens.dialogs.report import ReportDialog
+from nictop.tui.screens.live.layer import LayerScreen
+from nictop.tui.screens.live.place import PlaceScreen
+from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from tests.support.dialogs import dialog_text
-from tests.support.findings import finding
+from tests.support.findings import commands, finding
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen
 
@@ -96,6 +102,86 @@ async def test_the_set_up_says_it_of_the_values_that_it_offers() -> None:
         assert BEFORE_CHANGE in dialog_text(screen)
         await screen.receive(inventory(NIC, time=6.0))
         assert BEFORE_CHANGE not in dialog_text(screen)
+
+
+class MeasuredDialog(ReportDialog):
+    """A result of the host, as that of a path test or of dropped packets."""
+
+    dialog_title = "Measured"
+    has_report = True
+
+    def __init__(self, host: str) -> None:
+        super().__init__()
+        self.value_hosts_named = (host,)
+
+    @property
+    def value_hosts(self) -> tuple[str, ...]:
+        return self.value_hosts_named
+
+    def report_text(self, cells: int, glyphs: Glyphs | None = None) -> str:
+        return "nothing dropped"
+
+    def show_buttons(self, row: ButtonRow) -> None:
+        row.show((Button("cancel", "Close"),), chosen="cancel")
+
+
+ASKED = Fix("here", "set an address", commands("ip address add ADDRESS/PREFIX dev ens192"), False)
+DIALOGS: dict[str, Callable[[Screen], object]] = {
+    "set-up": lambda screen: screen.app.open_set_up(screen.nictop.hosts.chosen, 2),
+    "fix": lambda screen: screen.app.open_fix(problem(screen), ASKED),
+    "layer": lambda screen: screen.app.push_screen(LayerScreen(2, "", "link")),
+    "place": lambda screen: screen.app.push_screen(PlaceScreen(2, "")),
+}
+
+
+def problem(screen: Screen) -> Finding:
+    return replace(finding(fixes=(ASKED,)), host=screen.nictop.hosts.chosen, ifindex=2)
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+async def test_an_open_dialog_says_so_at_the_event_and_not_after_it_was_read(name: str) -> None:
+    async with live_screen(WIDE) as screen:
+        await read(screen, 1.0)
+        await screen.show_diagnosis(
+            Diagnosis((problem(screen),), (), hosts=(screen.nictop.hosts.chosen,))
+        )
+        DIALOGS[name](screen)
+        await screen.settle()
+        assert "before an event" not in dialog_text(screen)
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        await screen.settle()
+        assert f"The values were {BEFORE_EVENT} (default route)" in dialog_text(screen)
+        await screen.receive(inventory(NIC, time=6.0))
+        await screen.settle()
+        assert "before an event" not in dialog_text(screen)
+
+
+async def test_a_measured_result_says_what_came_after_it() -> None:
+    """A newer inventory does not measure it again."""
+    async with live_screen(WIDE) as screen:
+        await read(screen, 1.0)
+        screen.app.push_screen(MeasuredDialog(screen.nictop.hosts.chosen))
+        await screen.settle()
+        assert "event" not in dialog_text(screen)
+        await screen.receive(Line(outdated=ROUTE_EVENT), inventory(NIC, time=6.0))
+        await screen.settle()
+        assert "had an event (default route) after this was read" in dialog_text(screen)
+
+
+async def test_an_open_fix_says_that_it_is_not_reported_any_more() -> None:
+    async with live_screen(WIDE) as screen:
+        await read(screen, 1.0)
+        found = problem(screen)
+        await screen.show_diagnosis(Diagnosis((found,), (), hosts=(screen.nictop.hosts.chosen,)))
+        screen.app.open_fix(found, ASKED)
+        await screen.settle()
+        assert "any more" not in dialog_text(screen)
+        other = replace(ASKED, commands=commands("ip address add ADDRESS/PREFIX dev ens224"))
+        changed = replace(found, fixes=(other,))
+        await screen.show_diagnosis(Diagnosis((changed,), (), hosts=(screen.nictop.hosts.chosen,)))
+        assert "The commands are not those of now any more" in dialog_text(screen)
+        await screen.show_diagnosis(Diagnosis((), (), hosts=(screen.nictop.hosts.chosen,)))
+        assert "The checks do not report this finding any more" in dialog_text(screen)
 
 
 async def test_without_findings_nothing_is_clear_before_it_is_read_again() -> None:

@@ -9,6 +9,7 @@ from weakref import ref
 import pytest
 from textual._styles_cache import StylesCache
 from textual.geometry import Size
+from textual.screen import ModalScreen
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Bond, BondPort, Line, PciFunction, Queue, Request
@@ -104,14 +105,63 @@ async def test_the_cursor_stays_with_its_device() -> None:
         assert screen.chosen() == "wan0"
 
 
-async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> None:
+async def test_when_a_device_vanishes_no_other_one_is_chosen_until_the_user_does() -> None:
+    """A key that is pressed for it acts on no other one."""
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS))
         await screen.press("down")
+        assert screen.chosen() == "ens224"
         await screen.receive(gone(3, "ens224"))
-        assert not any("ens224" in line for line in screen.lines())
-        assert screen.chosen() is not None
-        await screen.press("down", "up")
+        await screen.settle()
+        assert screen.chosen() is None
+        assert "ens224 is gone: no interface is chosen." in messages(screen)
+        await screen.press("e")
+        assert not isinstance(screen.app.screen, ModalScreen)
+        live = screen.app.screen
+        assert isinstance(live, LiveScreen) and live.body.fix is None
+        await screen.press("up")
+        assert screen.chosen() == "ens192"
+
+
+async def test_when_a_driver_is_unbound_its_function_is_chosen_then_its_next_netdev() -> None:
+    """The default choice, too, does not go to another NIC."""
+    address, other = "0000:0b:00.0", "0000:13:00.0"
+    functions = tuple(pci_function(one) for one in (address, other))
+    nic = link(3, "ens224", bus="pci", pci_address=address)
+    neighbour = link(4, "ens256", bus="pci", pci_address=other)
+    for key in ("", "down"):
+        async with live_screen() as screen:
+            await screen.receive(hello(), with_functions(inventory(nic, neighbour), functions))
+            if key:
+                await screen.press(key, "up")
+            table = screen.app.screen.query_one(DeviceTable)
+            while table.chosen is None or table.chosen.link is not nic:
+                await screen.press("down")
+            await screen.receive(
+                gone(3, "ens224"), with_functions(inventory(neighbour, time=2.0), functions)
+            )
+            await screen.settle()
+            chosen = table.chosen
+            assert chosen is not None and chosen.pci is not None and chosen.link is None
+            assert chosen.pci.address == address
+            assert any("the same device, is chosen" in text for text in messages(screen))
+            again = link(9, "ens224", bus="pci", pci_address=address)
+            await screen.receive(with_functions(inventory(again, neighbour, time=3.0), functions))
+            assert table.chosen is not None and table.chosen.pci is not None
+            assert table.chosen.pci.address == address
+
+
+def pci_function(address: str) -> PciFunction:
+    return PciFunction(address, 0x020000, 0x1AF4, 0x1041, None, None, None)
+
+
+def with_functions(line: Line, functions: tuple[PciFunction, ...]) -> Line:
+    assert line.inventory is not None
+    return replace(line, inventory=replace(line.inventory, pci=functions))
+
+
+def messages(screen: Screen) -> list[str]:
+    return [one.message for one in screen.app._notifications]
 
 
 async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from typing import Literal
 
 import pytest
@@ -21,22 +22,25 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    Reconnected,
     StepFailed,
     Undoing,
+    ValuesChecked,
     Verdict,
 )
 from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.model.facts import width
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.text.units import whole_seconds
-from nictop.probe.records import PlannedAction
+from nictop.probe.records import Outdated, PlannedAction
 from nictop.rules import Finding, Fix
 from nictop.tui.screens.changes.status import change_status, end_text
 from nictop.tui.widgets.changes.page import LIMITS, OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
+from tests.support.lines import inventory, link
 
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 PLAN = (
@@ -68,7 +72,9 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Applied, plan, st.floats(-1e6, 1e6)),
     st.builds(ReadBack),
     st.builds(Verdict, st.booleans(), text),
+    st.builds(ValuesChecked, st.lists(text, max_size=3).map(tuple), st.floats(0, 1e9)),
     st.builds(StepFailed, text),
+    st.builds(Reconnected, text),
     st.builds(Undoing, text),
     st.builds(ConnectionLost, text),
     st.builds(ChangeEnded, st.sampled_from(sorted(OUTCOME_STYLES)), text),
@@ -95,9 +101,10 @@ def words(
     job: ChangeJob = FIX_JOB,
     asks_twice: bool = False,
     reported: Finding | None = FIX_JOB.finding,
+    snapshot: Snapshot | None = None,
 ) -> str:
     page = ChangePage(job, progress, 100, glyphs=UNICODE, reported=reported)
-    lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
+    lines = page.lines(now, snapshot or Snapshot.empty("vm1"), asks_twice=asks_twice)
     return " ".join(" ".join(span for span, _ in line) for line in lines)
 
 
@@ -141,6 +148,15 @@ def test_the_plan_is_shown_before_anything_is_done() -> None:
     )
 
 
+def test_a_plan_that_was_read_before_an_event_says_so() -> None:
+    prepared = after(Prepared(PLAN, False, 5.0), decision="")
+    assert "read before" not in words(prepared, snapshot=read_inventory(1.0))
+    newer = replace(read_inventory(1.0), event=Outdated(6.0, "link"))
+    assert "▲  The plan was read before an event (link)" in words(prepared, snapshot=newer)
+    older = replace(read_inventory(1.0), event=Outdated(4.0, "link"))
+    assert "read before" not in words(prepared, snapshot=older)
+
+
 def test_the_plan_is_about_what_the_checks_report_now() -> None:
     """Between the key and the plan the host may have changed: DHCP that was only waited for has
     failed."""
@@ -163,14 +179,16 @@ def test_values_are_called_current_only_while_they_are() -> None:
         ((prepared, Applying()), "previous"),
         ((*applied, Undoing("")), "previous"),
         ((*applied, ConnectionLost("")), "previous"),
-        ((*applied, Undoing(""), undone), "current"),
+        ((*applied, Undoing(""), undone), "previous"),
+        ((*applied, kept), "previous"),
+        ((*applied, ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), 1.0)), "previous"),
         ((*applied, failed), "previous"),
     )
     for events_until, label in cases:
         text = words(after(*events_until))
         assert re.search(rf"{label} +mtu 1500", text) and re.search(r"new +mtu 9000", text), label
-    for progress in (after(*applied), after(*applied, kept)):
-        assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", words(progress), re.DOTALL)
+    text = words(after(*applied))
+    assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("outcome", ["kept", "undone"])
@@ -215,6 +233,12 @@ def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
     )
     assert "Rolls back in" not in words(lost.decided("keep"), now=100.0)
     assert change_status(lost, 100.0, "f") == "connection lost during a change (f: details)"
+    again = lost.after(Reconnected())
+    text = words(again, now=100.0)
+    assert "Connected again; asking whether it was rolled back" in text
+    assert "should roll back" not in text and "Rolls back in" not in text
+    busy = words(lost.after(Reconnected("another change of ens4 is in progress")))
+    assert "asking whether it was rolled back: another change of ens4 is in progress" in busy
 
 
 def test_whether_it_has_helped() -> None:
@@ -234,12 +258,47 @@ def test_whether_it_has_helped() -> None:
     )
 
 
+def test_what_was_verified_has_its_time_and_is_contradicted_at_once() -> None:
+    """Each way in which the host shows that it does not hold any more: the guard's reading, an
+    event, a newer state after the end."""
+    at = datetime(2026, 11, 29, 9, 43, 40).timestamp()
+    proven = GoalCheck(True, "ens4 has MTU 9000", at)
+    applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0, at), proven)
+    text = words(applied, job=SET_UP_JOB)
+    assert "✓  Applied (verified 09:43:40)" in text
+    assert "✓  ens4 has MTU 9000 (verified 09:43:40)" in text
+
+    changed = applied.after(ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), at + 5))
+    text = words(changed, job=SET_UP_JOB)
+    assert "▲  Applied, and changed since by something else than nictop (verified 09:43:45)" in text
+    assert "ens4: mtu 1500 instead of mtu 9000" in text and "✓  Applied" not in text
+    assert "Keep does not overwrite that" in text
+
+    old = replace(read_inventory(1.0), event=Outdated(2.0, "link"))
+    text = words(applied, job=SET_UP_JOB, snapshot=old)
+    assert "✓  ens4 has" not in text and "; read before an event (link)" in text
+    assert "✓  ens4 has" in words(applied, job=SET_UP_JOB, snapshot=read_inventory(3.0))
+
+    job = replace(SET_UP_JOB, proof=lambda _: GoalCheck(False, "ens4 has MTU 1500"))
+    kept = applied.after(ChangeEnded("kept", "", at + 20))
+    assert "✓  Kept: the new values stay (verified 09:44:00)" in words(kept, job=SET_UP_JOB)
+    text = words(kept, job=job, snapshot=read_inventory(3.0))
+    assert "▲  Changed since (verified 09:43:40): ens4 has MTU 1500" in text
+    text = words(applied.after(ChangeEnded("overridden", "ens4: mtu 1500 instead", at)))
+    assert "▲  Not all new values are there: something else has changed them since" in text
+    assert "✓" not in text
+
+
+def read_inventory(time: float) -> Snapshot:
+    return advance(Snapshot.empty("vm1"), inventory(link(1, "ens4"), time=time))
+
+
 @pytest.mark.parametrize("outcome", sorted(OUTCOME_STYLES))
 def test_its_end_is_said(outcome: Outcome) -> None:
     text = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in text
     assert ("nictop changes vm1" in text) == (
-        outcome in ("kept", "undone", "restarted", "failed", "unknown")
+        outcome in ("kept", "overridden", "undone", "restarted", "failed", "unknown")
     )
     assert ("to make it persistent" in text) == (outcome == "kept")
 
@@ -271,7 +330,7 @@ def test_what_takes_time_has_its_seconds_and_its_limit() -> None:
         in drawn(decision="")
     )
     assert "Applying: 12 s (at most " in drawn(Prepared(PLAN, False), Applying(), decision="apply")
-    assert "Keeping the change: 12 s" in drawn(Applied(PLAN, 130.0), decision="keep")
+    assert "keeping the change: 12 s" in drawn(Applied(PLAN, 130.0), decision="keep")
     assert "Rolling back: 12 s" in drawn(Applied(PLAN, 130.0), Undoing(""), decision="undo")
 
 

@@ -142,6 +142,35 @@ def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
     )
 
 
+def test_a_finding_whose_nic_is_gone_is_not_resolved() -> None:
+    """One that was resolved before stays so when its NIC goes, and one whose NIC is there again and
+    that is not reported is resolved."""
+    gone = {"b"}
+
+    def is_nic_gone(finding: Finding) -> bool:
+        return finding.subject in gone
+
+    recent = RecentFindings()
+
+    def marks() -> dict[str, bool]:
+        return {subject(one): one.has_no_nic for one in recent.entries if one.gone}
+
+    recent.update(diagnosed("a", "b"), 100.0, is_nic_gone)
+    recent.update(diagnosed(), 101.0, is_nic_gone)
+    assert marks() == {"a": False, "b": True}
+    gone.add("a")
+    recent.update(diagnosed(), 102.0, is_nic_gone)
+    assert marks() == {"a": False, "b": True}
+    gone.remove("b")
+    recent.update(diagnosed(), 103.0, is_nic_gone)
+    assert marks() == {"a": False, "b": False}
+    recent.update(diagnosed("b"), 104.0, is_nic_gone)
+    gone.add("b")
+    recent.update(diagnosed(), 105.0 + GONE_SECONDS, is_nic_gone)
+    newest = recent.resolved[0]
+    assert (subject(newest), newest.has_no_nic) == ("b", True)
+
+
 def test_another_finding_about_the_subject_does_not_take_a_key() -> None:
     one, other = finding(title="MTU 9000 at web2"), finding(title="MTU 9000 at web3")
     third = replace(one, title="MTU 9000 at web1")

@@ -1,0 +1,71 @@
+"""A dialog with values or commands of watched hosts, which says as soon as they may be older than
+what happened there.
+
+╭ vm1: set up ens4 ──────────────────────────────────────────────╮
+│ The values were read before an event (link); they will be read │
+│ again.                                                         │
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nictop.model.snapshot import outdated_text
+from nictop.tui.screens.base import NictopScreen
+from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.widgets.base.line_widget import SpanLine
+
+if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
+    from nictop.model.snapshot import Snapshot
+    from nictop.probe.records import Outdated
+
+OLDER_VALUES = "The values were {}; they will be read again."
+
+
+class HostDialog(NictopScreen, Dialog[None]):
+    """`value_hosts`: names of the hosts whose values it shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._age_shown: tuple[str, ...] = ()
+
+    @property
+    def value_hosts(self) -> Sequence[str]:
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.subscribe(self.nictop.hosts.changed, self._follow_age)
+
+    def _follow_age(self) -> None:
+        """An event makes the mark appear, a new inventory makes it go."""
+        if self.ages() != self._age_shown:
+            self.draw()
+
+    def value_sessions(self) -> Iterable[HostSession]:
+        for name in self.value_hosts:
+            session = self.nictop.hosts.by_name.get(name)
+            if session is not None:
+                yield session
+
+    def value_snapshot(self, session: HostSession) -> Snapshot:
+        """The one that is shown."""
+        return session.snapshot
+
+    def ages(self) -> tuple[str, ...]:
+        """Sentences; empty: nothing newer is known than what is shown."""
+        texts = (outdated_text(self.value_snapshot(one)) for one in self.value_sessions())
+        return tuple(OLDER_VALUES.format(text) for text in dict.fromkeys(texts) if text)
+
+    def head_lines(self, cells: int) -> Sequence[SpanLine]:
+        self._age_shown = self.ages()
+        lines: list[SpanLine] = []
+        for text in self._age_shown:
+            lines += self.wrapped(text, cells, "warn", indent=" ")
+        return lines
+
+
+def events_of(sessions: Iterable[HostSession]) -> Mapping[str, Outdated | None]:
+    """Host → its newest event."""
+    return {session.name: session.snapshot.event for session in sessions}
