@@ -49,8 +49,10 @@ async def wait_for_readings(
 
 
 def _doing(session: HostSession) -> str:
-    """The step of its start; ``lost``."""
+    """The step of its start, ``starting probe (attempt 2)``; ``lost``."""
     step = session.start.active(time.monotonic())
     if step is None:
         return session.snapshot.state
+    if session.start.attempt > 1:
+        return f"{DOING[step.name]} (attempt {session.start.attempt})"
     return DOING[step.name]
