@@ -274,8 +274,9 @@ def path_verdict(report: PathReport, glyphs: Glyphs = UNICODE) -> Verdict:
 
 def is_receipt_known(direction: PathDirection) -> bool:
     """It was tested, and the receiver reported what arrived."""
-    is_tested = not direction.failure and direction.listener is not None
-    return is_tested and direction.listener.ended
+    if direction.failure or direction.listener is None:
+        return False
+    return direction.listener.ended
 
 
 def direction_section(direction: PathDirection) -> Section:

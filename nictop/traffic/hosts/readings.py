@@ -18,7 +18,7 @@ async def wait_for_readings(
     """Until the hosts have sent inventory and counters. `timeout`: seconds; None: as long as they
     may still connect. `progress` is called with a sentence on what is waited for. Raises
     HostUnreachable."""
-    begin, told = time.monotonic(), ""
+    begin, told = time.monotonic(), set[str]()
 
     def has_ended(host: HostSession) -> bool:
         return host.snapshot.state == "failed" if timeout is None else host.is_given_up
@@ -41,9 +41,10 @@ async def wait_for_readings(
                 raise HostUnreachable(f"{host.name}: {host.snapshot.message}")
         name, advanced = waiting[0].name, partial(has_advanced, steps())
         sentence = f"waiting for {name}: {_doing(waiting[0])}"
-        if sentence != told:  # another host may have advanced
+        if sentence not in told:  # another host may have advanced, or a hop is connected to again
             progress(sentence)
-        told, seconds = sentence, limit()
+        told.add(sentence)
+        seconds = limit()
         if not await until(hosts, advanced, begin + seconds - time.monotonic()):
             raise HostUnreachable(f"{name}: no complete answer within {seconds:g} s")
 
