@@ -30,6 +30,9 @@ class SourceState:
     """What is done from now on; only for connecting."""
     target: str = ""
     """What the stage is about: a name, an address, a user."""
+    silent: bool = False
+    """Only for lost: because nothing was received for too long. The host may be slow, and the next
+    attempt waits longer."""
 
 
 class Source(Protocol):
