@@ -21,6 +21,8 @@ from tests.support.namespaces import Namespace
 from tests.support.probe import TEST_TIMEOUT, Probe, is_alive, is_helper, wait_until
 
 LINK, PEER = "nic0", "peer0"
+OTHER_KINDS = ("applying", "applied", "checked", "undoing", "failed")
+"""Of lines between those that are waited for."""
 QUEUES = f"/sys/class/net/{LINK}/queues"
 
 Actions = list[list[str]]
@@ -171,9 +173,7 @@ class ChangeClient:
             if line.change is None or line.change.id != self.name:
                 return False
             self.received.append(line.change)
-            assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), (
-                line.change
-            )
+            assert line.change.kind in (*kinds, *OTHER_KINDS), line.change
             return line.change.kind in kinds
 
         change = self.probe.wait_for(fits, 2 * TEST_TIMEOUT).change
