@@ -601,11 +601,12 @@ def _goodput_text(result: Result, flow: Flow) -> str:
 
 
 def unplanned_seconds(result: Result, flow: Flow) -> float | None:
-    """Of a failed run those that the goodput is the mean of, where they are not as planned, or not
-    those of the other direction: its generators end late when their connection breaks. None: they
-    need not be named, or are not known."""
+    """Those that the goodput is the mean of, if the run failed or a link was lost, where they are
+    not as planned, or not those of the other direction: generators then end late. None: they need
+    not be named, or are not known."""
     plan, received = result.plan, flow.received
-    if result.failure is None or received is None or plan.files is not None:
+    is_as_usual = result.failure is None and not result.event
+    if is_as_usual or received is None or plan.files is not None:
         return None
     if not math.isfinite(received.seconds):
         return None
