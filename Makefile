@@ -1,5 +1,6 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
+# make test-fast   what is pure: model, rules, parsers, reports; while editing
 # make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
 # make audit   known advisories of what is bundled          make lowest   tests with the oldest dependencies
 # make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
@@ -14,7 +15,16 @@ JOBS   ?= 4
 # the tests start hundreds of Python processes, each of which would compile nictop again without byte code
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench campaign lowest dist dist-check audit screenshots report-pictures system clean
+# Tests of pure code: no process, no namespace, no screen.
+PURE_TESTS = tests/model tests/rules tests/report tests/test_conversions.py tests/test_templates.py tests/test_expressions.py \
+	tests/wire/test_codec.py tests/wire/test_line_reader.py tests/wire/test_record_limits.py \
+	tests/wire/test_every_record_has_limits.py tests/wire/test_received_bytes.py
+# of these, what starts programs
+IMPURE_TESTS = tests/rules/test_typed_fixes.py tests/rules/test_fix_harm.py tests/rules/test_new_rule.py \
+	tests/rules/test_profiles_with_networkmanager.py tests/rules/test_routes_with_networkmanager.py \
+	tests/report/test_in_a_browser.py tests/report/test_report_command.py
+
+.PHONY: run test test-fast check bench campaign lowest dist dist-check audit screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -22,6 +32,10 @@ run: $(VENV)/.run
 test: system
 	@$(MAKE) --no-print-directory -j2 check $(VENV)/.bytecode
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+# One process for each of two CPUs: nothing waits.
+test-fast: $(VENV)/.bytecode
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(PURE_TESTS) $(IMPURE_TESTS:%=--ignore %) $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check $(SOURCES)

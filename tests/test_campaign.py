@@ -223,7 +223,7 @@ def test_faults_of_values_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(field_values, "print_all", faulty)
     assert field_values.printed_faults(pairs) == [f"{pair.name}: KeyError: 'x'" for pair in pairs]
-    monkeypatch.setattr("nictop.tui.widgets.devices.table.DeviceTable.render_line", faulty)
+    monkeypatch.setattr("nictop.tui.widgets.devices.table.DeviceTable.plain_row", faulty)
     assert [fault.partition(": ")[0] for fault in field_values.drawn_faults(pairs)] == [
         pair.name for pair in pairs
     ]

@@ -68,7 +68,6 @@ EXCEPTIONS: dict[str, str] = {
     "a command of his own",
     "nictop.cli.hosts._is_known_host": "names in files of this user's ssh and in /etc/hosts",
     "nictop.cli.hosts._texts_with_includes": "Include in files of this user's ssh",
-    "nictop.model.facts.ethtool_settings._belongs": "the table ETHTOOL_OFFLOADS",
     "nictop.model.queues.driver_counters._names": TABLE,
     "nictop.model.queues.driver_counters._rx_and_tx": TABLE,
     "nictop.model.queues.driver_counters._section": TABLE,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from nictop.hosts.guests import agent_name
 from nictop.hosts.session import HostSession
@@ -21,6 +21,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import HostedGuest
 from nictop.wire.errors import sanitize
 from nictop.wire.guests.programs import program_words
+from nictop.wire.source import program_output
 
 ASKED_SECONDS = 40.0
 """For all agents of a host."""
@@ -32,21 +33,15 @@ MAX_TEXT_CHARS = 200
 NO_ANSWER = "the hypervisor ran no program for it: no Python there, no sudo, or no connection"
 
 
-@runtime_checkable
-class RunsPrograms(Protocol):
-    """A source that can run a program where its probe is."""
-
-    async def program_output(self, words: Sequence[str], timeout: float) -> str: ...
-
-
 async def ask_agents(session: HostSession, snapshot: Snapshot) -> AgentsTold:
     """Of each running guest that may have an agent. Never raises for what a host does."""
     names = dict(_asked_guests(hosted_guests(snapshot)))
-    source = session.source
-    if not names or not isinstance(source, RunsPrograms):
+    if not names:
         return {}
     words = (*program_words("agent_report"), f"{ASKED_SECONDS:g}", *names)
-    printed = await source.program_output(words, ANSWER_SECONDS)
+    printed = await program_output(session.source, words, ANSWER_SECONDS)
+    if printed is None:
+        return {}
     now = time.time()
     silent = AgentFacts(why=NO_ANSWER, asked_at=now)
     told = {guest_key(guest): silent for guest in names.values()}

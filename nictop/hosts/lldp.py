@@ -85,8 +85,9 @@ async def listen_for_lldp(session: HostSession) -> str:
     name = clean(session.name)
     if not request.links:
         raise NictopError(f"{name}: no interface with a link that may be connected to a switch")
+    timeout = request.timeout * session.slowness.factor
     try:
-        await session.until(lambda: request.has_ended or session.is_unreachable, request.timeout)
+        await session.until(lambda: request.has_ended or session.is_unreachable, timeout)
     finally:
         request.close()
     if request.error or not request.has_ended:

@@ -44,7 +44,7 @@ happened meanwhile may have caused no event, and on a slow host the inventory af
 late."""
 
 MAX_REFRESH_SECONDS = 20.0
-"""How long that is waited for."""
+"""How long that is waited for, on a usual host."""
 
 INTERVAL_TOLERANCE = 0.95
 """Share of the requested seconds that is sufficient: readings may be a little early, three still
@@ -100,15 +100,23 @@ async def observe(
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout`
     seconds more than the intervals it needs.
     """
-    limit = timeout + (MIN_COUNTER_RECORDS + 1) * interval + seconds
+    rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
+    answer = asyncio.ensure_future(_complete(session, seconds, tuple(last)))
+    begin = time.monotonic()
+    limit = timeout + rest
     try:
-        return await asyncio.wait_for(_complete(session, seconds, [make() for make in last]), limit)
-    except asyncio.TimeoutError:
+        while not answer.done() and time.monotonic() < begin + limit:
+            await asyncio.wait({answer}, timeout=begin + limit - time.monotonic())
+            limit = timeout * session.slowness.factor + rest
+        if answer.done():
+            return answer.result()
         message = f"{session.name}: no complete answer within {limit:g} s"
         if session.snapshot.message:
             message += f": {session.snapshot.message}"
-        raise HostUnreachable(message) from None
+        raise HostUnreachable(message)
     finally:
+        answer.cancel()
+        await asyncio.gather(answer, return_exceptions=True)
         await session.close()
 
 
@@ -177,17 +185,22 @@ def with_window_rates(answer: Answer) -> Answer:
 
 
 async def _complete(
-    session: HostSession, seconds: float, last: Sequence[Step]
+    session: HostSession, seconds: float, last: Sequence[Callable[[], Step]]
 ) -> tuple[Snapshot, RatesWindow]:
     """The probe counts queues and drivers only after the inventory: rates of all of it need two
-    readings after that."""
+    readings after that. All of it begins again for a host that was silent for too long."""
     window = session.window
-    readings, freshness = _Readings(), _Freshness(session)
-    is_fresh = False
+    readings, freshness, steps = _Readings(), _Freshness(session), [make() for make in last]
+    is_fresh, outdated = False, None
     async for snapshot in session.follow():
-        if session.is_unreachable:
+        if session.is_given_up:
             raise HostUnreachable(f"{session.name}: {snapshot.message}")
-        if snapshot.inventory is None:
+        if session.is_unreachable:
+            outdated = snapshot.inventory
+            readings, freshness, steps = _Readings(), _Freshness(session), [make() for make in last]
+            is_fresh = False
+            window.clear()
+        if snapshot.inventory is None or snapshot.inventory is outdated:
             continue
         readings.count(snapshot)
         has_rates = readings.have_rates(snapshot)
@@ -198,7 +211,7 @@ async def _complete(
         is_complete = is_long_enough and not snapshot.inventory.pending
         if is_complete and not is_fresh:
             is_fresh = await freshness.is_fresh(snapshot)
-        if is_fresh and all([await step(session, snapshot) for step in last]):
+        if is_fresh and all([await step(session, snapshot) for step in steps]):
             return snapshot, window
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 
@@ -243,7 +256,8 @@ class _Freshness:
         """False: a new inventory has been requested, and is waited for."""
         now = _time_of(snapshot) or 0.0
         if self._requested is not None:
-            return self._is_new(snapshot) or now - self._requested > MAX_REFRESH_SECONDS
+            limit = MAX_REFRESH_SECONDS * self._session.slowness.factor
+            return self._is_new(snapshot) or now - self._requested > limit
         age = now - (self._received or now)
         is_of_now = not snapshot.inventory_pending and snapshot.unread_event is None
         if age <= FRESH_SECONDS and is_of_now:

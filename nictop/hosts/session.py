@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nictop.hosts.brief_reason import brief_reason
 from nictop.hosts.specification import LOCAL, RECORDED, Host
-from nictop.hosts.start import StartSteps
+from nictop.hosts.start import StartSteps, StepName
 from nictop.model.history import History
 from nictop.model.snapshot import (
     SILENT_AFTER_SECONDS,
@@ -39,6 +39,7 @@ from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.errors import internal_error_text
+from nictop.wire.slowness import Slowness
 from nictop.wire.source import Source, SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
@@ -52,6 +53,10 @@ MAX_BRIEF_CELLS = 42
 """Of the longest `HostSession.brief_text`."""
 MIN_REASON_CELLS = 6
 """Of the reason in it."""
+
+START_LIMITS: dict[StepName, float] = {"probe": 15.0, "links": 10.0, "inventory": 10.0}
+"""Step of the start → seconds that it may take on a usual host; where it takes longer, all that is
+waited for from this host may (`wire.slowness`)."""
 
 READING_A_RECORDING = "reading the recording"
 
@@ -107,6 +112,10 @@ class HostSession:
         live."""
         self.overloaded = False
         """It sends more than is processed."""
+        self.slowness = Slowness()
+        """By what its start and its answers to requests took."""
+        self._is_silent = False
+        """It was given up because nothing was received for too long, and is connected to again."""
         self.rechecked = False
         """Its probe was requested to read again every few seconds, because there are findings."""
         self.is_closed = False
@@ -229,6 +238,8 @@ class HostSession:
             if item.counters is not None:
                 self.counted_at = now
             self.start.process_line(snapshot, now)
+            if item.inventory is not None:
+                self._note_start(now)
         if snapshot.state == "live":
             self.reason = ""
         else:
@@ -241,9 +252,16 @@ class HostSession:
         self._publish(item, snapshot)
         return snapshot
 
+    def _note_start(self, now: float) -> None:
+        for step in self.start.steps(now):
+            if step.name in START_LIMITS and step.seconds is not None:
+                self.slowness.note(step.seconds, START_LIMITS[step.name])
+
     def _process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         self.retry_at = None if item.retry_in is None else now + item.retry_in
         self.reason = item.message or self.reason
+        if item.state in ("lost", "failed"):
+            self._is_silent = item.silent
         self.start.process_state(item, snapshot, now)
         if item.overloaded is not None:
             self.overloaded = item.overloaded
@@ -294,6 +312,12 @@ class HostSession:
     def is_unreachable(self) -> bool:
         """The connection is lost, or will never be there."""
         return self.snapshot.state in ("lost", "failed")
+
+    @property
+    def is_given_up(self) -> bool:
+        """As `is_unreachable`, for a command that waits for one answer: another attempt to reach a
+        host that only was silent for too long is waited for."""
+        return self.is_unreachable and not (self.snapshot.state == "lost" and self._is_silent)
 
     @property
     def has_readings(self) -> bool:

@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, nullcontext
 from typing import Protocol
 
@@ -47,7 +47,7 @@ from nictop.recording.host_writer import (
     encode_item,
 )
 from nictop.wire.errors import internal_error_text, sanitize
-from nictop.wire.source import Source, SourceState
+from nictop.wire.source import Source, SourceState, program_output
 
 MAX_QUEUE_BYTES = 32 * 1024 * 1024
 """Bytes of lines in the queue."""
@@ -445,6 +445,10 @@ class _RecordedSource:
         if request.ping is None:
             self._recorder.record(self.name, _without_cookie(request), time.monotonic())
         await self._source.request(request)
+
+    async def program_output(self, words: Sequence[str], timeout: float) -> str:
+        """See `RunsPrograms`. It is not recorded."""
+        return await program_output(self._source, words, timeout) or ""
 
     async def close(self) -> None:
         """See `Source.close`; the recorder stays open."""

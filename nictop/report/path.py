@@ -29,7 +29,7 @@ from nictop.report.render.text import text_of
 from nictop.report.stored_list import list_blocks
 from nictop.rules.finding import Finding, Severity
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import severity_counts, severity_counts_text
+from nictop.rules.wording import CLEAR, severity_counts, severity_counts_text
 from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
@@ -40,6 +40,7 @@ from nictop.traffic.record.strangers import refused_datagrams_texts
 LABEL_CELLS, INDENT = 9, 2
 LIST_TITLES = ("written", "id", "path", "result")
 NO_TESTS = "no stored path tests\n"
+NO_RECEIPT = "no report about what arrived"
 INITIAL_HOP_LIMITS = (64, 128, 255)
 """With which systems send; Linux: 64."""
 
@@ -266,9 +267,16 @@ def finding_blocks(report: PathReport) -> tuple[FindingBlock, ...]:
 
 
 def path_verdict(report: PathReport, glyphs: Glyphs = UNICODE) -> Verdict:
-    is_complete = not any(direction.failure for direction in report.result.directions)
+    is_complete = all(map(is_receipt_known, report.result.directions))
     is_good = is_complete and not report.findings
     return Verdict(verdict_of_path(report, glyphs), tone="good" if is_good else "normal")
+
+
+def is_receipt_known(direction: PathDirection) -> bool:
+    """It was tested, and the receiver reported what arrived."""
+    if direction.failure or direction.listener is None:
+        return False
+    return direction.listener.ended
 
 
 def direction_section(direction: PathDirection) -> Section:
@@ -280,10 +288,21 @@ def direction_section(direction: PathDirection) -> Section:
 
 def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
     """Number of findings by severity, else that there are none, or that a direction was not
-    tested."""
-    if any(direction.failure for direction in report.result.directions):
-        return severity_counts_text(report.findings) or "incomplete"
-    return severity_counts_text(report.findings) or f"{glyphs.passed} No problems found"
+    tested. Without a tick if a host did not report what it received."""
+    found = severity_counts_text(report.findings)
+    if found:
+        return found
+    directions = report.result.directions
+    if any(direction.failure for direction in directions):
+        return "incomplete"
+    unknown = [
+        clean(direction.receiver.host)
+        for direction in directions
+        if not is_receipt_known(direction)
+    ]
+    if unknown:
+        return f"{glyphs.note} {CLEAR}; not known: what {' and '.join(unknown)} received"
+    return f"{glyphs.passed} {CLEAR}"
 
 
 def stored_paths_text(paths: StoredPaths, columns: int) -> str:
@@ -385,8 +404,9 @@ def _who_answers(test: PathTest) -> str:
 
 def _received_text(direction: PathDirection) -> str:
     listener = direction.listener
-    if listener is None or not listener.ended:
-        return "unknown"
+    if not is_receipt_known(direction):
+        return f"not known: {NO_RECEIPT} of {clean(direction.receiver.host)} in time"
+    assert listener is not None
     parts = [_receiving_nics(listener, direction.receiver)]
     routers = router_count(direction)
     if routers == 0:

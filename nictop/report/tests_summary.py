@@ -14,7 +14,7 @@ from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.page import Report
-from nictop.report.path import ends_text, verdict_of_path
+from nictop.report.path import ends_text, is_receipt_known, verdict_of_path
 from nictop.report.runs.points import SetUpPoint, point_cells, set_up_points
 from nictop.report.runs.sentences import hosts_text
 from nictop.traffic.path.result import PathReport
@@ -127,5 +127,6 @@ def _path_line(name: str, path: StoredPath) -> TestLine:
 def _path_standing(report: PathReport) -> Standing:
     if any(direction.failure for direction in report.result.directions):
         return "failed"
-    is_problem = any(finding.severity != "info" for finding in report.findings)
-    return "problem" if is_problem else "good"
+    if any(finding.severity != "info" for finding in report.findings):
+        return "problem"
+    return "good" if all(map(is_receipt_known, report.result.directions)) else "doubtful"

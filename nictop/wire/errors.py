@@ -25,6 +25,10 @@ class TransientError(HostUnreachable):
     """A retry may succeed."""
 
 
+class SilentHost(TransientError):
+    """Its probe was given up because nothing was received for too long: it may be slow."""
+
+
 def sanitize(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
     """`text` on one line, without control characters and invisible characters; truncated to `limit`
     characters."""

@@ -27,10 +27,11 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import BYTE_CPU_SECONDS, PART_CPU_SECONDS, HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import PermanentError, TransientError
+from nictop.wire.errors import PermanentError, SilentHost, TransientError
 from nictop.wire.inbox import Inbox
 from nictop.wire.local_channel import LocalCarrier
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
+from nictop.wire.slowness import Slowness
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import ends_within, with_timeout
 
@@ -146,6 +147,8 @@ class _Run:
             self.send(replace(settings, interval=None))
         self._silence_timeout = silence_timeout
         self._reason = ""
+        self._is_silent = False
+        self._slowness = Slowness()
         self._stderr = bytearray()
         self._ending: asyncio.Future[None] | None = None
         self._readers = (
@@ -218,10 +221,13 @@ class _Run:
         inbox = self.inbox
         try:
             while True:
-                timeout = self._silence_timeout + 3 * self.interval
+                timeout = self._slowness.factor * self._silence_timeout + 3 * self.interval
                 if not inbox.reader.line_count:
                     timeout = min(timeout, HELLO_TIMEOUT)
+                began = time.monotonic()
                 part = await with_timeout(timeout, stream.read(PIPE_READ_BYTES))
+                waited = time.monotonic() - began - 3 * self.interval
+                self._slowness.note(waited, self._silence_timeout)
                 if not part:
                     break
                 inbox.put(part)
@@ -232,7 +238,7 @@ class _Run:
         except asyncio.TimeoutError:
             self._reason = "no data from the probe"
             if inbox.reader.line_count:
-                self._reason = "no more data from the probe"
+                self._reason, self._is_silent = "no more data from the probe", True
         except OSError as error:
             self._reason = f"cannot read from the probe: {error}"
         inbox.close()
@@ -259,7 +265,7 @@ class _Run:
             reason += f": {lines[-1].strip()}"
         if self._fatal:
             return PermanentError(reason)
-        return TransientError(reason, hint)
+        return SilentHost(reason) if self._is_silent else TransientError(reason, hint)
 
 
 def _kill_hint(code: int | None) -> str:

@@ -13,7 +13,7 @@ from contextlib import aclosing
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import HostBudget
-from nictop.wire.errors import PermanentError, error_text
+from nictop.wire.errors import PermanentError, SilentHost, error_text
 from nictop.wire.source import SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
@@ -66,7 +66,8 @@ class ReconnectingSource:
                 was_healthy = received and time.monotonic() - begin >= HEALTHY_SECONDS
                 failures = 1 if was_healthy else failures + 1
                 delay = retry_delay(failures, *self._retry)
-                yield SourceState("lost", error_text(error), delay)
+                is_silent = isinstance(error, SilentHost)
+                yield SourceState("lost", error_text(error), delay, silent=is_silent)
                 with contextlib.suppress(asyncio.TimeoutError):
                     await with_timeout(delay, self._closed.wait())
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Line, Request
@@ -30,6 +30,9 @@ class SourceState:
     """What is done from now on; only for connecting."""
     target: str = ""
     """What the stage is about: a name, an address, a user."""
+    silent: bool = False
+    """Only for lost: because nothing was received for too long. The host may be slow, and the next
+    attempt waits longer."""
 
 
 class Source(Protocol):
@@ -53,6 +56,21 @@ class Source(Protocol):
 
     async def close(self) -> None:
         """End the source and every process it has started; may be called more than once."""
+
+
+@runtime_checkable
+class RunsPrograms(Protocol):
+    """A source that can run a program where its probe is, with its rights."""
+
+    async def program_output(self, words: Sequence[str], timeout: float) -> str:
+        """What it prints; "" if it fails or takes longer, or if there is no connection."""
+
+
+async def program_output(source: Source, words: Sequence[str], timeout: float) -> str | None:
+    """The same of any source; None: it runs no programs, as a recorded host."""
+    if not isinstance(source, RunsPrograms):
+        return None
+    return await source.program_output(words, timeout)
 
 
 def merge_settings(settings: Request, request: Request) -> Request:

@@ -50,8 +50,12 @@ from tests.benchmarks.results import Result
 
 LINKS, QUEUES, CPUS, SECONDS = 200, 64, 64, 60
 FEW_LINKS = 20
-BOUND = 10
+BOUND = 9
 """Milliseconds."""
+MAX_OF_A_RULE = 0.5
+"""Milliseconds of one rule alone, without what each has."""
+NOT_CONCERNED = "esxi_holds_vcpus_back"
+"""A rule that is not evaluated for these hosts."""
 FEATURES = (
     "rx-checksum",
     "tx-checksum-ip-generic",
@@ -90,8 +94,9 @@ def all_rules(quick: bool) -> Iterator[Result]:
     costs = {}
     for rule in RULES.values():
         costs[rule.name] = statistics.median(cpu_seconds(host, rule.name) for _ in range(3))
-    for name in sorted(costs, key=lambda name: -costs[name])[:3]:
-        yield Result(f"… of these {name}", costs[name] * 1e3, None, "ms CPU")
+    for name in sorted(costs, key=lambda name: -costs[name])[: 3 if quick else 20]:
+        own = costs[name] - costs[NOT_CONCERNED]  # and what it shares with others
+        yield Result(f"… {name} alone", own * 1e3, MAX_OF_A_RULE, "ms CPU")
 
 
 def chains(quick: bool) -> Iterator[Result]:

@@ -36,11 +36,11 @@ from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.failures import Failure
-from nictop.traffic.generators.intervals import Total
+from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.plan.plan import Direction, Endpoint
 from nictop.traffic.results.host_load import Machine
 from nictop.traffic.results.path_proof import Carried, HostProof, PathProof
-from nictop.traffic.results.result import Result, SocketFigures
+from nictop.traffic.results.result import IntervalPoint, Result, SocketFigures
 from nictop.traffic.results.selection import StoredRun, StoredRuns
 from tests.cli.commands.test_report import check as matches_schema
 from tests.support.hostile import NAME as HOSTILE
@@ -227,6 +227,48 @@ def test_both_directions_and_datagrams() -> None:
         "1.00 Gb/s received by a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
         "6.00 Gb/s total of both directions",
     ]
+
+
+def test_both_directions_of_different_seconds() -> None:
+    """A test that broke off: the total is one of the same seconds, and each mean names its own."""
+    plan = replace(PLAN, direction="bidirectional", time=10)
+    there = Total(False, False, 18.0, 9e6)
+    back = Total(False, False, 10.0, 6e6)
+    flows = (
+        flow(0, received=there, points=seconds_of(18, 10e6, until=16)),
+        flow(0, received=back, sender="b", receiver="a", points=seconds_of(10, 6e6)),
+    )
+    failed = Failure("stall", "no more data between a and b")
+    texts = [one.text for one in result_sentences(result(plan=plan, flows=flows, failure=failed))]
+    assert texts[1:4] == [
+        "▲ failed: 9.00 Mb/s received by b, mean of 18.0 s (planned: 10 s), 0.1 % of line rate",
+        "▲ failed: 6.00 Mb/s received by a, mean of 10.0 s",
+        "▲ failed: 16.0 Mb/s total of both directions, mean of the first 10.0 s",
+    ]
+    stored = tuple(replace(one, points=()) for one in flows)
+    unknown = result(plan=plan, flows=stored, failure=failed)
+    assert unknown.goodput is None, "not known without the intervals"
+
+
+def test_seconds_that_are_not_as_planned_are_named_without_a_failure() -> None:
+    """A link was lost for 15 s, and the generators waited for it."""
+    late = Total(False, False, 24.3, 4.7e6)
+    lost = "b ens5 lost its carrier at second 1, back at second 16"
+    made = result(flows=(flow(0, received=late),), event=lost)
+    texts = [one.text for one in result_sentences(made)]
+    assert texts[:1] == [lost]
+    assert texts[1].startswith("4.70 Mb/s received by b, mean of 24.3 s (planned: 2 s)")
+
+
+def seconds_of(count: int, rate: float, *, until: int = 99) -> tuple[IntervalPoint, ...]:
+    """Intervals of one second each."""
+    points = []
+    for number in range(count):
+        arrived = rate if number < until else 0.0
+        points.append(
+            IntervalPoint(number + 1.0, Interval(number, number + 1.0, arrived, sends=False))
+        )
+    return tuple(points)
 
 
 @pytest.mark.parametrize("wall", [math.inf, -1e300, math.nan])

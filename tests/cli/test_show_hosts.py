@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,19 @@ async def test_answers_are_in_the_order_of_the_hosts() -> None:
     assert two == Unreachable("b", "no more data from b")
     assert three == Unreachable("c", "no Python")
     assert all(source.closed for source in sources)
+
+
+async def test_a_host_that_was_silent_for_too_long_is_waited_for() -> None:
+    """As on a live screen, it is connected to again: all of the answer is of that time."""
+    lost = SourceState("lost", "no more data from a", 0.5, silent=True)
+    source, again = scripted_source("a", then=lost), replace(HELLO, monotonic=107.5)
+    source.send(SourceState("connecting"), SourceState("live"), Line(hello=again))
+    source.send(Line(inventory=inventory(107.6)))
+    for second in range(8, 16):
+        source.send(Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)})))
+    (one,) = await observe_all([observed(source)], interval=0.1)
+    assert isinstance(one, tuple) and one[0].inventory is not None
+    assert one[0].counters is not None and one[0].counters.time > 108.0
 
 
 async def test_only_a_host_without_data_times_out() -> None:

@@ -15,6 +15,7 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.guests.agents import AgentFacts, AgentInterface, agent_text, guest_key
 from nictop.model.guests.table import guest_rows
+from nictop.recording.writer import recorded_source
 from nictop.report.facts.guests import host_guests
 from tests.model.guests.hypervisor import WEB1, hypervisor
 
@@ -67,6 +68,14 @@ async def test_the_agents_of_running_virtual_machines_are_asked() -> None:
     assert asked_at is not None and told[guest_key(WEB1)] == replace(FACTS, asked_at=asked_at)
     (other,) = (facts for key, facts in told.items() if key[1] == "db1")
     assert other == AgentFacts(why=NO_ANSWER, asked_at=asked_at)
+
+
+async def test_they_are_asked_while_the_host_is_recorded() -> None:
+    """As on the live screens, which always keep the last minutes."""
+    given: Any = Hypervisor(WINDOWS)
+    recorder: Any = None
+    told = await ask_agents(session(recorded_source(given, recorder)), hypervisor())
+    assert not told[guest_key(WEB1)].why
 
 
 async def test_a_recorded_host_is_not_asked() -> None:

@@ -164,3 +164,35 @@ async def test_a_recording_that_is_read_up_to_a_position_connects_to_nothing(
         playback.seek(recording.end)
         assert session.age(playback.now()) is None
         assert session.status_text(playback.now(), 1.0) == "reading the recording"
+
+
+def test_a_slow_start_makes_all_limits_of_the_host_longer() -> None:
+    """A guest without hardware acceleration: the probe starts in 9 s and reads in 6 s."""
+    now = 0.0
+    session = session_of(ScriptedSource("vm1"), clock=lambda: now)
+    steps: tuple[tuple[float, Item], ...] = (
+        (0.0, SourceState("connecting")),
+        (0.5, SourceState("connecting", stage="probe")),
+        (9.5, SourceState("live")),
+        (9.5, Line(hello=HELLO)),
+        (15.5, Line(inventory=INVENTORY)),
+    )
+    for time, item in steps:
+        assert session.slowness.factor == 1.0
+        session.process(item, time)
+    assert session.slowness.factor == 2.4
+
+
+def test_only_a_silent_host_is_waited_for_again() -> None:
+    session = session_of(ScriptedSource("vm1"))
+    given_up: list[bool] = []
+    for item in (
+        *LINES,
+        SourceState("lost", "no more data from vm1 for 10 s", 0.5, silent=True),
+        SourceState("connecting"),
+        SourceState("lost", "connection refused", 0.5),
+        SourceState("failed", "no Python", silent=True),
+    ):
+        session.process(item)
+        given_up.append(session.is_given_up)
+    assert given_up == [False] * 5 + [True, True]

@@ -54,11 +54,9 @@ def some_counters(random: Random, time: float) -> Counters:
     record = counters(time, {number: (random.randrange(10**6), 5) for number in numbers}).counters
     assert record is not None
     values: tuple[int | None, ...] = tuple(random.randrange(10**6) for _ in QUEUE_COUNTERS)
-    rows: tuple[tuple[str, int, tuple[int | None, ...]], ...] = (
-        ("rx", 0, values),
-        ("tx", 1, values),
-    )
-    queues = dict.fromkeys(numbers, rows)
+    queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = {}
+    for number in numbers:
+        queues[number] = (("rx", 0, values), ("tx", 1, values))
     interrupts = {10 * number: {0: 5, random.randint(1, 2): 7} for number in numbers}
     return replace(record, queues=queues, interrupts=interrupts)
 

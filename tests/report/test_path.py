@@ -202,3 +202,13 @@ def test_hostile_texts() -> None:
     for text in (path_text(report, 80), path_json(report), ASCII.encode(path_text(report, 80))):
         assert "\x1b" not in text and "\u202e" not in text
     assert ASCII.encode(path_text(report, 80)).isascii()
+
+
+def test_no_all_clear_without_what_a_host_received() -> None:
+    """Its listener did not report in time: that is said, with the reason."""
+    there = PathDirection(A, B, TEST, replace(LISTENER, ended=False))
+    back = PathDirection(B, A, TEST, replace(LISTENER, ended=True))
+    report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)))
+    text = path_text(report, 80)
+    assert "  received  not known: no report about what arrived of vm2 in time" in text
+    assert text.splitlines()[-1] == "· No problems found; not known: what vm2 received"

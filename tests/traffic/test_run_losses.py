@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.traffic.plain import EXIT_FAILED, exit_code
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.cpu_limits import throttled
+from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.store import StoredRun
@@ -145,6 +147,36 @@ async def test_nic_that_vanishes_is_the_first_sentence(command: list[str], event
     # the kernel's log is of all namespaces: other tests have links of this name, and rename them
     assert any(sentence.text.startswith(event) for sentence in events), sentences
     assert code_of(result) == EXIT_FAILED
+
+
+async def test_a_link_that_is_back_is_not_said_to_be_down() -> None:
+    """The run fails although the link is up again: with both times, in its lines too; what was
+    written and never delivered was carried by no NIC."""
+    drop = "table inet t { chain c { type filter hook %s priority 0; drop; }; }"
+    async with pair("20mbit") as both:
+        plan = both.plan(time=4, direction="bidirectional", streams=4)
+        run = Run(plan, both.hosts, limits=RunTimeouts(stall=3.0, grace=4.0))
+        progress = ProgressLines(Experiment("x", (ExperimentStep(plan, ""),)))
+        lines: list[str] = []
+        result, is_cut = None, False
+        async for one in run.events():
+            lines += progress.lines(one)
+            if isinstance(one, IntervalMeasured) and not one.interval.sends and not is_cut:
+                is_cut = True
+                both.server.run(["ip", "link", "set", WIRE, "down"])
+                both.server.run(["nft", "-f", "-"], input=drop % "input")
+                both.client.run(["nft", "-f", "-"], input=drop % "input")
+                both.server.run(["ip", "link", "set", WIRE, "up"])
+            if isinstance(one, RunFinished):
+                result = one.result
+    assert result is not None and result.failure is not None and result.proof is not None
+    seen = rf"{WIRE} (lost its carrier|was set down) at second \d+, back at second \d+"
+    assert re.search(f"no more data between a and b: [ab] {seen}$", result.failure.sentence)
+    assert re.search(seen, result.event)
+    assert any("back at second" in line or "has its link again" in line for line in lines), lines
+    assert "not known which NIC" not in result.proof.sentence
+    assert "wrote to its sockets were not delivered" in result.proof.sentence
+    assert {end.verdict for end in result.proof.hosts} == {"proven"}, result.proof.hosts
 
 
 async def test_an_mtu_that_changes_during_a_run_is_in_its_notes_and_facts() -> None:

@@ -60,7 +60,7 @@ class ProgressLines:
         self._is_rising = False
         """It was started, and is not measured yet."""
         self._log: RunLog | None = None
-        self._told: set[tuple[str, str, str]] = set()
+        self._told: set[tuple[str, str, str, int, bool]] = set()
         """What happened to the NICs of this run, as far as it was printed."""
 
     def lines(self, event: ExperimentEvent) -> Iterator[str]:
@@ -87,14 +87,18 @@ class ProgressLines:
             yield from _general_lines(event)
 
     def _incident_lines(self) -> Iterator[str]:
-        """Once each."""
+        """Once each, and once each return of a link."""
         if self._log is None:
             return
         for incident in incidents_so_far(self._log, axis_start(self._log)):
-            key = (incident.host, incident.meaning, incident.text)
-            if key not in self._told:  # its second changes a little with the clock offset
-                self._told.add(key)
-                yield f"  {incident.sentence}"
+            is_back = incident.back is not None
+            # without its second, which changes a little with the clock offset
+            key = (incident.host, incident.meaning, incident.text, incident.times)
+            if (*key, is_back) in self._told:
+                continue
+            is_told = (*key, False) in self._told
+            self._told |= {(*key, False), (*key, is_back)}
+            yield f"  {incident.return_sentence if is_told else incident.sentence}"
 
     def _stage_lines(self, event: Stage) -> Iterator[str]:
         if event.name == "loading":

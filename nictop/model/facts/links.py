@@ -298,6 +298,9 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if is_unread_link(link):
         return ()
     facts = _mac_facts(link)
+    named = " · ".join(filter(None, (link.name_property, link.link_file)))
+    if named:
+        facts.append(Fact("Name by udev", named))
     if link.altnames:
         facts.append(Fact("Altnames", ", ".join(link.altnames)))
     if link.alias:

@@ -85,6 +85,7 @@ READERS = {
     "read_threads": ("threads", "machine.threads"),
     "read_interrupts": ("interrupts", "machine.interrupts"),
     "read_queues": ("queues", "links.queues"),
+    "with_udev_names": ("links", "links.udev_names"),
     "with_qdiscs": ("qdiscs", "links.qdiscs"),
     "with_bridge_vlans": ("bridge_vlans", "links.bridge_vlans"),
     "read_switch_ports": ("switch_ports", "links.openvswitch"),
@@ -262,6 +263,7 @@ def add_settings(
     )
     if messages:
         links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)
+    links = sources.call("with_udev_names", links, links, roots.run)
     services = sources.call("read_services", Services(), processes.names, proc)
     machine = {
         "services": services,

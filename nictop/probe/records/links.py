@@ -239,6 +239,11 @@ class Link:
     """Bytes; 0: not reported (ESXi)."""
     altnames: tuple[str, ...] = ()
     """IFLA_PROP_LIST / IFLA_ALT_IFNAME"""
+    name_property: str = ""
+    """Property of udev with the name: ID_NET_NAME_PATH, …; "": not known to be from udev.
+    /run/udev/data/nIFINDEX"""
+    link_file: str = ""
+    """The .link file that udev applied (ID_NET_LINK_FILE); "": not known."""
     alias: str | None = None
     """IFLA_IFALIAS, free text of the administrator; on an ESXi host the port group."""
     kind: str | None = None

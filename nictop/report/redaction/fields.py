@@ -67,6 +67,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
             *(
                 "name",
                 "altnames",
+                "name_property",
                 "operstate",
                 "kind",
                 "details",

@@ -30,7 +30,7 @@ from nictop.traffic.results.caveats import after_caveat, caveat_of
 from nictop.traffic.results.host_load import Busy, HostLoad, Machine
 from nictop.traffic.results.measures import figure_text
 from nictop.traffic.results.path_proof import ProofVerdict
-from nictop.traffic.results.result import Flow, Result, SocketFigures
+from nictop.traffic.results.result import Flow, Result, SocketFigures, is_same_time
 from nictop.traffic.results.transactions import NEAR_FLOOR, Floor, IdlePhase, TransactionFigures
 from nictop.traffic.results.workload import NicTraffic, TrafficPeer, WorkloadFigures
 
@@ -92,11 +92,6 @@ NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
 compared."""
-
-
-EXCEEDING_SHARE, EXCEEDING_SECONDS = 0.05, 0.5
-"""By how much the seconds of a goodput may exceed the planned ones without being named: generators
-end a little late."""
 
 
 class ResultSentence(NamedTuple):
@@ -426,6 +421,9 @@ def _goodput(result: Result) -> Iterator[ResultSentence]:
             yield ResultSentence("goodput", after_caveat(_goodput_text(result, flow), caveat))
     if len(result.flows) > 1 and result.goodput is not None:
         total = f"{units.bits_per_second(result.goodput)} total of both directions"
+        common = result.common_seconds
+        if common is not None:
+            total += f", mean of the first {units.duration(common)}"
         yield ResultSentence("goodput", after_caveat(total, caveat))
 
 
@@ -585,9 +583,11 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += REPORTED
     if flow is result.flows[0]:
         text += _of_requested(result)
-    seconds = exceeding_seconds(result, flow)
+    seconds = unplanned_seconds(result, flow)
     if seconds is not None:
-        text += f", mean of {units.duration(seconds)} (planned: {result.plan.time} s)"
+        text += f", mean of {units.duration(seconds)}"
+        if not is_same_time(seconds, result.plan.time):
+            text += f" (planned: {result.plan.time} s)"
     share = result.of_ceiling
     if share is not None and flow.goodput == highest_goodput(result):
         text += f", {units.percentage(share)} of line rate"
@@ -600,15 +600,17 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     return text
 
 
-def exceeding_seconds(result: Result, flow: Flow) -> float | None:
-    """Of a failed run those that the goodput is the mean of, where they are more than planned: its
-    generators end late when their connection breaks. None: they are as planned, or not known."""
+def unplanned_seconds(result: Result, flow: Flow) -> float | None:
+    """Those that the goodput is the mean of, if the run failed or a link was lost, where they are
+    not as planned, or not those of the other direction: generators then end late. None: they need
+    not be named, or are not known."""
     plan, received = result.plan, flow.received
-    if result.failure is None or received is None or plan.files is not None:
+    is_as_usual = result.failure is None and not result.event
+    if is_as_usual or received is None or plan.files is not None:
         return None
     if not math.isfinite(received.seconds):
         return None
-    if received.seconds <= plan.time * (1 + EXCEEDING_SHARE) + EXCEEDING_SECONDS:
+    if result.common_seconds is None and is_same_time(plan.time, received.seconds):
         return None
     return received.seconds
 

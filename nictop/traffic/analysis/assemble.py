@@ -324,6 +324,8 @@ def _incidents(
 ) -> tuple[NicIncident, ...]:
     """What happened to the chosen NICs during the run, by the kernel logs of their hosts and by
     rtnetlink."""
+    if log.failure is not None:  # it may have waited long for data
+        return nic_incidents(snapshots, chosen, math.inf)
     return nic_incidents(snapshots, chosen, log.plan.span + LATE_SECONDS)
 
 

@@ -16,7 +16,7 @@ from nictop.model.kernel_log import Logged
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ WORDS: dict[Meaning | Event, str] = {
     "no_carrier": "lost its carrier",
 }
 """Meaning of a message → what happened; the first one explains the others, which follow from it."""
+LOSSES = ("link_lost", "no_carrier", "set_down")
+"""Incidents in which no packets pass until the link is up again."""
+SAME_LOSS_SECONDS = 2.0
+"""Between the message of the driver and that of rtnetlink about one loss, at most."""
 MAX_TEXT_CHARS = 100
 
 
@@ -51,15 +55,33 @@ class NicIncident:
     meaning: Meaning | Event
     text: str
     """The message; renamed: the new name."""
+    back: float | None = None
+    """Of `LOSSES`: when its host reported the link as up again after the last one; None: it did
+    not."""
+    times: int = 1
+    """How often it came, the first time at `second`."""
 
     @property
     def brief(self) -> str:
-        """``b eth2 was reset by its driver``"""
-        return f"{clean(self.host)} {clean(self.link)} {WORDS[self.meaning]}"
+        """``b eth2 was reset by its driver``, ``b eth2 lost its carrier for 15 s``"""
+        happened = f"{clean(self.host)} {clean(self.link)} {WORDS[self.meaning]}"
+        if self.times > 1:
+            return f"{happened} {self.times} times"
+        if self.back is None:
+            return happened
+        return f"{happened} for {max(0.0, self.back - self.second):.0f} s"
+
+    @property
+    def return_sentence(self) -> str:
+        """``b eth2 has its link again at second 9``; "": it was not reported."""
+        if self.back is None:
+            return ""
+        return f"{clean(self.host)} {clean(self.link)} has its link again at second {self.back:.0f}"
 
     @property
     def sentence(self) -> str:
-        """``b eth2 was reset by its driver at second 7 (kernel log: Detected Tx Unit Hang)``"""
+        """``b eth2 was reset by its driver at second 7 (kernel log: Detected Tx Unit Hang)``, ``b
+        eth2 lost its carrier at second 3, back at second 18``"""
         shown = clean(self.text)
         if len(shown) > MAX_TEXT_CHARS:
             shown = shown[: MAX_TEXT_CHARS - 1] + "…"
@@ -68,7 +90,11 @@ class NicIncident:
         if is_renamed:
             what += f" to {shown}"
         second = max(0.0, self.second)
+        if self.times > 1:
+            what += f" {self.times} times, first"
         happened = f"{clean(self.host)} {clean(self.link)} {what} at second {second:.0f}"
+        if self.back is not None:
+            happened += f", back at second {self.back:.0f}"
         if is_renamed or not shown:
             return happened
         return f"{happened} (kernel log: {shown})"
@@ -109,26 +135,52 @@ def _of_host(
         yield from _of_changes(host, nic, nic.name or f"ifindex {nic.ifindex}", seconds)
         return
     shown = nic.name or link.name
-    yield from _of_changes(host, nic, shown, seconds)
+    changes = list(_of_changes(host, nic, shown, seconds))
+    yield from changes
     for entry in _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds):
         second = entry.time - nic.begin
-        yield NicIncident(host, shown, second, entry.known.meaning, entry.text)
+        found = NicIncident(host, shown, second, entry.known.meaning, entry.text)
+        yield _with_return(found, changes) if found.meaning == "link_lost" else found
 
 
-def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterator[NicIncident]:
-    """The first incident of each kind. `shown`: name of the NIC in them."""
-    name, seen = nic.name, set[Event]()
+def _with_return(lost: NicIncident, changes: Iterable[NicIncident]) -> NicIncident:
+    """The loss in a message of a driver, with what rtnetlink reported of it."""
+    for change in changes:
+        is_same = abs(change.second - lost.second) <= SAME_LOSS_SECONDS
+        if change.meaning in LOSSES and is_same:
+            return replace(lost, back=change.back, times=change.times)
+    return lost
+
+
+def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterable[NicIncident]:
+    """One incident of each kind, at its first time. `shown`: name of the NIC in them."""
+    name, found, open_losses = nic.name, dict[Event, NicIncident](), set[Event]()
     for change in nic.changes:
-        second = change.time - nic.begin
-        is_in_run = nic.begin <= change.time <= nic.begin + seconds
-        if change.ifindex != nic.ifindex or not is_in_run:
+        if change.ifindex != nic.ifindex or change.time < nic.begin:
             continue
-        event = _event(change, name)
-        if event is not None and event not in seen:
-            seen.add(event)
-            text = change.name if event == "renamed" else ""
-            yield NicIncident(host, shown, second, event, text)
+        second = change.time - nic.begin
+        if is_up(change):
+            for event in open_losses:
+                found[event] = replace(found[event], back=second)
+            open_losses.clear()
+        happened = _event(change, name)
         name = change.name
+        if happened is None or second > seconds or happened in open_losses:
+            continue
+        if happened in LOSSES:
+            open_losses.add(happened)
+        if happened not in found:
+            text = change.name if happened == "renamed" else ""
+            found[happened] = NicIncident(host, shown, second, happened, text)
+        elif happened in LOSSES:
+            earlier = found[happened]
+            found[happened] = replace(earlier, back=None, times=earlier.times + 1)
+    return found.values()
+
+
+def is_up(change: LinkChange) -> bool:
+    """The link takes packets again, as far as rtnetlink reports."""
+    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False
 
 
 def _event(change: LinkChange, name: str) -> Event | None:

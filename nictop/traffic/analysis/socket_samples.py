@@ -107,6 +107,18 @@ def _moved(socket: TrafficSocket, sends: bool) -> int:
     return size or 0
 
 
+def moved_bytes(end: RunEnd, *, sends: bool, has_control: bool) -> int:
+    """Payload in one direction until the last sample of each connection of an end: received, or
+    acknowledged by the other end. `has_control`: as in `carry_payload`."""
+    sizes: dict[int, int] = {}
+    carries = False
+    for _, sockets in end.sockets:
+        carries = carries or carry_payload(sockets, has_control=has_control)
+        for socket in sockets:
+            sizes[socket.inode] = max(sizes.get(socket.inode, 0), _moved(socket, sends))
+    return sum(sizes.values()) if carries else 0
+
+
 def fill_from_sockets(
     points: Iterable[IntervalPoint],
     samples: Iterable[tuple[float, Sequence[TrafficSocket]]],

@@ -70,7 +70,8 @@ class DropsSession:
         is_lost = False
         try:
             await host.request(request)
-            deadline = time.monotonic() + self._seconds + ANSWER_TIMEOUT
+            limit = ANSWER_TIMEOUT * host.session.slowness.factor
+            deadline = time.monotonic() + self._seconds + limit
             while line is None or line.id != request.id:
                 line = await inbox.next(deadline)
                 if line is None:

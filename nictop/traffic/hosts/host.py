@@ -35,8 +35,8 @@ MAX_LINK_CHANGES = 1000
 MAX_FLOORS = 64
 """Measurements of generators alone; a run needs two."""
 
-PROBE_REPLY_TIMEOUT = 10.0
-"""Seconds that a probe may take to check its generators, or for an inventory."""
+PROBE_REPLY_TIMEOUT = 15.0
+"""Seconds that a probe may take to check its generators, or for an inventory, on a usual host."""
 
 TrafficItem = TrafficLine | SourceState
 TrafficCallback = Callable[[str, TrafficItem], None]
@@ -114,7 +114,7 @@ class RunHost:
 
     async def tools(self, timeout: float = PROBE_REPLY_TIMEOUT) -> TrafficTools:
         """The generators of the host. Raises NictopError if its probe cannot list them,
-        HostUnreachable if it does not reply."""
+        HostUnreachable if it does not reply. `timeout`: for a usual host."""
         request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
         replies: list[TrafficLine] = []
 
@@ -122,12 +122,15 @@ class RunHost:
             if isinstance(item, TrafficLine) and item.id == request.id:
                 replies.append(item)
 
-        unsubscribe = self.subscribe(take)
+        unsubscribe, begin = self.subscribe(take), time.monotonic()
+        limit = timeout * self.session.slowness.factor
         try:
             await self.request(request)
-            await self.session.until(lambda: replies or self.session.is_unreachable, timeout)
+            await self.session.until(lambda: replies or self.session.is_unreachable, limit)
         finally:
             unsubscribe()
+        if replies:
+            self.session.slowness.note(time.monotonic() - begin, timeout)
         reply = replies[0] if replies else None
         if reply is not None and reply.tools is not None:
             return reply.tools
@@ -138,12 +141,12 @@ class RunHost:
             why = clean(self.snapshot.message).removeprefix(f"{name}: ")
             raise HostUnreachable(f"{name}: {why or 'it is not connected'}")
         raise HostUnreachable(
-            f"{name}: no answer from the probe within {timeout:g} s", "the host may be very busy"
+            f"{name}: no answer from the probe within {limit:g} s", "the host may be very busy"
         )
 
     async def refresh(self, timeout: float = PROBE_REPLY_TIMEOUT) -> bool:
         """Request an inventory; whether one that was begun after that was received within `timeout`
-        seconds."""
+        seconds, which are for a usual host."""
         requested_at = time.monotonic() + self.offset.seconds
         await self.session.request(Request(inventory=True))
 
@@ -151,7 +154,7 @@ class RunHost:
             inventory = self.snapshot.inventory
             return inventory is not None and inventory.time >= requested_at
 
-        return await self.session.until(is_new, timeout)
+        return await self.session.until(is_new, timeout * self.session.slowness.factor)
 
     def subscribe(self, callback: TrafficCallback) -> Callable[[], None]:
         """Call `callback` with every line about traffic and every connection state; the returned
@@ -188,6 +191,12 @@ def subscribed_hosts(sessions: Iterable[HostSession]) -> Iterator[dict[str, RunH
         for host in hosts.values():
             stack.callback(host.close)
         yield hosts
+
+
+def slowness_of(names: Iterable[str], hosts: Mapping[str, RunHost]) -> float:
+    """How many times as long as usual these hosts may take."""
+    factors = [hosts[name].session.slowness.factor for name in names if name in hosts]
+    return max(factors, default=1.0)
 
 
 def link_of(endpoint: Endpoint, hosts: Mapping[str, RunHost]) -> Link | None:

@@ -18,8 +18,16 @@ async def wait_for_readings(
     """Until the hosts have sent inventory and counters. `timeout`: seconds; None: as long as they
     may still connect. `progress` is called with a sentence on what is waited for. Raises
     HostUnreachable."""
-    end = time.monotonic() + (math.inf if timeout is None else timeout)
-    fatal = ("failed",) if timeout is None else ("lost", "failed")
+    begin, told = time.monotonic(), set[str]()
+
+    def has_ended(host: HostSession) -> bool:
+        return host.snapshot.state == "failed" if timeout is None else host.is_given_up
+
+    def limit() -> float:
+        """A slow host may need longer."""
+        if timeout is None:
+            return math.inf
+        return timeout * max(host.slowness.factor for host in hosts)
 
     def steps() -> list[tuple[str, str, bool]]:
         return [(host.snapshot.state, _doing(host), host.has_readings) for host in hosts]
@@ -29,17 +37,23 @@ async def wait_for_readings(
 
     while waiting := [host for host in hosts if not host.has_readings]:
         for host in waiting:
-            if host.snapshot.state in fatal:
+            if has_ended(host):
                 raise HostUnreachable(f"{host.name}: {host.snapshot.message}")
         name, advanced = waiting[0].name, partial(has_advanced, steps())
-        progress(f"waiting for {name}: {_doing(waiting[0])}")
-        if not await until(hosts, advanced, end - time.monotonic()):
-            raise HostUnreachable(f"{name}: no complete answer within {timeout:g} s")
+        sentence = f"waiting for {name}: {_doing(waiting[0])}"
+        if sentence not in told:  # another host may have advanced, or a hop is connected to again
+            progress(sentence)
+        told.add(sentence)
+        seconds = limit()
+        if not await until(hosts, advanced, begin + seconds - time.monotonic()):
+            raise HostUnreachable(f"{name}: no complete answer within {seconds:g} s")
 
 
 def _doing(session: HostSession) -> str:
-    """The step of its start; ``lost``."""
+    """The step of its start, ``starting probe (attempt 2)``; ``lost``."""
     step = session.start.active(time.monotonic())
     if step is None:
         return session.snapshot.state
+    if session.start.attempt > 1:
+        return f"{DOING[step.name]} (attempt {session.start.attempt})"
     return DOING[step.name]

@@ -54,7 +54,8 @@ async def read_drop_reasons(
             if await until(sessions, all_answered, REFUSAL_SECONDS):
                 return {}
             await repeat()
-            await until(sessions, all_answered, MONITOR_SECONDS + END_SECONDS)
+            slowness = max(session.slowness.factor for session in sessions)
+            await until(sessions, all_answered, MONITOR_SECONDS + slowness * END_SECONDS)
         finally:
             for host in monitored:
                 if host.name not in replies and not host.session.is_unreachable:

@@ -29,7 +29,7 @@ from nictop.traffic.plan.plan import Endpoint, EndpointPair
 
 @dataclass(frozen=True)
 class PathTimeouts:
-    """Time limits in seconds."""
+    """Time limits in seconds, for usual hosts."""
 
     listen: float = 15.0
     """For both listeners to open their sockets."""
@@ -37,6 +37,11 @@ class PathTimeouts:
     """For both testers, which end themselves after 35 s at most."""
     stop: float = 3.0
     """For the listeners to end."""
+
+    def for_slow(self, factor: float) -> PathTimeouts:
+        """For hosts that may take so many times as long (`wire.slowness`)."""
+        more = (factor - 1) * self.listen  # a tester is started, too, and then ends itself
+        return PathTimeouts(factor * self.listen, self.test + more, factor * self.stop)
 
 
 PathStage = Literal["starting", "testing", "stopping", "over"]

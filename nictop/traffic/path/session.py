@@ -20,7 +20,7 @@ from nictop.probe.traffic.loss_differences import increases
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.failures import RunFailed
-from nictop.traffic.hosts.host import RunHost, subscribed_hosts
+from nictop.traffic.hosts.host import RunHost, slowness_of, subscribed_hosts
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.hosts.losses import LossCounts, read_losses
 from nictop.traffic.hosts.readings import wait_for_readings
@@ -33,6 +33,7 @@ from nictop.traffic.path.run import (
     STAGE_TEXTS,
     PathRun,
     PathStage,
+    PathTimeouts,
     add_or_expire,
     end_path_run,
 )
@@ -74,7 +75,8 @@ class PathSession:
             pair = self._chosen_pair(snapshots, progress)
             ends = {name: hosts[name] for name in (self.request.client, self.request.server)}
             observers = {name: hosts[name] for name in _hypervisors(snapshots, pair)}
-            run = PathRun(pair, hosts, ports=(self.request.port, self.request.port))
+            ports = (self.request.port, self.request.port)
+            run = PathRun(pair, hosts, ports=ports, timeouts=_timeouts(ends))
             before = await _losses(observers)
             await _carry_out(run, TrafficInbox(hosts, ends), progress)
             result = run.result()
@@ -107,8 +109,13 @@ class PathSession:
     ) -> None:
         """The same packets once more, fewer of them, for the drop monitors of both hosts."""
         progress("repeating the test while the kernels tell what they drop")
-        run = PathRun(pair, hosts, ports=(self.request.port, self.request.port), short=True)
+        ports = (self.request.port, self.request.port)
+        run = PathRun(pair, hosts, ports=ports, short=True, timeouts=_timeouts(hosts))
         await _carry_out(run, TrafficInbox(hosts, tuple(hosts)), lambda _: None)
+
+
+def _timeouts(ends: Mapping[str, RunHost]) -> PathTimeouts:
+    return PathTimeouts().for_slow(slowness_of(ends, ends))
 
 
 async def _carry_out(run: PathRun, inbox: TrafficInbox, progress: Progress) -> None:
@@ -163,8 +170,9 @@ async def _losses(hosts: Mapping[str, RunHost]) -> LossCounts:
     inbox = TrafficInbox(hosts, ())
     inbox.open()
     try:
+        seconds = LOSSES_SECONDS * slowness_of(hosts, hosts)
         return await read_losses(
-            hosts, inbox, f"{uuid.uuid4().hex[:12]}-losses", nics={}, seconds=LOSSES_SECONDS
+            hosts, inbox, f"{uuid.uuid4().hex[:12]}-losses", nics={}, seconds=seconds
         )
     finally:
         inbox.close()

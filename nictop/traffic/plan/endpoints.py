@@ -262,11 +262,11 @@ def _no_match_error(
 ) -> NictopError:
     names = f"{clean(request.client)} and {clean(request.server)}"
     if candidates:
+        by_address = request.ip_version is not None
+        known = _pair_options(candidates, snapshots, options, by_address=by_address)
         return NictopError(
-            f"no path between {names} matches",
-            _pair_options(
-                candidates, snapshots, options, by_address=request.ip_version is not None
-            ),
+            f"no path between {names} matches {_chosen_text(request, options)}",
+            f"there is: {known}",
         )
     if request.client == request.server:
         return NictopError(
@@ -288,6 +288,22 @@ def _no_match_error(
         f"{reason}: give NIC or address of both ends (routers may be between them)",
         "; ".join(filter(None, both)),
     )
+
+
+def _chosen_text(request: EndpointSelection, options: Mapping[str, str]) -> str:
+    """``--nic ens224 --peer-nic ens256``: what was given."""
+    words = []
+    for side, nic, address in (
+        ("client", request.client_nic, request.client_address),
+        ("server", request.server_nic, request.server_address),
+    ):
+        if nic:
+            words.append(f"{options[side]}nic {shell_quote(nic)}")
+        if address:
+            words.append(f"{options[side]}address {shell_quote(address)}")
+    if request.ip_version is not None:
+        words.append(f"IPv{request.ip_version}")
+    return clean(" ".join(words))
 
 
 def _pair_options(

@@ -49,6 +49,8 @@ MISLEADING_FINDINGS = ("path_duplicate_address", "path_arp_flux", "path_rp_filte
 another host or NIC, or are dropped. An MTU black hole is one if the run sends larger packets."""
 DEFAULT_DATAGRAM_BYTES = 1448
 """Bytes of payload in a datagram by default."""
+SAME_TIME_SHARE, SAME_TIME_SECONDS = 0.05, 0.5
+"""By how much the seconds of two totals of one run may differ."""
 REACHED_SHARE = 0.98
 """Of the requested load: a run that carried that much reached it."""
 LOST_BY_SIZE = ("path_mtu_black_hole", "path_drops_by_size")
@@ -217,11 +219,29 @@ class Result:
 
     @property
     def goodput(self) -> float | None:
-        """Bits per second that arrived, both directions together; None if one is not known."""
+        """Bits per second that arrived, both directions together, in the same seconds
+        (`common_seconds`); None if one is not known."""
         known = [flow.goodput for flow in self.flows if flow.goodput is not None]
         if not known or len(known) < len(self.flows):
             return None
-        return sum(known)
+        seconds = self.common_seconds
+        if seconds is None:
+            return sum(known)
+        sizes = [_bytes_until(flow, seconds) for flow in self.flows]
+        arrived = [size for size in sizes if size is not None]
+        if len(arrived) < len(sizes):
+            return None
+        return 8 * sum(arrived) / seconds
+
+    @property
+    def common_seconds(self) -> float | None:
+        """The first seconds, in which all directions were measured, if their totals are of
+        different times; None: they are of the same one."""
+        known = [flow.received.seconds for flow in self.flows if flow.received is not None]
+        least = min(known, default=0.0)
+        if len(known) < 2 or least <= 0 or self.plan.is_of_one_host:
+            return None
+        return None if is_same_time(least, max(known)) else least
 
     @property
     def empty_flows(self) -> tuple[Flow, ...]:
@@ -276,6 +296,25 @@ class Result:
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
+
+
+def is_same_time(one: float, other: float) -> bool:
+    """Seconds of two totals: generators end a little late."""
+    return not abs(one - other) > SAME_TIME_SHARE * min(one, other) + SAME_TIME_SECONDS
+
+
+def _bytes_until(flow: Flow, seconds: float) -> float | None:
+    """Payload that arrived in the first measured seconds, by the intervals of the receiver; None:
+    it reported none."""
+    size, is_known = 0.0, False
+    for point in flow.points:
+        interval = point.interval
+        if interval.sends or interval.omitted or interval.seconds <= 0:
+            continue
+        is_known = True
+        begin, end = max(0.0, point.time - interval.seconds), min(point.time, seconds)
+        size += interval.bytes * max(0.0, end - begin) / interval.seconds
+    return size if is_known else None
 
 
 def is_sender_state(interval: Interval) -> bool:

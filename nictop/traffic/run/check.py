@@ -10,7 +10,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficLine, TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import output_parser
-from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.host import PROBE_REPLY_TIMEOUT, RunHost
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.path.run import PathRun
 from nictop.traffic.plan.problem import sentences
@@ -60,7 +60,8 @@ async def check(
             continue
         await path.add(line)
         if missing:
-            _add_tools(log, line, missing)
+            seconds = limits.check - (deadline - time.monotonic())
+            _add_tools(log, line, missing, seconds)
     tools = {end.host: end.tools for end in log.ends.values() if end.tools is not None}
     log.path_test = run_path_report(log.plan, path, log.hosts, tools)
 
@@ -70,14 +71,15 @@ def _without_tools(log: RunLog) -> list[RunEnd]:
     return [end for end in log.ends.values() if end.tools is None]
 
 
-def _add_tools(log: RunLog, line: TrafficLine, missing: Sequence[RunEnd]) -> None:
-    """Take the answer to a check. Raises RunFailed."""
+def _add_tools(log: RunLog, line: TrafficLine, missing: Sequence[RunEnd], seconds: float) -> None:
+    """Take the answer to a check, which took so many `seconds`. Raises RunFailed."""
     for end in missing:
         if line.id != f"{end.identity}-check":
             continue
         if line.kind == "failed":
             raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(line.text)}"))
         if line.tools is not None:
+            log.hosts[end.host].session.slowness.note(seconds, PROBE_REPLY_TIMEOUT)
             for group in log.groups:
                 group.ends[end.side].tools = line.tools
                 group.ends[end.side].output = output_parser(group.plan, line.tools)

@@ -19,7 +19,7 @@ PATH_OF_CHECK = ", and the path between them"
 
 @dataclass(frozen=True)
 class RunTimeouts:
-    """Time limits of a run, in seconds."""
+    """Time limits of a run, in seconds, for usual hosts."""
 
     check: float = 25.0
     """For the check of both generators: a guest without hardware acceleration needs several seconds
@@ -50,6 +50,24 @@ class RunTimeouts:
     """For a counter record after the run."""
     ports: int = 5
     """Number of ports that are tried, one after the other."""
+
+    def for_slow(self, factor: float) -> RunTimeouts:
+        """For hosts that may take so many times as long (`wire.slowness`)."""
+        return RunTimeouts(
+            check=factor * self.check,
+            floor=factor * self.floor,
+            path_test=factor * self.path_test,
+            listen=factor * self.listen,
+            first_byte=factor * self.first_byte,
+            stall=factor * self.stall,
+            grace=factor * self.grace,
+            settle=factor * self.settle,
+            path=factor * self.path,
+            stop=factor * self.stop,
+            losses=factor * self.losses,
+            counters=factor * self.counters,
+            ports=self.ports,
+        )
 
 
 @dataclass(frozen=True, eq=False)

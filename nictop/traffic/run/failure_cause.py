@@ -22,7 +22,8 @@ from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import RunLog
 from nictop.traffic.record.strangers import is_stranger, served_text
 from nictop.traffic.run.hypervisor_cause import or_hypervisor
-from nictop.traffic.run.unreachable import endpoint_link, examined, link_down, visible_cause
+from nictop.traffic.run.link_loss import link_loss, overcome_loss
+from nictop.traffic.run.unreachable import endpoint_link, examined, visible_cause
 
 SECONDARY_KINDS = ("control_message", "interrupted", "refused", "stall")
 """How the other end reports the loss of one end."""
@@ -43,21 +44,23 @@ def timeout_failure(
     `payload_bytes` were received. `is_deadline`: that of the whole run."""
     plan = log.plan
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
-    down = link_down(log)
-    if down:
-        return Failure("stall", f"no more data {where}: {down}")
+    lost = link_loss(log)
+    if lost:
+        return Failure("stall", f"no more data {where}: {lost}")
     ended = _ended_alone(log)
     if ended is not None:
         return Failure("other", f"{clean(ended.host)}: the {ended.side} ended without a result")
     if is_deadline:
-        return Failure("deadline", f"the test did not end within {seconds:.0f} s")
+        late = f"the test did not end within {seconds:.0f} s"
+        return Failure("deadline", late + overcome_loss(log))
     is_little = payload_bytes < BLACK_HOLE_MAX_BYTES
     if is_little and plan.protocol == "tcp" and _has_sent(log):
         causes = "smaller MTU on the path, or jumbo frames on one side only"
         no_large = f"connected, but no full-sized packets {where}"
         return Failure("black_hole", f"{no_large}: MTU black hole ({causes})")
     if payload_bytes:
-        return Failure("stall", f"no more data {where}: connectivity lost after {seconds:.0f} s")
+        stalled = f"no more data {where}: connectivity lost after {seconds:.0f} s"
+        return Failure("stall", stalled + overcome_loss(log))
     for end in log.ends.values():
         if end.first_problem is not None:
             return error_failure(log, end.first_problem[1], end.first_problem[0])

@@ -34,6 +34,7 @@ from nictop.traffic.run.events import (
     RunTimeouts,
     Stage,
 )
+from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.payload_watch import PayloadWatch
 
 NOT_IPERF3 = ("unknown control message", "unable to receive cookie", "unrecognized")
@@ -152,8 +153,8 @@ class ForeignRun:
     def _hang(self, watch: PayloadWatch, seconds: float) -> Failure:
         where = server_text(self._plan)
         if watch.payload_bytes:
-            sentence = f"no more data after {seconds:.0f} s: the connection to {where} is lost"
-            return Failure("stall", sentence)
+            cause = link_loss(self._log) or f"the connection to {where} is lost"
+            return Failure("stall", f"no more data after {seconds:.0f} s: {cause}")
         if self._client.first_problem is not None:
             return foreign_failure(self._plan, self._client)
         sentence = f"no data within {seconds:.0f} s: what answers at {where} is no iperf3 server"

@@ -15,7 +15,7 @@ from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted
 from nictop.traffic.analysis.workload import one_host_result
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
-from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.host import RunHost, slowness_of
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
@@ -101,13 +101,18 @@ class OneHostRun:
             return
         await self._start_command()
         end = self._log.ends["client"]
-        deadline = time.monotonic() + self._plan.time + REPORT_SECONDS
+        seconds = REPORT_SECONDS * self._slowness
+        deadline = time.monotonic() + self._plan.time + seconds
         while end.ended is None:
             line = await self._next(deadline)
             if line is None:
-                late = f"no report about the end of the command within {REPORT_SECONDS:g} s"
+                late = f"no report about the end of the command within {seconds:g} s"
                 raise RunFailed(Failure("deadline", f"{clean(end.host)}: {late}"))
             self._log.add_line(line)
+
+    @property
+    def _slowness(self) -> float:
+        return slowness_of([self._plan.client.host], self._log.hosts)
 
     def _check(self) -> None:
         wrong = plan_problems(self._plan)
@@ -135,11 +140,12 @@ class OneHostRun:
                 deadline=float(plan.time),
             )
         )
-        deadline = time.monotonic() + START_SECONDS
+        seconds = START_SECONDS * self._slowness
+        deadline = time.monotonic() + seconds
         while end.started is None and end.ended is None:
             line = await self._inbox.next(deadline)
             if line is None:
-                late = f"{host}: the command was not started within {START_SECONDS:g} s"
+                late = f"{host}: the command was not started within {seconds:g} s"
                 raise RunFailed(Failure("start", late))
             self._log.add_line(line)
         if end.failed:

@@ -19,7 +19,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
 from nictop.traffic.generators import Side, output_parser
-from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.host import RunHost, slowness_of
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
 from nictop.traffic.plan.plan import RunPlan
@@ -69,14 +69,17 @@ async def run(
 ) -> Result:
     """The result of a run; of one that fails, as far as it is known. `hosts`: both ends and the
     observers, by name; their sessions are run elsewhere. `emit` is called with each event, from
-    `RunBegan` to `RunFinished`. `stop`: once it is set, the run ends with what was measured until
-    then."""
+    `RunBegan` to `RunFinished`. `limits`: None: those of such hosts. `stop`: once it is set, the
+    run ends with what was measured until then."""
     kind: type[_Run | ForeignRun | OneHostRun] = _Run
     if plan.is_of_one_host:
         kind = OneHostRun
     elif plan.foreign:
         kind = ForeignRun
-    running = kind(plan, hosts, emit, limits or RunTimeouts(), identity or uuid.uuid4().hex[:12])
+    if limits is None:
+        ends = (end.host for end in plan.watched_ends)
+        limits = RunTimeouts().for_slow(slowness_of(ends, hosts))
+    running = kind(plan, hosts, emit, limits, identity or uuid.uuid4().hex[:12])
     if stop is None:
         return await running.result()
     stopping = asyncio.ensure_future(_stop_when_set(stop, running))

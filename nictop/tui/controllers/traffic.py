@@ -289,8 +289,10 @@ class TrafficController:
         return () if self._notes is None else self._notes.known()
 
     def _enter(self, sentence: str) -> None:
-        """It does something else from now on."""
+        """It does something else from now on; said again, it is the same stage."""
         self.sentence = sentence
+        if self.stages and self.stages[-1][0] == sentence:
+            return
         self.stages.append((sentence, monotonic()))
 
     @property

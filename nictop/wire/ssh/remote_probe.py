@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -24,6 +25,7 @@ from nictop.wire.channel import STDERR_DATATYPE, Carrier, Channel
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.errors import (
     PermanentError,
+    SilentHost,
     TransientError,
     internal_error_text,
     last_words,
@@ -32,6 +34,7 @@ from nictop.wire.errors import (
 from nictop.wire.guests.levels import Level
 from nictop.wire.guests.reasons import lacks_shell, own_sentence
 from nictop.wire.inbox import Inbox
+from nictop.wire.slowness import Slowness
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
 from nictop.wire.ssh.bootstrap_command import (
@@ -95,9 +98,11 @@ class RemoteProbe:
         budget: HostBudget,
         *,
         levels: tuple[Level, ...] = (),
-        time_factor: int = 1,
+        time_factor: float = 1.0,
     ) -> None:
-        self._time_factor = time_factor
+        self.slowness = Slowness(time_factor)
+        self._asked = time.monotonic()
+        """When its command was started, or a password was given for it."""
         self.command, self._bundle, self._host, self._credentials = (
             command,
             bundle,
@@ -148,7 +153,7 @@ class RemoteProbe:
         self._channel = await carrier.open(self.command.line(rights), self, sanitize(self._host))
         if rights != "password":  # sudo would read the sources as the password
             self._write(self._bundle.first)
-        self._stage_started = time.monotonic()
+        self._stage_started = self._asked = time.monotonic()
         self.spawn(self._send_pings())
 
     def send(self, request: Request) -> None:
@@ -194,6 +199,7 @@ class RemoteProbe:
             return None
         if line.hello is not None:
             self.pid, self._started_at = line.hello.pid, line.hello.monotonic
+            self.slowness.note(time.monotonic() - self._asked, self._usual(STARTUP_TIMEOUT))
             self._ping()
         return line
 
@@ -236,6 +242,9 @@ class RemoteProbe:
     def receive(self, data: bytes, datatype: int | None) -> None:
         if self._ended:
             return
+        if self._is_complete:
+            silence = self._unanswered * PING_SECONDS
+            self.slowness.note(silence, self._usual(MAX_UNANSWERED_PINGS * PING_SECONDS))
         self._unanswered = 0
         try:
             if datatype == STDERR_DATATYPE:
@@ -348,12 +357,12 @@ class RemoteProbe:
         while not self._ended:
             await asyncio.sleep(PING_SECONDS)
             if self.inbox.reader.line_count or self.inbox.size:
-                limit = MAX_UNANSWERED_PINGS * self._slowness
+                limit = math.ceil(self._patient(MAX_UNANSWERED_PINGS))
                 self.is_unresponsive = self._unanswered >= limit and not self._paused
                 if self.is_unresponsive:
                     silence = limit * PING_SECONDS
                     self._fail(
-                        TransientError(
+                        SilentHost(
                             f"no more data from {sanitize(self._host)} for {silence:g} s",
                             "it or this connection's probe is overloaded or stopped, or the "
                             "network is down",
@@ -381,7 +390,7 @@ class RemoteProbe:
         answer = None
         if len(self._passwords) < MAX_ANSWER_ATTEMPTS:
             answer = await self._credentials.stored_or_asked(question, self._passwords)
-        self._stage_started = time.monotonic()
+        self._stage_started = self._asked = time.monotonic()
         if answer is None:
             self._fail(
                 PermanentError(
@@ -467,14 +476,17 @@ class RemoteProbe:
         """It did not start in time, or nothing was received for too long."""
         return self._is_late or self.is_unresponsive
 
-    @property
-    def _slowness(self) -> int:
-        """How many times as long as for a host all may take: each level has a start of its own."""
-        return self._time_factor * (1 + len(self._levels))
+    def _usual(self, limit: float) -> float:
+        """The limit for usual hosts: each level has a start of its own."""
+        return limit * (1 + len(self._levels))
+
+    def _patient(self, limit: float) -> float:
+        """The same limit for this host."""
+        return self._usual(limit) * self.slowness.factor
 
     @property
     def _startup_timeout(self) -> float:
-        return STARTUP_TIMEOUT * self._slowness
+        return self._patient(STARTUP_TIMEOUT)
 
     def _exit_reason(self, error: Exception | None) -> HostUnreachable:
         end = self._ending()

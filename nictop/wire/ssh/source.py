@@ -25,6 +25,7 @@ from nictop.wire.errors import PermanentError, TransientError, error_text, sanit
 from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address
 from nictop.wire.guests.wrapping import HAS_NAMESPACE, address_words, prefix_words
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
+from nictop.wire.slowness import MAX_TIME_FACTOR
 from nictop.wire.source import ConnectionStage, SourceState
 from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
@@ -55,8 +56,6 @@ ADDRESS_TIMEOUT = 15.0
 """Seconds for the addresses of a guest: an agent that does not answer takes 10."""
 WITHOUT_SSH = (WINDOWS_GUEST, STANDING_GUEST)
 """How the sentence about a guest begins that cannot be read by SSH either."""
-MAX_TIME_FACTOR = 4
-"""Silence of 40 s then, and 60 s for the start."""
 MAX_TRIED_ADDRESSES = 3
 MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
@@ -114,9 +113,10 @@ class SshSource(ReconnectingSource):
         self._probe: RemoteProbe | EsxiProbe | None = None
         self._is_esxi = False
         """The host has answered that it is an ESXi host."""
-        self._time_factor = 1
-        """How many times as long as usual all may take: doubled after an attempt that was given up
-        before the host was read. On a busy host another start would only add to its load."""
+        self._time_factor = 1.0
+        """How many times as long as usual all may take (`wire.slowness`): doubled after an attempt
+        that was given up before the host was read. On a busy host another start would only add to
+        its load."""
         self._disconnecting = asyncio.Lock()
         self._stages = _Stages()
 
@@ -158,10 +158,10 @@ class SshSource(ReconnectingSource):
             raise probe.error
 
     def _adapt_time_factor(self, probe: RemoteProbe | EsxiProbe, *, is_read: bool) -> None:
-        if isinstance(probe, RemoteProbe) and probe.was_given_up and not is_read:
-            self._time_factor = min(MAX_TIME_FACTOR, 2 * self._time_factor)
-        else:
-            self._time_factor = 1
+        self._time_factor = 1.0
+        if isinstance(probe, RemoteProbe) and probe.was_given_up:
+            measured = probe.slowness.factor
+            self._time_factor = measured if is_read else min(MAX_TIME_FACTOR, 2 * measured)
 
     async def _other_start(self, probe: RemoteProbe | EsxiProbe) -> Rights | None:
         """`probe` has ended: choose another way to start one. Returns the rights with which it is

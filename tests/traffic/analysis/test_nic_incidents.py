@@ -73,8 +73,33 @@ def change(
     [
         ((change(3.2, gone=True),), "b ens4 disappeared at second 3"),
         ((change(2.0), change(4.1, name="wan0")), "b ens4 was renamed to wan0 at second 4"),
-        ((change(5.4, carrier=False), change(6.0)), "b ens4 lost its carrier at second 5"),
+        ((change(5.4, carrier=False),), "b ens4 lost its carrier at second 5"),
+        (
+            (change(5.4, carrier=False), change(20.1)),
+            "b ens4 lost its carrier at second 5, back at second 20",
+        ),
+        (
+            (change(5.4, carrier=False), change(5.5, carrier=False), change(7.0)),
+            "b ens4 lost its carrier at second 5, back at second 7",
+        ),
+        (
+            (change(2.0, carrier=False), change(3.0), change(5.0, carrier=False)),
+            "b ens4 lost its carrier 2 times, first at second 2",
+        ),
+        (
+            (
+                change(2.0, carrier=False),
+                change(3.0),
+                change(5.0, carrier=False),
+                change(6.0, name="ens4"),
+            ),
+            "b ens4 lost its carrier 2 times, first at second 2, back at second 6",
+        ),
         ((change(5.4, flags=DOWN_FLAGS),), "b ens4 was set down at second 5"),
+        (
+            (change(5.4, flags=DOWN_FLAGS), change(6.0, carrier=False), change(8.0)),
+            "b ens4 was set down at second 5, back at second 8",
+        ),
     ],
 )
 def test_what_rtnetlink_reports_needs_no_message(
@@ -82,6 +107,15 @@ def test_what_rtnetlink_reports_needs_no_message(
 ) -> None:
     found = nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0)
     assert found[0].sentence == sentence
+
+
+def test_a_loss_in_the_kernel_log_ends_as_rtnetlink_reports() -> None:
+    changes = (change(3.1, carrier=False), change(9.0))
+    snapshot = host((BEGIN + 3.0, DOWN))
+    first, second = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=changes)}, 10.0)
+    assert (first.meaning, second.meaning) == ("link_lost", "no_carrier")
+    assert first.sentence.startswith("b ens4 lost its link at second 3, back at second 9 (kernel")
+    assert first.brief == "b ens4 lost its link for 6 s"
 
 
 def test_changes_of_other_times_and_links_do_not_count() -> None:

@@ -628,5 +628,11 @@ def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
     sample = SocketSample("a", None, (), "client")
     assert list(progress.lines(sample)) == [f"  {found.sentence}"]
     assert list(progress.lines(sample)) == [], "once"
+    again = LinkChange(AXIS_START + 9.1, 4, False, "ens4", "up", True, 0x1043, 1500)
+    one.session.process(Line(link_change=again), AXIS_START + 9.2)
+    (returned,) = progress.lines(sample)
+    assert returned.endswith(" has its link again at second 9")
+    assert list(progress.lines(sample)) == [], "once"
+    assert live.view(10.0).incidents[0].sentence == f"{found.sentence}, back at second 9"
     live.live.process(RunFinished(result()))
     assert live.view(20.0).incidents == (), "then the result says it"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from nictop.probe.records import PathListener, TrafficLine
+from nictop.probe.traffic.requests import MAX_PATH_TEST_SECONDS
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.run import PathRun, PathTimeouts
 from nictop.traffic.plan.plan import EndpointPair
+from nictop.traffic.run.events import RunTimeouts
+from nictop.wire.slowness import MAX_TIME_FACTOR
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import CLIENT, SERVER
 
@@ -47,3 +50,14 @@ async def test_a_test_that_was_stopped_at_its_limit_is_not_told_as_stopped_alone
     first, second = (one.failure for one in run.result().directions)
     assert first == "a: no answer within 0 s, the time limit of nictop, which ended the path test"
     assert second == "b: no permission"
+
+
+def test_limits_of_slow_hosts() -> None:
+    """A probe accepts them, and a usual host has the usual ones."""
+    usual, slow = PathTimeouts(), PathTimeouts().for_slow(MAX_TIME_FACTOR)
+    assert PathTimeouts().for_slow(1.0) == usual
+    assert (slow.listen, slow.test, slow.stop) == (60.0, 90.0, 12.0)
+    assert slow.listen + slow.test + 5 * slow.stop <= MAX_PATH_TEST_SECONDS
+    run = RunTimeouts().for_slow(MAX_TIME_FACTOR)
+    assert 2 * run.path_test + 5 * run.stop <= MAX_PATH_TEST_SECONDS
+    assert (run.check, run.ports) == (100.0, RunTimeouts().ports)

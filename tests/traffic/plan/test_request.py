@@ -276,7 +276,7 @@ def test_loopback_and_two_names_of_one_machine_need_addresses() -> None:
         ({"server_address": "b.example"}, '"b.example" is not an IP address'),
         (
             {"client_nic": "ens3", "server_nic": "ens4", "ip_version": 6},
-            "no path between a and b matches",
+            "no path between a and b matches --client-nic ens3 --server-nic ens4 IPv6",
         ),
     ],
 )

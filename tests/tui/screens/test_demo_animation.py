@@ -12,10 +12,11 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from tests.cli.commands.test_demo import DEMO
 from tests.support.animation import Frame, animation_of, frame_of
+from tests.support.picture import rows_text
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
+from tests.tui.screens.test_picture_figures import ANIMATED, wrong
 from tests.tui.screens.test_screenshots import PICTURES, compare
 
-NAME = "demo-animated"
 SIZE = (100, 30)
 MAX_BYTES = 1_000_000
 START_SECONDS = 10.0
@@ -81,14 +82,17 @@ async def test_the_demo_looks_like_its_animation(monkeypatch: pytest.MonkeyPatch
     time.tzset()
     try:
         async with screen_with_replay(DEMO, SIZE, start=START_SECONDS, nic="ens224") as screen:
-            compare(NAME, animation_of(await tell(screen), *SIZE))
+            frames = await tell(screen)
+            for frame in frames:
+                assert wrong(rows_text(frame.rows).split("\n")) == []
+            compare(ANIMATED, animation_of(frames, *SIZE))
     finally:
         monkeypatch.undo()
         time.tzset()
 
 
 def picture() -> str:
-    return (PICTURES / f"{NAME}.svg").read_text()
+    return (PICTURES / f"{ANIMATED}.svg").read_text()
 
 
 def test_it_is_small_and_complete_without_animation() -> None:

@@ -58,3 +58,16 @@ async def test_the_first_reason_is_kept_and_a_cancelled_task_is_none() -> None:
     probe.spawn(probe._send_pings())
     await probe.end()
     assert str(probe.error) == "connection lost"
+
+
+async def test_silence_that_ended_makes_the_next_one_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A guest that starts something says nothing for 7 s, and for 12 s the next time."""
+    probe = probe_with(KeyError("3.99"))
+    probe._is_complete, probe._noise = True, None
+    for _ in range(3):
+        probe._ping()
+    probe.receive(b"", None)
+    assert probe.slowness.factor == pytest.approx(3.0)
+    assert probe._unanswered == 0

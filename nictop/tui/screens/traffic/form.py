@@ -34,7 +34,12 @@ from nictop.hosts.specification import (
 )
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import clean, wrap
-from nictop.model.snapshot import has_platform, is_same_namespace, unread_links
+from nictop.model.snapshot import (
+    has_platform,
+    is_same_namespace,
+    reading_notice,
+    unread_links,
+)
 from nictop.model.text.words import count_noun
 from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
@@ -71,6 +76,13 @@ def _are_same(parts: Sequence[object], before: Sequence[object]) -> bool:
     return len(parts) == len(before) and all(map(operator.is_, parts, before))
 
 
+def _outdated_texts(hosts: Iterable[HostSession]) -> Sequence[str]:
+    """``vm1: to be read again in 8 s: read before an event (address), 12 s ago``, one for each host
+    whose inventory may be of before."""
+    texts = [(clean(host.name), reading_notice(host.snapshot)) for host in hosts]
+    return tuple(f"{name}: {notice}" for name, notice in texts if notice)
+
+
 def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     """What the user can do when hosts that were read have no path."""
     no_path = "No test path: no two hosts have unique addresses in the same subnet"
@@ -81,6 +93,9 @@ def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     unread = unread_links(host.snapshot for host in hosts)
     if unread:
         return (f"{no_path} so far; not read yet: {first_names(unread)}.",)
+    outdated = _outdated_texts(hosts)
+    if outdated:
+        return (f"{no_path}, as they were read last.", *outdated)
     return (
         f"{no_path}.",
         "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
@@ -98,6 +113,8 @@ class TrafficScreen(FramedScreen):
         self._rows: tuple[PairRow, ...] = ()
         self._pairs: tuple[EndpointPair, ...] = ()
         self._links: Sequence[object] = ()
+        self._is_outdated = False
+        """A host was changed since it was read."""
         self._tools = RunTools()
         self._choice = Choice()
         self._form_error = ""
@@ -152,8 +169,9 @@ class TrafficScreen(FramedScreen):
         links: list[object] = []
         for session in hosts:
             links += (session.name, session.snapshot.links, session.snapshot.state)
+        was_outdated, self._is_outdated = self._is_outdated, bool(_outdated_texts(hosts))
         if _are_same(links, self._links):
-            if not self._rows:
+            if not self._rows or self._is_outdated or was_outdated:
                 self._draw()  # what is waited for has its seconds
             return
         self._links = links
@@ -218,7 +236,10 @@ class TrafficScreen(FramedScreen):
             return "no path is chosen"
         sessions = self.nictop.hosts.sessions
         unread = [session.name for session in sessions if not has_platform(session.snapshot)]
-        return f"inventory of {first_names(unread)} not read yet" if unread else "no test path"
+        if unread:
+            return f"inventory of {first_names(unread)} not read yet"
+        outdated = _outdated_texts(sessions)
+        return f"no test path so far; {'; '.join(outdated)}" if outdated else "no test path"
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""
@@ -285,6 +306,8 @@ class TrafficScreen(FramedScreen):
         """(text, style) about the chosen pair and what is wrong beyond the fields."""
         row, words = self.query_one(PairTable).chosen, self.query_one(RunForm).words
         yield self._form_error, "bad"
+        for text in self._outdated_ends(row):
+            yield text, "warn"
         for complaint in self._choice.complaints:
             yield complaint, "warn"
         if row is not None:
@@ -294,6 +317,14 @@ class TrafficScreen(FramedScreen):
         for note in self._choice.notes:
             if note != beside_the_field:
                 yield note, "warn"
+
+    def _outdated_ends(self, row: PairRow | None) -> Sequence[str]:
+        """Of the hosts of the chosen pair: addresses, NICs and what is said of them may be of
+        before."""
+        if row is None:
+            return ()
+        names = (row.pair.client.host, row.pair.server.host)
+        return _outdated_texts(host for host in self.nictop.hosts.sessions if host.name in names)
 
     def on_screen_resume(self) -> None:
         if self.is_open:

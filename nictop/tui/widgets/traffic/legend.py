@@ -13,7 +13,7 @@ from nictop.model.facts import width as cells
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.words import count_noun
-from nictop.report.runs.sentences import exceeding_seconds
+from nictop.report.runs.sentences import unplanned_seconds
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.live.samples import FlowSample, RunSample
 from nictop.traffic.results.host_load import Busy
@@ -112,7 +112,7 @@ def _flows(
         spans.append((f"{units.bits_per_second(rate):>9} ", "title"))
         seconds = None
         if is_mean and run_view.result is not None:
-            seconds = exceeding_seconds(run_view.result, sample.flow)
+            seconds = unplanned_seconds(run_view.result, sample.flow)
         if seconds is not None:
             spans.append((f"of {units.duration(seconds)} ", "dim"))
         if shortness == 0 and sample.is_passing:

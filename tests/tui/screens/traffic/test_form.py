@@ -20,7 +20,7 @@ from nictop.cli.arguments import parse
 from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.options import request_of
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Address, Line
+from nictop.probe.records import Address, Line, Outdated
 from nictop.recording.reader import Recording
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
@@ -490,6 +490,34 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         drawn = "\n".join(screen.drawn())
         words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
         assert "No test path" in words and "vm1, vm2 report the same boot ID: same machine" in words
+
+
+async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> None:
+    """Its addresses may have been set after they were read: no sentence says more than that."""
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        for name, boot, address in (("vm1", "b1", "192.0.2.1"), ("vm2", "b2", "198.51.100.2")):
+            line = hello()
+            assert line.hello is not None
+            hosts[name].send(
+                replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3", address)
+            )
+            hosts[name].send(counters(1.0, {2: (0, 0)}))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
+        await screen.press("6")
+        before = " ".join(" ".join(screen.drawn()).split())
+        assert "same subnet." in before and "Start: nothing, no test path" in before
+        assert "read before an event" not in before
+        hosts["vm2"].send(Line(outdated=Outdated(1e6, "address")))
+        await wait_until(
+            screen,
+            lambda: any(one.snapshot.unread_event for one in screen.nictop.hosts.sessions),
+        )
+        await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
+        after = " ".join(" ".join(screen.drawn()).split())
+        assert "vm2: to be read again: read before an event (address)" in after
+        assert "Start: nothing, no test path so far; vm2: to be read again" in after
 
 
 @pytest.mark.parametrize(

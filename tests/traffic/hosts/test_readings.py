@@ -1,0 +1,32 @@
+"""What is said while the first readings of the hosts of a test are waited for."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nictop.probe.records import Line
+from nictop.traffic.hosts.readings import wait_for_readings
+from nictop.wire.source import SourceState
+from tests.model.hosts import HELLO, counters, inventory, link_counters
+from tests.support.sources import ScriptedSource, session_of
+
+COUNTED = Line(counters=counters(101.0, {4: link_counters(rx_bytes=1)}))
+
+
+async def test_each_sentence_is_said_once() -> None:
+    """Also while another host advances."""
+    one, two = (session_of(ScriptedSource(name)) for name in ("vm1", "vm2"))
+    said: list[str] = []
+    for session in (one, two):
+        session.process(SourceState("connecting"))
+        session.process(SourceState("connecting", stage="probe"))
+    waiting = asyncio.ensure_future(wait_for_readings((one, two), None, said.append))
+    reached = SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()), COUNTED
+    for session in (two, one):
+        for item in reached:
+            await asyncio.sleep(0)
+            session.process(item)
+            await asyncio.sleep(0)
+    await waiting
+    assert said[0] == "waiting for vm1: starting probe"
+    assert len(said) == len(set(said)), said
