@@ -25,7 +25,6 @@ REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 READ_BACK_TEXT = "read after the connection was lost"
 LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
 OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
-NOT_HELD_TEXT = "{}: {} instead of {}"
 RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 
 
@@ -90,7 +89,7 @@ def outcome_of(
     pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
     still_old = [old for old, new in pairs if old.before == new.before]
     others = [
-        NOT_HELD_TEXT.format(old.subject, new.before, old.after)
+        f"{old.subject}: {new.before} instead of {old.after}"
         for old, new in pairs
         if is_other_value(old, new)
     ]

@@ -196,7 +196,7 @@ def _values_text(event: ValuesChecked) -> str:
     if not event.differences:
         return f"the values are those of the change again{verified_text(event.at)}"
     changed = "; ".join(map(clean, event.differences))
-    return f"changed since, not by nictop: {changed}{verified_text(event.at)}"
+    return f"changed since, not by nictop: {changed}{read_text(event.at)}"
 
 
 def _verdict_text(event: Verdict) -> str:
@@ -230,7 +230,7 @@ def outcome_text(outcome: Outcome, text: str, at: float | None = None) -> str:
     if outcome == "kept" and text.startswith(NOT_VERIFIED):
         return f"kept, but {text}"
     details = f": {text}" if text else ""
-    when = read_text(at) if outcome == "undone" else verified_text(at)
+    when = verified_text(at) if outcome == "kept" else read_text(at)
     return f"{OUTCOME_TEXTS[outcome]}{details}{when}"
 
 

@@ -337,3 +337,19 @@ def test_unknown_profile(manager: PrivateNetworkManager) -> None:
                 "prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]]
             )
             assert "NetworkManager profiles have the name" in change.wait_for("refused").text
+
+
+def test_what_something_else_takes_from_a_profile_is_reported() -> None:
+    """An address that NetworkManager has set, deleted by hand, and the profile that is active."""
+    with managed_host() as manager, start_probe(manager) as change:
+        shown = change.prepare(ACTIONS)
+        change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
+        change.wait_for("applied")
+        manager.namespace.run(["ip", "address", "del", "192.0.2.9/24", "dev", NIC])
+        lost = f"{NIC}: 192.0.2.9/24 absent instead of present"
+        assert change.wait_for("checked").differences == (lost,)
+        manager.nmcli("dev", "disconnect", NIC)
+        change.request("keep")
+        differences = change.wait_for("kept").differences
+        assert lost in differences
+        assert f"{NIC}: no active profile instead of profile {NIC}" in differences

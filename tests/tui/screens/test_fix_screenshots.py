@@ -4,10 +4,12 @@ test_screenshots."""
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from nictop.changes.inbox import ChangeInbox
 from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.probe.records import Address, ChangeLine, ChangeRequest, Line, PlannedAction
 from nictop.tui.app import NictopApp
@@ -29,6 +31,8 @@ AFTER = (
 UP = ("reconfigures ens224: short traffic interruption",)
 HERE = 1000.0
 """This machine's clock."""
+READ_AT = datetime(2026, 11, 21, 14, 3, 20).timestamp()
+"""When the values of the change were verified: in any time zone the same time of day."""
 
 
 def plan(asked: ChangeRequest) -> tuple[PlannedAction, ...]:
@@ -71,6 +75,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setattr("nictop.tui.controllers.changes.CHANGE_COUNTDOWN_SECONDS", 3600.0)
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
+    monkeypatch.setattr(ChangeInbox, "wall_time", lambda self, time: READ_AT)
     monkeypatch.setattr(
         "nictop.tui.screens.changes.status.change_status", lambda progress, now, key: ""
     )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from nictop.probe.records import Outdated
 
 COPIED_CELLS = 100
-OLDER_RESULT = "{} had an event{} after this was read."
 
 
 class ReportDialog(HostDialog):
@@ -48,7 +47,7 @@ class ReportDialog(HostDialog):
         for name, event in events_of(self.value_sessions()).items():
             if event is not None and event != self._events.get(name, event):
                 about = f" ({event.source})" if event.source else ""
-                texts.append(OLDER_RESULT.format(name, about))
+                texts.append(f"{name} had an event{about} after this was read.")
         return tuple(texts)
 
     @property

@@ -157,14 +157,14 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.apply)}")
 
     def _applied(self, now: float) -> Iterator[SpanLine]:
-        verified = verified_text(self._progress.verified_at)
+        read_at = self._progress.verified_at
         if self._progress.differences:
-            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{verified}")
+            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{read_text(read_at)}")
             for text in self._progress.differences:
                 yield from self._text(text, "warn", "   ")
             yield from self._text(KEEP_AND_ROLLBACK, "dim", "   ")
         else:
-            yield from self._marked_lines("good", f"Applied{verified}")
+            yield from self._marked_lines("good", f"Applied{verified_text(read_at)}")
         if self._progress.decision == "apply":
             yield from self._countdown(now, "unless you keep it")
             return

@@ -848,3 +848,27 @@ async def test_the_keys_of_a_dialog_say_what_enter_does_now(
         assert any("▸Close ]" in row for row in screen.drawn())
         await screen.press("enter")
         assert shows(screen, LiveScreen)
+
+
+async def test_a_change_that_did_not_hold_is_contradicted_and_not_called_kept(
+    namespaces: None, log: Callable[[], list[str]]
+) -> None:
+    """Somebody sets another MTU while the rollback is counted down."""
+    async with screen_with_changes_in_namespace((120, 60), allow_changes=True) as (screen, host):
+        await screen.prepare_fix()
+        await press_button(screen, "Apply")
+        await screen.wait_for_stage("applied")
+        await screen.wait_for_text("Applied (verified ")
+        host.run(["ip", "link", "set", "dev", LINK, "mtu", "1450"])
+        await screen.wait_for_text("changed since by something else than nictop (read ")
+        text = screen.dialog_text()
+        assert f"{LINK}: mtu 1450 instead of mtu " in text and "\u2713 Applied" not in text
+        assert "current" not in text.partition(" Applied ")[2]
+        await press_button(screen, "Keep")
+        await screen.wait_for_stage("ended")
+        text = screen.dialog_text()
+        assert "Not all new values are there: something else has changed them since" in text
+        assert f"{LINK}: mtu 1450 instead of mtu " in text and "new values stay" not in text
+        assert read_mtu(host) == 1450
+        assert log() == ["overridden"]
+        await screen.press("escape")

@@ -270,7 +270,7 @@ def test_what_was_verified_has_its_time_and_is_contradicted_at_once() -> None:
 
     changed = applied.after(ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), at + 5))
     text = words(changed, job=SET_UP_JOB)
-    assert "▲  Applied, and changed since by something else than nictop (verified 09:43:45)" in text
+    assert "▲  Applied, and changed since by something else than nictop (read 09:43:45)" in text
     assert "ens4: mtu 1500 instead of mtu 9000" in text and "✓  Applied" not in text
     assert "Keep does not overwrite that" in text
 
