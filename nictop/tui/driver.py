@@ -18,6 +18,17 @@ from contextlib import suppress
 from time import monotonic
 from typing import IO, Any
 
+from textual.events import Key, Paste
+from textual.message import Message
+
+from nictop.tui.terminal_input import (
+    ESCAPE,
+    MAX_COLUMNS,
+    MAX_ROWS,
+    PASTE_BEGIN,
+    PASTE_END,
+    TerminalInput,
+)
 from nictop.tui.textual_private import InputParser, PrivateDriver
 
 READ_BYTES = 4096
@@ -25,6 +36,8 @@ TERMINAL_POLL_SECONDS = 0.1
 """Between two checks whether a lone escape was a key."""
 TYPING_SECONDS = 2.0
 """After the last input, for which it is checked so; then the thread sleeps until there is input."""
+MAX_UNANSWERED = 200
+"""Messages that wait for the application; a key takes 2 KB."""
 LAST_WRITE_SECONDS = 0.5
 """For which a terminal that blocks may delay the end."""
 
@@ -74,11 +87,17 @@ class TerminalDriver(PrivateDriver):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.exit_event: ExitEvent = ExitEvent()
+        self._unanswered = 0
+        """Messages since the application has taken all of them."""
         self.wrap_file(TerminalOutput)
 
     def close(self) -> None:
         """End the writing thread; it ends with the process if its terminal blocks."""
         self.end_writing(LAST_WRITE_SECONDS)
+
+    def limited_size(self, columns: int, rows: int) -> tuple[int, int]:
+        """What can be drawn: a size is what the terminal says."""
+        return min(columns, MAX_COLUMNS), min(rows, MAX_ROWS)
 
     def suspend_process(self) -> None:
         """Leave the screen and stop the whole process group, as a terminal does it: Textual stops
@@ -88,7 +107,7 @@ class TerminalDriver(PrivateDriver):
 
     def run_input_thread(self) -> None:
         parser, decode = self.new_parser(), getincrementaldecoder("utf-8")("ignore").decode
-        typed_at = monotonic()
+        terminal, typed_at = TerminalInput(), monotonic()
         while not self.exit_event.is_set():
             pause = None
             if monotonic() - typed_at < TYPING_SECONDS:
@@ -105,21 +124,40 @@ class TerminalDriver(PrivateDriver):
                     os.kill(os.getpid(), _hang_up_signal())
                     return
                 text = decode(data)
-            parser = self._take(parser, text)
+            parts = terminal.take(text) if text else terminal.pause(monotonic() - typed_at)
+            for part in (*parts, ""):
+                parser = self._take(parser, part)
+            self._wait_for_application()
 
-    def _take(self, parser: InputParser, text: str) -> InputParser:
-        """Let the parser read `text` and check whether a lone escape is complete. Returns the
-        parser for what follows. Character by character: what follows an unknown sequence is
-        read."""
-        for part in (*text, ""):
-            try:
-                messages = list(parser.feed(part) if part else parser.tick())
-            except Exception:  # ValueError, OverflowError, ParseError
-                parser = self.new_parser()
-                continue
-            for message in messages:
-                self.process_message(message)
+    def _take(self, parser: InputParser, part: str) -> InputParser:
+        """Let the parser read a part of the input, or (without one) check whether Alt and a key is
+        complete. Returns the parser for what follows: one that has failed is of no use."""
+        if part == ESCAPE:
+            self._send(Key("escape", ESCAPE))
+            return parser
+        if part.startswith(PASTE_BEGIN):
+            self._send(Paste(part[len(PASTE_BEGIN) : -len(PASTE_END)]))
+            return parser
+        try:
+            for message in parser.feed(part) if part else parser.tick():
+                self._send(message)
+        except Exception:  # ValueError, OverflowError, ParseError
+            return self.new_parser()
         return parser
+
+    def _send(self, message: Message) -> None:
+        self._unanswered += 1
+        self.process_message(message)
+
+    def _wait_for_application(self) -> None:
+        """Until it has taken what was sent, if that is much: the terminal keeps the rest."""
+        if self._unanswered < MAX_UNANSWERED:
+            return
+        self._unanswered = 0
+        taken = threading.Event()
+        self.call_application(taken.set)
+        while not taken.wait(TERMINAL_POLL_SECONDS) and not self.exit_event.is_set():
+            pass
 
 
 def _hang_up_signal() -> signal.Signals:

@@ -23,6 +23,10 @@ STRING_BEGINNINGS = "]PX^_"
 """OSC, DCS, SOS, PM, APC: never a key, and ended by ST or BEL."""
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
 FOCUS = ("\x1b[I", "\x1b[O")
+OLD_MOUSE = "\x1b[M"
+"""Followed by three characters: button, column, row."""
+MAX_PASTE_PAUSE = 1.0
+"""Seconds, after which a paste that is not ended has ended."""
 _SIZE = re.compile(r"\x1b\[48;(\d+)((?::\d+)*);(\d+)((?::\d+)*);(.*)t", re.DOTALL)
 _NOT_IN_PASTE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 
@@ -31,7 +35,7 @@ State = Literal["text", "escape", "sequence", "string", "string escape", "paste"
 
 class TerminalInput:
     """One terminal. `take` returns parts for the parser: a character, a whole sequence, or a whole
-    paste; `pause` ends what a terminal has begun and not ended: an Escape key, Alt and a key."""
+    paste; `pause` ends what a terminal has begun and not ended, as an Escape key does."""
 
     def __init__(self) -> None:
         self._state: State = "text"
@@ -49,13 +53,15 @@ class TerminalInput:
             yield self._focus
             self._focus = ""
 
-    def pause(self) -> Iterator[str]:
-        """Nothing has come for a while."""
+    def pause(self, seconds: float) -> Iterator[str]:
+        """Nothing has come for so long."""
         state, held = self._state, self._held
         if state == "paste":
-            return  # a slow line
+            if seconds >= MAX_PASTE_PAUSE:
+                yield self._pasted()
+            return
         self._state, self._held = "text", ""
-        if state in ("escape", "sequence") and len(held) <= MAX_SEQUENCE_CHARS:
+        if state == "escape":
             yield held
 
     def _take_character(self, character: str) -> Iterator[str]:
@@ -87,9 +93,10 @@ class TerminalInput:
     def _take_sequence(self, character: str) -> Iterator[str]:
         if len(self._held) <= MAX_SEQUENCE_CHARS:
             self._held += character
-        is_mouse = self._held.startswith("\x1b[M") and len(self._held) < 6
         is_final = "@" <= character <= "~" and character != "["
-        if is_final and not is_mouse:
+        if self._held.startswith(OLD_MOUSE):
+            is_final = len(self._held) == len(OLD_MOUSE) + 3
+        if is_final:
             yield from self._whole()
 
     def _take_string(self, character: str) -> Iterator[str]:
@@ -115,14 +122,17 @@ class TerminalInput:
     def _take_pasted(self, character: str) -> Iterator[str]:
         self._held += character
         if self._held == PASTE_END:
-            pasted = _NOT_IN_PASTE.sub("", "".join(self._paste))
-            self._state, self._held, self._paste = "text", "", []
-            yield f"{PASTE_BEGIN}{pasted}{PASTE_END}"
+            yield self._pasted()
         elif not PASTE_END.startswith(self._held):
             if self._paste_chars < MAX_PASTE_CHARS:
                 self._paste.append(self._held)
                 self._paste_chars += len(self._held)
             self._held = ""
+
+    def _pasted(self) -> str:
+        pasted = _NOT_IN_PASTE.sub("", "".join(self._paste))
+        self._state, self._held, self._paste = "text", "", []
+        return f"{PASTE_BEGIN}{pasted}{PASTE_END}"
 
 
 def _limited_size(sequence: str) -> str:

@@ -140,6 +140,16 @@ class PrivateDriver(LinuxDriver):
             self.suspend_application_mode()
             self._must_signal_resume = True
 
+    def call_application(self, callback: Callable[[], object]) -> None:
+        """From any thread, after what it was sent before."""
+        self._app.call_later(callback)
+
+    def limited_size(self, columns: int, rows: int) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        return self.limited_size(*super()._get_terminal_size())
+
     def suspend_process(self) -> None:
         """The terminal has asked for it (SIGTSTP)."""
         raise NotImplementedError

@@ -72,6 +72,7 @@ USED: dict[type, set[str]] = {
         "_auto_restart",
         "_debug",
         "_file",
+        "_get_terminal_size",
         "_must_signal_resume",
         "_run_input_thread",
         "_sigtstp_application",
