@@ -19,6 +19,7 @@ from nictop.cli import main as cli
 from nictop.cli.main import EXIT_FAULT, main
 from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
+from nictop.tui.terminal_input import TerminalInput
 from tests.cli.commands.test_demo import DEMO, environment
 from tests.cli.test_main import ROOT
 from tests.support.terminal import TerminalProgram
@@ -206,7 +207,7 @@ class Reading(TerminalDriver):
     """The reading part of the terminal driver."""
 
     def __init__(self, take: Callable[[Message], None]) -> None:
-        self._debug = False
+        self._debug, self._unanswered = False, 0
         self.process_message = take  # type: ignore[assignment, method-assign]
 
 
@@ -216,10 +217,12 @@ class Reading(TerminalDriver):
 def test_any_text_is_read_and_the_keys_after_it_too(texts: list[str]) -> None:
     messages: list[Message] = []
     driver = Reading(messages.append)
-    parser = XTermParser(False)
+    parser, terminal = XTermParser(False), TerminalInput()
     for text in texts:
-        parser = driver._take(parser, text)
-    parser = driver._take(XTermParser(False), "q")
+        for part in (*terminal.take(text), ""):
+            parser = driver._take(parser, part)
+    for part in (*terminal.pause(5.0), *terminal.take("q")):
+        driver._take(XTermParser(False), part)
     assert getattr(messages[-1], "key", "") == "q"
 
 
