@@ -155,7 +155,7 @@ class NictopApp(PrivateApp):
         self._question_lock = asyncio.Lock()
         self._shown = asyncio.Event()
         """The live screen is."""
-        self._type_ahead = TypeAhead(self, super().on_event)
+        self._type_ahead = TypeAhead(self, self._handle_key)
 
     @property
     def shown(self) -> Nictop:
@@ -177,6 +177,10 @@ class NictopApp(PrivateApp):
         if isinstance(event, (Key, Paste)) and not event.is_forwarded:
             await self._type_ahead.take(event)
             return
+        await super().on_event(event)
+
+    async def _handle_key(self, event: Key | Paste) -> None:
+        self.typed = event.character if isinstance(event, Key) else None
         await super().on_event(event)
 
     def get_driver_class(self) -> type[Driver]:

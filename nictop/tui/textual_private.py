@@ -24,7 +24,7 @@ from textual.dom import DOMNode
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 from textual.geometry import Size
-from textual.keys import _character_to_key, key_to_character
+from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
 from textual.widgets import Input
@@ -64,6 +64,9 @@ def update_scroll_bars(view: ScrollView, size: Size) -> None:
 class PrivateApp(App[None]):
     """An application that does not print its faults, and sets its theme before the first frame."""
 
+    typed: str | None = None
+    """The character of the key that is being handled: Textual knows none for ``minus``."""
+
     def change_filters(self, changed: Callable[[list[LineFilter]], list[LineFilter]]) -> None:
         """Of the colours of each line."""
         self._filters = changed(list(self._filters))
@@ -88,7 +91,7 @@ class PrivateApp(App[None]):
         if await super()._check_bindings(key, True):
             return True
         focused = self.focused
-        is_typed = focused is not None and focused.check_consume_key(key, key_to_character(key))
+        is_typed = focused is not None and focused.check_consume_key(key, self.typed)
         return not is_typed and await super()._check_bindings(key)
 
     def screens_of_mode(self, mode: str) -> list[Screen[Any]]:

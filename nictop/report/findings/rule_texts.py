@@ -20,6 +20,8 @@ RULES_FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rules.txt
 HEAD = "# "
 """Before the properties of a rule, in a line; the lines of its explanation begin with a blank, if
 they are not empty."""
+HEAD_WORDS = 5
+"""Properties of a rule, separated by tabs."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,14 @@ def rules_as_text(rules: Iterable[RuleText]) -> str:
 
 
 def parse_rules(text: str) -> dict[str, RuleText]:
-    """By name, in the order of the text."""
+    """By name, in the order of the text; without what is no rule."""
     found = {}
     for part in f"\n{text}".split(f"\n{HEAD}")[1:]:
         head, _, body = part.partition("\n")
-        name, family, severity, step, causes = head.split("\t")
+        words = head.split("\t")
+        if len(words) != HEAD_WORDS:
+            continue
+        name, family, severity, step, causes = words
         yields_to = tuple(causes.split(",")) if causes else ()
         explanation = "\n".join([line[1:] for line in body.rstrip("\n").split("\n")])
         found[name] = RuleText(name, family, severity, step, yields_to, explanation)

@@ -77,7 +77,7 @@ def test_valid_requests() -> None:
         ({"cookie": None}, "cookie is not 32 hexadecimal digits"),
         ({"port": 0}, "port is not a number from 1 to 65535"),
         ({"port": True}, "port is not a number from 1 to 65535"),
-        ({"deadline": 121}, "deadline is not a number of seconds above 0 and up to 120"),
+        ({"deadline": 241}, "deadline is not a number of seconds above 0 and up to 240"),
         ({"address": "vm2"}, "address and source are not two numeric addresses of one IP version"),
         (
             {"source": "fd00::1"},

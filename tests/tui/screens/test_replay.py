@@ -147,12 +147,14 @@ async def _a_second_of(
 
 async def steady(screen: Screen) -> list[str]:
     """What is drawn once nothing is laid out anew any more, without the lines of the timeline and
-    of the keys; of the hosts the interfaces, as a recorded host has no address."""
+    of the keys; of the hosts the interfaces, as a recorded host has no address. An axis ends with
+    "now", or with the time of a recording."""
     drawn: list[str] = []
     while drawn != (drawn := screen.drawn()):
         await screen.settle()
     hosts = isinstance(screen.app.screen, HostsScreen)
-    return screen.lines(OverviewTable) if hosts else [drawn[0], *drawn[2:-1]]
+    lines = screen.lines(OverviewTable) if hosts else [drawn[0], *drawn[2:-1]]
+    return [re.split("-60 s |last 60 s", line)[0] for line in lines]
 
 
 class _Time:
