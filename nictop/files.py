@@ -75,39 +75,54 @@ def _exists_error(path: str) -> NictopError:
 
 def write_atomically(path: str, data: bytes, *, replace: bool) -> None:
     """Write a file of mode 0600 completely or not at all; it is on disk afterwards. Raises OSError,
-    which is FileExistsError if `path` exists and `replace` is false."""
-    directory = os.path.dirname(path) or "."
-    temporary = os.path.join(directory, f".nictop-{os.urandom(8).hex()}")
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-    )
+    which is FileExistsError if `path` exists and `replace` is false.
+
+    All is done in the directory that `path` leads to at the beginning, also if another user puts a
+    different one there."""
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC  # O_PATH: it need not be readable
+    directory = os.open(os.path.dirname(path) or ".", flags)
+    try:
+        _write_in(directory, os.path.basename(path), data, replace=replace)
+        with suppress(OSError):  # the file is there, its name may not survive a power failure
+            _sync_directory(directory)
+    finally:
+        os.close(directory)
+
+
+def _sync_directory(directory: int) -> None:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_in(directory: int, name: str, data: bytes, *, replace: bool) -> None:
+    temporary = f".nictop-{os.urandom(8).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if replace:
-            os.replace(temporary, path)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         else:
-            _rename_to_new(temporary, path)
+            _rename_to_new(temporary, name, directory)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(temporary)
-    with suppress(OSError):  # the file is there, though its name may not survive a power failure
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            os.unlink(temporary, dir_fd=directory)
 
 
-def _rename_to_new(temporary: str, path: str) -> None:
-    """Raises FileExistsError if `path` exists: checked and renamed in one step."""
+def _rename_to_new(temporary: str, name: str, directory: int) -> None:
+    """Raises FileExistsError if there is a file of the name: checked and renamed in one step."""
     try:
-        os.link(temporary, path)
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     except OSError as error:
         if error.errno not in NO_HARD_LINKS:
             raise
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory)
         os.close(descriptor)  # the name is reserved now
-        os.replace(temporary, path)
+        os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)

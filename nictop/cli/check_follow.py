@@ -157,10 +157,11 @@ class _Follower:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command that still runs, and what it has started."""
+    """End a command that still runs, and in any case what it has started in its process group: a
+    host whose findings come and go would leave more and more of it behind."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 
 

@@ -98,12 +98,16 @@ def _is_file(word: str) -> bool:
     name of a host, but for one with recordings."""
     from nictop.recording.keep import has_segments
 
+    if names_kind(word):
+        return False
     return looks_like_recording(word) or os.path.isfile(word) or has_segments(word)
 
 
 def looks_like_recording(word: str) -> bool:
     """It is written like a path or the name of a recording; ``USER@x.nictop`` is a host, and so is
     ``pve/101``."""
+    if names_kind(word):
+        return False
     if "/" in word and not means_guest(word):
         return True
     return word.endswith(RECORDING_SUFFIX) and "@" not in word
@@ -112,12 +116,31 @@ def looks_like_recording(word: str) -> bool:
 def means_guest(word: str) -> bool:
     """It has a slash, and is not the path of a file: ``pve/101``, ``local/netns:blue``. What stands
     in a directory of this machine is a path, unless it has the kind of a guest."""
+    if names_kind(word):
+        return True
+    host, slash, _ = _place(word).partition("/")
+    if not slash or not _is_host_part(host) or word.endswith(RECORDING_SUFFIX):
+        return False
+    return not os.path.isdir(host)
+
+
+def names_kind(word: str) -> bool:
+    """What is reached through a host by ``KIND:NAME``, as ``pve/vm1/docker:web``: never a file, nor
+    a host with the name of a NIC."""
     from nictop.wire.guests.levels import has_kind
 
-    host, slash, below = word.rpartition("=")[2].partition("/")
-    if not slash or not host.strip(".") or host.startswith("~") or word.endswith(RECORDING_SUFFIX):
-        return False
-    return has_kind(below) or not os.path.isdir(host)
+    host, _, below = _place(word).partition("/")
+    return _is_host_part(host) and any(has_kind(part) for part in below.split("/"))
+
+
+def _place(word: str) -> str:
+    """Without its label."""
+    return word.rpartition("=")[2]
+
+
+def _is_host_part(text: str) -> bool:
+    """It is not the beginning of a path: "", ``.``, ``..`` or ``~``."""
+    return bool(text.strip(".")) and not text.startswith("~")
 
 
 def _file_error(word: str) -> NictopError:

@@ -2,7 +2,9 @@
 are deleted.
 
 Each segment is a whole recording (`nictop.recording.writer`); `nictop.recording.segments` reads
-them as one. Only files whose names `segment_name` makes are ever deleted.
+them as one. Only files whose names `segment_name` makes are ever deleted, and only in the directory
+that was opened at the start: its path may lead somewhere else later, if another user may write in a
+directory above it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from nictop.recording.file.open import create_file, is_deleted
 from nictop.wire.errors import sanitize
 
 DIRECTORY_MODE = 0o700
+ROOT = 0
+"""User number of root, who can replace any file."""
 SEGMENTS_OF_TIME, SEGMENTS_OF_SIZE = 24, 16
 """Into so many parts the time and the size that are kept are divided: so much more is kept, or so
 much less."""
@@ -74,8 +78,8 @@ def _stamp(wall: float) -> str:
         return "00000000T000000Z"
 
 
-def segments_in(path: str) -> Iterator[Segment]:
-    """The segments of a directory, in any order. Raises OSError."""
+def segments_in(path: str | int) -> Iterator[Segment]:
+    """The segments of a directory (its path or descriptor), in any order. Raises OSError."""
     with os.scandir(path) as entries:
         for entry in entries:
             if SEGMENT_NAME.fullmatch(entry.name) is None:
@@ -119,7 +123,7 @@ class KeptDirectory:
         stamp = _stamp(time.time())
         used = [self._newest]
         try:
-            used += [segment.name for segment in segments_in(self.path)]
+            used += [segment.name for segment in segments_in(self._descriptor)]
         except OSError as error:
             raise RecordingError(f"cannot read {sanitize(self.path)}: {error.strerror}") from None
         found = [SEGMENT_NAME.fullmatch(name) for name in used]
@@ -128,7 +132,7 @@ class KeptDirectory:
         return os.path.join(self.path, self._newest)
 
     def create(self, path: str) -> int:
-        return create_file(path)
+        return create_file(path, directory=self._descriptor)
 
     def is_removed(self, descriptor: int) -> bool:
         return is_deleted(descriptor)
@@ -138,11 +142,13 @@ class KeptDirectory:
         return seconds >= self.keep.segment_seconds or (limit is not None and size >= limit)
 
     def delete_old(self, newest: str) -> None:
-        found = [one for one in segments_in(self.path) if one.name != os.path.basename(newest)]
+        found = [
+            one for one in segments_in(self._descriptor) if one.name != os.path.basename(newest)
+        ]
         found.sort(key=lambda segment: segment.name)
         for segment in (*self._too_old(found), *self._too_many(found)):
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self.path, segment.name))
+                os.unlink(segment.name, dir_fd=self._descriptor)
 
     def _too_old(self, segments: list[Segment]) -> list[Segment]:
         if self.keep.seconds is None:
@@ -196,6 +202,11 @@ def _open_directory(path: str) -> int:
     except OSError as error:
         raise RecordingError(f"cannot use {name}: {error.strerror}") from None
     try:
+        _check_owner(name, os.fstat(descriptor))
+    except RecordingError:
+        os.close(descriptor)
+        raise
+    try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
@@ -205,3 +216,17 @@ def _open_directory(path: str) -> int:
     except OSError:  # a file system without locks: two recorders do no harm but to the limit
         pass
     return descriptor
+
+
+def _check_owner(name: str, found: os.stat_result) -> None:
+    """Raises RecordingError for a directory in which another user may replace the files."""
+    if found.st_uid not in (os.geteuid(), ROOT):
+        raise RecordingError(
+            f"{name} belongs to another user, who could replace what is recorded",
+            "choose a directory of your own; --keep makes one that does not exist",
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise RecordingError(
+            f"other users may write in {name}, and could replace what is recorded",
+            "chmod go-w takes that right away; --keep makes a directory that does not exist",
+        )

@@ -24,7 +24,7 @@ from nictop.recording.file.frames import (
 )
 from nictop.recording.file.header import read_recording_header
 from nictop.recording.file.index import Index, encode_index, scan
-from nictop.recording.file.open import create_file
+from nictop.recording.file.open import create_file, delete_created
 from nictop.recording.host_writer import KEY_FRAME_SECONDS
 from nictop.recording.segments import OpenSegment, SegmentRecording
 from nictop.wire.errors import sanitize
@@ -160,7 +160,7 @@ def write_recent(segments: RecentSegments, path: str) -> int:
             return _write(descriptor, recording)
         except OSError as error:
             with suppress(OSError):
-                os.unlink(path)
+                delete_created(path, descriptor)
             name, why = sanitize(path), error.strerror or error
             raise RecordingError(f"cannot write {name}: {why}") from None
         finally:

@@ -1,8 +1,9 @@
-"""Limit of the CPU time of one rule: the data of a host cannot block the program.
+"""Limit of the CPU time of one rule, or of a search with an expression of the user: the data of a
+host cannot block the program.
 
 Reads the CPU clock of the main thread. A timer (ITIMER_VIRTUAL, SIGVTALRM) interrupts a rule that
 takes longer, also in a search of `re`, which checks for signals while it backtracks. Signals are
-handled in the main thread only: rules in another thread are not interrupted.
+handled in the main thread only: work in another thread is not interrupted.
 """
 
 from __future__ import annotations

@@ -174,9 +174,13 @@ class ResultFiles(Generic[R]):
 
     def _remove_oldest(self, directory: Path) -> None:
         """All but the newest ones; their names begin with their time."""
-        names = sorted(filter(_is_result_file, os.listdir(directory)))
-        for name in names[: -self._most]:
-            os.unlink(directory / name)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            names = sorted(filter(_is_result_file, os.listdir(descriptor)))
+            for name in names[: -self._most]:
+                os.unlink(name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
 
     def read(self, path: Path) -> R:
         """Read a file. Raises NictopError with the reason if it is not a result."""

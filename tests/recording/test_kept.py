@@ -299,6 +299,43 @@ def test_what_is_no_directory_is_refused(path: Path, tmp_path: Path, kind: str) 
     assert kind != "file" or path.read_text() == "mine"
 
 
+def test_another_directory_in_its_place_is_left_alone(path: Path, tmp_path: Path) -> None:
+    """A user who may write above the directory cannot have files written or deleted elsewhere."""
+    path.mkdir()
+    directory = KeptDirectory(str(path), Keep(bytes=1))
+    moved, others = tmp_path / "moved", tmp_path / "others"
+    path.rename(moved)
+    others.mkdir()
+    for second in (1, 2):
+        (others / named(second)).write_bytes(b"theirs")
+    path.symlink_to(others)
+    newest = directory.new_path()
+    os.close(directory.create(newest))
+    (moved / named(3)).write_bytes(b"old")
+    directory.delete_old(newest)
+    directory.close()
+    assert names(moved) == [os.path.basename(newest)]
+    assert names(others) == [named(1), named(2)]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_directory_in_which_others_may_write_is_refused(path: Path, mode: int) -> None:
+    path.mkdir()
+    path.chmod(mode)
+    with pytest.raises(RecordingError, match="other users may write in"):
+        KeptDirectory(str(path), Keep(seconds=600))
+    path.chmod(0o755)
+    KeptDirectory(str(path), Keep(seconds=600)).close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a directory of another user")
+def test_a_directory_of_another_user_is_refused(path: Path) -> None:
+    path.mkdir()
+    os.chown(path, 65534, 65534)
+    with pytest.raises(RecordingError, match="belongs to another user"):
+        KeptDirectory(str(path), Keep(seconds=600))
+
+
 @pytest.mark.usefixtures("unlimited")
 async def test_a_full_segment_goes_on_when_no_other_can_be_made(path: Path) -> None:
     directory = KeptDirectory(str(path), Keep(bytes=1))

@@ -177,6 +177,24 @@ def test_arguments_are_runs_hosts_or_files(home: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "word", ["local/docker:x", "local/netns:lo0", "pve/vm1/docker:x.json", "a=pve/docker:b.nictop"]
+)
+def test_what_is_reached_by_a_kind_is_a_host(home: Path, word: str) -> None:
+    """Also if there is a file of that name, or a directory of the name of the host."""
+    for name in ("local", "pve"):
+        os.mkdir(home / "here" / name)
+    (home / "here" / "local" / "docker:x").write_text("{}")
+    assert classify_subjects([word]).hosts == (word,)
+
+
+def test_guests_are_hosts_and_paths_are_files(home: Path) -> None:
+    assert classify_subjects(["pve/101", "pve/vm1"]).hosts == ("pve/101", "pve/vm1")
+    os.mkdir(home / "here" / "pve")
+    with pytest.raises(NictopError):
+        classify_subjects(["pve/101"])
+
+
 def test_path_tests_are_reported_by_identity_label_and_file(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

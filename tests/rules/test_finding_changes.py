@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nictop.rules import Diagnosis, Finding, Skipped
-from nictop.rules.changes import FindingChanges
+from nictop.rules.changes import MAX_KNOWN, FindingChanges
 from tests.support.findings import finding
 
 HOST = finding().host
@@ -66,3 +66,38 @@ def test_the_newest_text_of_a_finding_is_told() -> None:
     assert [one.finding.title for one in (*changes.update(first), *changes.update(second))] == [
         "2 min"
     ]
+
+
+def test_a_host_whose_names_change_all_the_time_is_reported_once() -> None:
+    changes = FindingChanges()
+    renamed = [diagnosis_of(finding(subject=f"eth{number}")) for number in range(6)]
+    assert events(changes, *renamed) == ["", "appeared eth1", *[""] * 4]
+    assert events(changes, diagnosis_of(), diagnosis_of()) == ["", "gone eth1"]
+    assert changes._known == {} and changes._of_rule == {}
+
+
+def test_a_name_that_stays_takes_the_place_of_those_that_changed() -> None:
+    changes = FindingChanges()
+    first, second, third = (diagnosis_of(finding(subject=name)) for name in ("a", "b", "c"))
+    assert events(changes, first, second, second) == ["", "appeared b", ""]
+    assert events(changes, diagnosis_of(), diagnosis_of()) == ["", "gone b"]
+    assert events(changes, first, second, third, third) == [
+        *("", "appeared b", ""),
+        "gone b, appeared c",
+    ]
+    assert events(changes, diagnosis_of(), diagnosis_of()) == ["", "gone c"]
+
+
+def test_what_is_remembered_of_a_host_has_a_limit() -> None:
+    """Also of a check that finds something and is skipped at the same time; other hosts and what
+    was reported stay."""
+    changes = FindingChanges()
+    skipped = (Skipped("a_rule", HOST, "", "no answer"),)
+    steady = (finding(subject="steady"), finding(host="vm2", subject="steady"))
+    events(changes, *[diagnosis_of(*steady, hosts=(HOST, "vm2"))] * 2)
+    for number in range(300):
+        new = [finding(subject=f"eth{number}-{place}") for place in range(10)]
+        changes.update(diagnosis_of(*new, skipped=skipped, hosts=(HOST,)))
+    assert len(changes._known) == MAX_KNOWN + 1
+    gone = diagnosis_of(hosts=(HOST, "vm2"))
+    assert events(changes, gone, gone)[1].split(", ").count("gone steady") == 2

@@ -210,6 +210,17 @@ async def test_command_that_is_stopped_has_what_was_measured(allowed: Pair) -> N
     assert any("stopped" in why for why in result.why_not_ranked)
 
 
+async def test_command_that_stops_its_supervisor_is_no_result(allowed: Pair) -> None:
+    stopping = "trap '' TERM; while kill -STOP $PPID; do :; done"
+    result = await result_of(allowed, stopping, time=1)
+    assert result.failure is not None and result.workload is not None
+    if result.workload.reason == "deadline":  # it got a CPU between two signals
+        return
+    assert "was stopped (SIGSTOP)" in result.failure.sentence
+    assert result.workload.reason == "lost" and result.workload.seconds > 1
+    assert "were ended" not in texts(result) and "less than a second" not in texts(result)
+
+
 async def test_host_that_may_not_run_a_command(allowed: Pair) -> None:
     """The probe of "b" was started without the option."""
     endpoint = allowed.endpoint("b")

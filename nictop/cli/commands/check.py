@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COMMAND",
         help="watch until Ctrl-C, and run COMMAND when a finding (--fail-on and above) appears, "
         "and when it goes: without a shell, with NICTOP_EVENT, _HOST, _RULE, _SEVERITY, _SUBJECT "
-        "and _TITLE in its environment and the finding as JSON on its standard input",
+        "and _TITLE in its environment and the finding as JSON on its standard input; "
+        "after 60 s it is ended, and at its end what it left in its process group",
     )
     parser.add_argument(
         "--watch",

@@ -14,6 +14,7 @@ from nictop.cli.arguments import (
 )
 from nictop.cli.hosts import (
     is_recording_argument,
+    names_kind,
     observe_hosts,
     reached_hosts,
     read_recorded_hosts,
@@ -31,7 +32,8 @@ EXIT_DIFFERS = 1
 DIFF_SECONDS = 1.0
 """Of the rates that some checks need."""
 WITH_NIC = re.compile(r"(?P<host>[^\[\]:]+|.*\]):(?P<nic>(?![0-9]+$)[^/:]+)")
-"""``vm1:ens224``; after a colon only digits are a port."""
+"""``vm1:ens224``; after a colon only digits are a port. What has a ``KIND:NAME`` has no NIC: names
+may have colons."""
 EPILOG = """\
 A and B are hosts, recordings, or one NIC of either: vm1, root@pve:2222,
 vm1:ens224, monday.nictop, monday.nictop:ens224. NICs of two hosts are matched
@@ -101,7 +103,7 @@ def _sides(options: argparse.Namespace) -> list[Side]:
         return _two_of(options.sides[0], options.at)
     if len(options.sides) != 2:
         raise NictopError("diff takes two sides", "nictop diff vm1 vm2; see nictop diff --help")
-    words = [_split(word) for word in options.sides]
+    words = [split_nic(word) for word in options.sides]
     names = [name for name, _ in words]
     live = [name for name in dict.fromkeys(names) if not is_recording_argument(name)]
     if options.at is not None and not any(map(is_recording_argument, names)):
@@ -136,10 +138,10 @@ def _two_of(path: str, time: str | None) -> list[Side]:
     return [_side(state[0].host, "", state, is_named=True) for state in found]
 
 
-def _split(word: str) -> tuple[str, str]:
+def split_nic(word: str) -> tuple[str, str]:
     """(host or recording, NIC)"""
     found = WITH_NIC.fullmatch(word)
-    if found is None:
+    if found is None or names_kind(word):
         return word, ""
     return found["host"], found["nic"]
 

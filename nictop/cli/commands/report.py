@@ -23,6 +23,8 @@ from nictop.cli.hosts import (
     add_time_option,
     is_recording,
     is_recording_argument,
+    means_guest,
+    names_kind,
 )
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.light_dataclasses import dataclass
@@ -221,6 +223,9 @@ def classify_subjects(words: Sequence[str]) -> Subjects:
     path_tests: list[StoredPath] = []
     stored: tuple[list[StoredRun], list[StoredPath]] | None = None
     for word in words:
+        if names_kind(word):
+            hosts.append(word)
+            continue
         if _is_recording(word):
             recordings.append(word)
             continue
@@ -248,7 +253,7 @@ def _is_recording(word: str) -> bool:
 
 def _is_file(word: str) -> bool:
     """As for recordings: no other file takes the place of a host or of a label."""
-    return os.sep in word or word.endswith(".json")
+    return word.endswith(".json") or (os.sep in word and not means_guest(word))
 
 
 def _results_in_file(path: str) -> tuple[list[StoredRun], list[StoredPath]]:

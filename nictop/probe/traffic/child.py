@@ -32,6 +32,8 @@ KILL_POLLS, KILL_POLL_SECONDS = 250, 0.002
 """How often, and how many seconds apart, `terminate_all` checks whether a process has ended after
 SIGKILL. Not a time limit: a process ends only when it gets a CPU. One in uninterruptible sleep ends
 later."""
+STOPPED_SECONDS = 2.0
+"""After a child should have begun to end itself, until it is killed if it is stopped."""
 POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
 """Seconds between checks of a child that is about to end, and of one that runs."""
 OUTPUT_READ_BYTES = 64 * 1024
@@ -57,6 +59,13 @@ class TrafficChild:
         """Seconds from SIGTERM to SIGKILL."""
         self.terminated_at: float | None = None
         """When SIGTERM was sent."""
+        self.ends_itself_at: float | None = None
+        """When a child that supervises others begins to end them, which may stop it (SIGSTOP), if
+        they have its user; None: it is not such a child."""
+        self.before_kill: Callable[[], object] = int
+        """Called before SIGKILL is sent: ends what it supervises."""
+        self.was_stopped = False
+        """It was killed because it was stopped when it should have ended."""
         self._exited = False
         self.was_killed = False
         """Whether SIGKILL was sent after SIGTERM."""
@@ -145,13 +154,8 @@ class TrafficChild:
             )
             if self._exited:
                 self._signal(signal.SIGKILL)  # its own children in the group
-        if (
-            self.terminated_at is not None
-            and not self.was_killed
-            and now >= self.terminated_at + self.terminate_timeout
-        ):
-            self.was_killed = True
-            self._signal(signal.SIGKILL)
+        if not self._exited and not self.was_killed:
+            self._end_in_time(now)
         open_pipes = bool(self.outputs) or self.start_pipe >= 0
         if self._exited != open_pipes:
             self._half_ended_since = None
@@ -163,6 +167,23 @@ class TrafficChild:
             elif now >= self.deadline or not self._has_output():
                 self.close()  # a process outside the group has them open
         return self._exited and not (self.outputs or self.start_pipe >= 0)
+
+    def _end_in_time(self, now: float) -> None:
+        """SIGCONT for a supervisor that was stopped; SIGKILL for a child that does not end."""
+        is_late = (
+            self.terminated_at is not None and now >= self.terminated_at + self.terminate_timeout
+        )
+        if self.ends_itself_at is not None:
+            due = min(self.ends_itself_at, self.terminated_at or self.ends_itself_at)
+            is_late = is_late or now >= self.deadline
+            if not is_late and _is_stopped(self.pid):
+                self.was_stopped = is_late = now >= due + STOPPED_SECONDS
+                if not is_late:
+                    self._signal(signal.SIGCONT)
+        if is_late:
+            self.was_killed = True
+            self.before_kill()
+            self._signal(signal.SIGKILL)
 
     def next_deadline(self, now: float) -> float:
         """When to call `advance` again."""
@@ -205,6 +226,14 @@ class TrafficChild:
         except PermissionError:
             # the whole group runs as another user: PR_SET_PDEATHSIG and the end of its pipes remain
             pass
+
+
+def _is_stopped(pid: int) -> bool:
+    """Now, by a signal."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # it has ended
+        return False
 
 
 def terminate_all(children: Sequence[TrafficChild]) -> None:

@@ -67,6 +67,7 @@ SEVERAL_ANSWERS = ("path_listen", "lldp", "work")
 WORKLOAD_END_SECONDS = 10.0
 """Added to the deadline of the child that supervises a workload, which ends that itself; also how
 long it may take to end all its processes."""
+STOPPED_TEXT = "the process that supervises the command was stopped (SIGSTOP), and killed"
 LLDP_END_SECONDS = 5.0
 """Added to the deadline of a child that listens for LLDP, which ends itself."""
 END_SECONDS = {
@@ -282,8 +283,12 @@ class Generators:
         lookup = self._lookups[command.id] = self._fork(command, answer, [], deadline, now)
         if command.action == "work":
             from nictop.probe.traffic.user import workload_user
+            from nictop.probe.workload.processes import kill_descendants
 
-            lookup.child.terminate_timeout = WORKLOAD_END_SECONDS
+            child = lookup.child
+            child.terminate_timeout = WORKLOAD_END_SECONDS
+            child.ends_itself_at = child.deadline - WORKLOAD_END_SECONDS
+            child.before_kill = partial(kill_descendants, child.pid, self._proc)
             lookup.user = workload_user()[0]
 
     def _start(self, command: TrafficCommand, now: float) -> None:
@@ -457,7 +462,8 @@ class Generators:
                     text=generator.error or _unanswered_text(generator, label, code),
                 )
             elif generator.command.action in SEVERAL_ANSWERS:
-                self._send(name, "exit", now, status=status, signal=number)
+                text = STOPPED_TEXT if generator.child.was_stopped else ""
+                self._send(name, "exit", now, status=status, signal=number, text=text)
             return
         del self._running[name]
         if generator.started:
@@ -493,6 +499,8 @@ class Generators:
 
 def _unanswered_text(generator: Generator, label: str, code: int) -> str:
     """Why a lookup ended without an answer: nictop stopped it, or how its process ended."""
+    if generator.child.was_stopped:
+        return f"{label}: {STOPPED_TEXT}"
     if generator.child.terminated_at is not None:
         return f"{label} was stopped before it answered"
     return f"{label} {exit_text(code)}"

@@ -31,6 +31,9 @@ TERMINATE_SECONDS = 1.0
 KILL_SECONDS = 2.0
 """Until the processes count as not ended: one in uninterruptible sleep ends later."""
 POLL_SECONDS = 0.01
+KILL_ROUNDS = 10
+"""Searches for processes that were started since the last one, before their supervisor is
+killed."""
 
 
 def become_subreaper() -> None:
@@ -146,6 +149,17 @@ def end_all(proc: str = "/proc") -> tuple[dict[int, int], int]:
             signalled.update(left)
         time.sleep(POLL_SECONDS)
         ended.update(reap())
+
+
+def kill_descendants(ancestor: int, proc: str = "/proc") -> None:
+    """Before their supervisor is killed: without it only those with the mark would be found."""
+    killed: set[int] = set()
+    for _ in range(KILL_ROUNDS):
+        found = set(descendants(ancestor, proc)) - killed
+        if not found:
+            return
+        _signal(found, signal.SIGKILL)
+        killed |= found
 
 
 def kill_marked(identity: str, user: int, proc: str = "/proc") -> int:

@@ -16,15 +16,15 @@ from nictop.wire.errors import sanitize
 FILE_MODE = 0o600
 
 
-def create_file(path: str, *, force: bool = False) -> int:
+def create_file(path: str, *, force: bool = False, directory: int | None = None) -> int:
     """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also
-    of an existing file, which is truncated. Raises RecordingError."""
+    of an existing file, which is truncated. `directory`: a descriptor of that which has the file,
+    whatever `path` leads to by now. Raises RecordingError."""
+    name = path if directory is None else os.path.basename(path)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK if force else os.O_EXCL
     try:
-        if not force:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
-        else:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(path, flags, FILE_MODE)
+        descriptor = os.open(name, flags, FILE_MODE, dir_fd=directory)
     except ValueError:  # a null byte
         raise RecordingError(f"{sanitize(path)} is not a valid file name") from None
     except OSError as error:
@@ -40,6 +40,13 @@ def create_file(path: str, *, force: bool = False) -> int:
 def is_deleted(descriptor: int) -> bool:
     """No directory has the file any more."""
     return os.fstat(descriptor).st_nlink == 0
+
+
+def delete_created(path: str, descriptor: int) -> None:
+    """Delete the file of the descriptor, but nothing else that `path` may lead to by now. Raises
+    OSError."""
+    if os.path.samestat(os.lstat(path), os.fstat(descriptor)):
+        os.unlink(path)
 
 
 def _lock_and_truncate(path: str, descriptor: int) -> None:

@@ -13,16 +13,22 @@ from __future__ import annotations
 import json
 import math
 import re
+import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from nictop.model.text.terminal import clean
+from nictop.rules.cpu_limit import TooLong, limited
 from nictop.traffic.results.workload import CommandFigure
 
 MAX_NAME_CHARS, MAX_UNIT_CHARS = 60, 16
 MAX_SEARCHED_CHARS = 64 * 1024
 """Of the output, its end, in which an expression of the user is searched."""
 MAX_LINE_CHARS = 2000
+MAX_SEARCH_SECONDS = 1.0
+"""Of CPU time for that search: an expression of the user may take exponential time on what a host
+sends."""
 NUMBER = re.compile(
     r"[-+]?(?:\d[\d,]{0,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?", re.ASCII
 )
@@ -50,11 +56,15 @@ def figure_by_expression(
     text: str, expression: re.Pattern[str]
 ) -> tuple[CommandFigure | None, str]:
     """(the figure of the last match, why there is none). The first group is the number, else the
-    whole match; a group ``unit`` is its unit, else the word behind the number."""
-    found = None
-    for line in text[-MAX_SEARCHED_CHARS:].splitlines():
-        for match in expression.finditer(line[:MAX_LINE_CHARS]):
-            found = match
+    whole match; a group ``unit`` is its unit, else the word behind the number.
+
+    To be called in the main thread: nowhere else can the search be interrupted."""
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("expressions of the user are searched in the main thread")
+    try:
+        found = limited(MAX_SEARCH_SECONDS, partial(_last_match, text, expression))
+    except TooLong:
+        return None, f"--value took more than {MAX_SEARCH_SECONDS:g} s"
     if found is None:
         return None, "--value matches nothing in its output"
     groups = found.groupdict()
@@ -70,6 +80,14 @@ def figure_by_expression(
         )
     unit = groups.get("unit") or _unit_behind(found, captured or "", number)
     return scaled_figure("", value, unit, "--value"), ""
+
+
+def _last_match(text: str, expression: re.Pattern[str]) -> re.Match[str] | None:
+    found = None
+    for line in text[-MAX_SEARCHED_CHARS:].splitlines():
+        for match in expression.finditer(line[:MAX_LINE_CHARS]):
+            found = match
+    return found
 
 
 def _unit_behind(match: re.Match[str], captured: str, number: re.Match[str]) -> str:

@@ -365,12 +365,20 @@ def _terminal_text(figures: WorkloadFigures) -> str:
     return "; it may need a terminal: it has none, and its standard input is /dev/null"
 
 
+def _stopped_text(figures: WorkloadFigures) -> str:
+    if figures.reason == "lost":
+        return "its host did not report that its processes were ended"
+    if figures.left < 0:
+        return "some of its processes were not ended"
+    return "its processes were ended"
+
+
 def _notes(result: Result) -> Iterator[str]:
     figures, plan = result.workload, result.plan
     if figures is None:
         return
     if result.stopped is not None:
-        yield f"stopped after {units.duration(result.stopped)}; its processes were ended"
+        yield f"stopped after {units.duration(result.stopped)}; {_stopped_text(figures)}"
     if figures.left > 0:
         left = count_noun(figures.left, "process", "processes")
         yield (
@@ -386,7 +394,7 @@ def _notes(result: Result) -> Iterator[str]:
     if busiest is not None and chosen is not None and busiest.bytes > 2 * chosen.bytes:
         size = units.bytes_(busiest.bytes)
         yield f"{busiest.name} carried more ({size}): --client-nic {busiest.name} measures that"
-    if figures.seconds < 1 and plan.test == "workload":
+    if figures.seconds < 1 and figures.reason != "lost" and plan.test == "workload":
         yield "it took less than a second: CPU time is not counted that finely"
 
 

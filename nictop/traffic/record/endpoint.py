@@ -142,6 +142,8 @@ class RunEnd:
 
     def _add_exit(self, line: TrafficLine) -> tuple[Interval, ...]:
         self.ended = line.time
+        if self.begin is not None and self.work is None:  # a workload without a report of its end
+            self.measured = max(0.0, line.time - self.begin.time)
         last = self._add(line.time, self.output.finish()) if self.output is not None else ()
         has_died = bool(line.text) or line.signal is not None or line.status in EXEC_STATUSES
         if self.totals:

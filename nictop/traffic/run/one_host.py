@@ -109,6 +109,9 @@ class OneHostRun:
                 late = f"no report about the end of the command within {seconds:g} s"
                 raise RunFailed(Failure("deadline", f"{clean(end.host)}: {late}"))
             self._log.add_line(line)
+        if end.work is None:
+            why = clean(end.failed) or "its supervisor ended without a report"
+            raise RunFailed(Failure("died", f"{clean(end.host)}: {why}"))
 
     @property
     def _slowness(self) -> float:

@@ -164,6 +164,21 @@ async def test_a_command_that_hangs_is_ended_with_its_children(
     assert len(found) >= 2
 
 
+async def test_what_a_command_leaves_in_the_background_is_ended(
+    source: EndingSource, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    command = f"sh -c 'sleep 600 & echo $! >> {pids}'"
+
+    def found() -> list[int]:
+        return [int(word) for word in pids.read_text().split()] if pids.exists() else []
+
+    def is_ended() -> bool:
+        return bool(found()) and not any(map(is_alive, found()))
+
+    assert await follow(source, options_of(command), is_ended) == 0
+
+
 async def test_a_command_that_is_not_there_is_told(
     source: EndingSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:

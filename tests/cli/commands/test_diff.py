@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.cli.commands.diff import split_nic
 from nictop.cli.main import main
 from tests.cli.commands.test_demo import DEMO
 from tests.support.recordings import host_items, write_recording
@@ -84,3 +85,30 @@ def test_one_nic_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[st
     write_recording(path, host_items("vm1", 20))
     sides = [f"{os.fspath(path)}:ens192"] * 2
     assert ":ens192" in printed(capsys, *sides, code=0)
+
+
+@pytest.mark.parametrize(
+    ("word", "name", "nic"),
+    [
+        ("vm1:ens224", "vm1", "ens224"),
+        ("root@pve:2222", "root@pve:2222", ""),
+        ("pve/101:ens18", "pve/101", "ens18"),
+        ("[fe80::1]:ens224", "[fe80::1]", "ens224"),
+        ("./monday.nictop:ens224", "./monday.nictop", "ens224"),
+        ("./docker:x", "./docker", "x"),
+        ("local/docker:x", "local/docker:x", ""),
+        ("local/netns:lo0", "local/netns:lo0", ""),
+        ("web=root@pve/vm1/docker:x", "web=root@pve/vm1/docker:x", ""),
+        ("local/pod:shop/web-0", "local/pod:shop/web-0", ""),
+        ("local/agent:/run/a:b", "local/agent:/run/a:b", ""),
+    ],
+)
+def test_what_is_reached_by_a_kind_has_no_nic(word: str, name: str, nic: str) -> None:
+    """Cut at its colon, ``local/docker:x`` would be a guest of the name "docker"."""
+    assert split_nic(word) == (name, nic)
+
+
+def test_the_agent_of_another_guest_is_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "local/netns:no-such", "local"]) != 0
+    error = capsys.readouterr().err
+    assert "netns:no-such" in error and "guest" not in error

@@ -190,6 +190,47 @@ def test_probe_goes_on_after_its_supervisor_was_killed(mark: str) -> None:
         assert report_of(probe, "ended").stdout == "again\n"
 
 
+STOPPING = "kill -STOP $PPID"
+STOPPING_FOR_EVER = f"trap '' TERM; while {STOPPING}; do :; done"
+
+
+def test_supervisor_that_its_command_stopped_goes_on() -> None:
+    report = ended(f"{STOPPING}; echo stopped it; exec sleep 1000", deadline=1.0)
+    assert (report.reason, report.stdout) == ("deadline", "stopped it\n")
+
+
+@pytest.mark.parametrize("victim", ["deadline", "stdin", "stop", "SIGTERM"])
+def test_supervisor_that_is_stopped_for_ever_is_ended_with_its_command(
+    victim: str, mark: str
+) -> None:
+    """And what has taken the mark of the workload from its environment."""
+    seconds = f"1000.{int(mark[:8], 16)}"
+    children = f"sleep 1001 & env -i setsid sleep {seconds} & : {seconds}"
+    command = f"export MARK={mark}; {children}; {STOPPING_FOR_EVER}"
+    with Probe(*ALLOWED) as probe:
+        probe.send(work(command, deadline=1.0 if victim == "deadline" else 60.0))
+        wait_until(lambda: bool(marked(mark)) and len(with_word(seconds)) == 2)
+        if victim != "deadline":
+            end(victim, probe, 0)
+        wait_until(lambda: not marked(mark) and not with_word(seconds))
+        if victim in ("deadline", "stop"):  # its end is reported, too
+            probe.wait_for(lambda line: _has_kind(line, ("exit", "failed")))
+
+
+def with_word(word: str) -> list[int]:
+    """PIDs of the processes with this word in their arguments: of the shell, too."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdigit() and word in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+    return [pid for pid in found if is_alive(pid)]
+
+
+def _has_kind(line: Line, kinds: tuple[str, ...]) -> bool:
+    return line.traffic is not None and line.traffic.kind in kinds
+
+
 # -------------------------------------------------------------------------------------------- rights
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -140,6 +141,28 @@ def test_figure_by_an_expression(output: str, expression: str, value: float, uni
 )
 def test_why_an_expression_finds_no_figure(output: str, expression: str, why: str) -> None:
     assert figure_by_expression(output, re.compile(expression)) == (None, why)
+
+
+@pytest.mark.parametrize(
+    ("expression", "output"),
+    [
+        (r"(a+)+$", "a" * 60 + "!"),
+        (r"(?:a|a)*b", "a" * 1000),
+        (r"^(.*?,){30}P", ",".join(["1"] * 900)),
+    ],
+)
+def test_a_search_that_does_not_end_is_ended(expression: str, output: str) -> None:
+    """The output of a host cannot make an expression of the user stop nictop."""
+    output = "12 MB/s\n" + output
+    figure, why = figure_by_expression(output, re.compile(expression))
+    assert (figure, why) == (None, "--value took more than 1 s")
+
+
+def test_a_search_that_could_not_be_ended_is_not_begun() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        searching = pool.submit(figure_by_expression, "a" * 60, re.compile(r"(a+)+$"))
+        with pytest.raises(RuntimeError):
+            searching.result()
 
 
 def test_last_lines_are_those_that_a_terminal_shows() -> None:

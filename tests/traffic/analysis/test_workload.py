@@ -12,7 +12,7 @@ from nictop.probe.records import WorkloadConnection
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
-from nictop.traffic.analysis.workload import addresses_over, bytes_by_owner
+from nictop.traffic.analysis.workload import _notes, addresses_over, bytes_by_owner
 from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
 from nictop.traffic.results.host_load import Busy, HostLoad
 from nictop.traffic.results.measures import deciding_text, measures_of
@@ -20,6 +20,7 @@ from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import (
     BytesByOwner,
     CommandFigure,
+    EndReason,
     NicTraffic,
     WorkloadFigures,
 )
@@ -167,6 +168,24 @@ def test_what_is_not_known_of_the_bytes_is_said() -> None:
     said = "\n".join(text for _, text in result_sentences(found))
     assert "no TCP connection of its processes was seen; 90 % of connections of which the " in said
     assert found.why_not_ranked == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "left", "sentence"),
+    [
+        ("stopped", 0, "its processes were ended"),
+        ("stopped", -1, "some of its processes were not ended"),
+        ("lost", 0, "its host did not report that its processes were ended"),
+    ],
+)
+def test_a_stopped_command_was_ended_only_if_its_host_said_so(
+    reason: EndReason, left: int, sentence: str
+) -> None:
+    stopped = result()
+    assert stopped.workload is not None
+    figures = replace(stopped.workload, reason=reason, left=left, status=None)
+    notes = [*_notes(replace(stopped, stopped=4.0, workload=figures))]
+    assert notes[0] == f"stopped after 4.00 s; {sentence}"
 
 
 def test_addresses_of_a_nic_are_also_those_of_what_is_above_it() -> None:
