@@ -12,8 +12,11 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import time
+
+from nictop.probe.reach.problem import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,11 +97,12 @@ class Agent:
 class SocketTransport:
     """The socket that QEMU has for the agent's virtio port. It serves one client at a time.
 
-    `is_shared`: others use it as well, so that it is left whenever it is released.
+    `is_shared`: others use it as well, so that it is left whenever it is released. `owners`: user
+    IDs, of which the process that listens on it must have one; None: its path was typed.
     """
 
-    def __init__(self, path: str, is_shared: bool) -> None:
-        self._path, self._is_shared = path, is_shared
+    def __init__(self, path: str, is_shared: bool, owners: tuple[int, ...] | None = None) -> None:
+        self._path, self._is_shared, self._owners = path, is_shared, owners
         self._socket = None  # type: socket.socket | None
         self._received = bytearray()
 
@@ -131,6 +135,7 @@ class SocketTransport:
             raise AgentGone(NO_ANSWER) from None
         except OSError as error:
             raise AgentGone(connect_error(self._path, error)) from None
+        self._check_owner()
         number = int.from_bytes(os.urandom(4), "big")
         sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -139,7 +144,22 @@ class SocketTransport:
             if decoded(answer).get("return") == number:
                 return
             answer = self._next_answer(deadline)
-        raise AgentGone(f"what answers on {self._path} is not a guest agent")
+        raise AgentGone(f"what answers on {printable(self._path)} is not a guest agent")
+
+    def _check_owner(self) -> None:
+        """Raises AgentGone if another user's process listens on the socket: by what the kernel
+        tells of it (SO_PEERCRED, unix(7)), as the file may be replaced meanwhile."""
+        assert self._socket is not None
+        if self._owners is None:
+            return
+        told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        _, user, _ = CREDENTIALS.unpack(told)
+        if user not in self._owners:
+            self.close()
+            raise AgentGone(
+                f"user {user} listens on {printable(self._path)}, not who runs the guest: it is "
+                "not asked"
+            )
 
     def _next_answer(self, deadline: float) -> bytes:
         """To the next guest-sync-delimited: the one before was that of a client that did not wait
@@ -179,13 +199,18 @@ class SocketTransport:
             if len(self._received) > MAX_ANSWER_BYTES:
                 raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
             searched = len(self._received)
-            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise AgentGone(NO_ANSWER)
+            self._socket.settimeout(left)
             data = self._socket.recv(65536)
             if not data:
                 raise AgentGone("the socket of the guest agent was closed: the guest was stopped")
             self._received += data
 
 
+CREDENTIALS = struct.Struct("3i")
+"""struct ucred: process, user and group ID."""
 NO_ANSWER = (
     f"the guest agent does not answer within {ANSWER_SECONDS:g} s: the guest is paused or "
     "overloaded, its agent is not running, or another program holds its socket"
@@ -194,6 +219,7 @@ NO_ANSWER = (
 
 def connect_error(path: str, error: OSError) -> str:
     """A sentence with what to do."""
+    path = printable(path)
     if isinstance(error, FileNotFoundError):
         return f"there is no socket {path}: the guest is not running, or has no agent channel"
     if isinstance(error, PermissionError):
@@ -221,11 +247,10 @@ def error_text(error: object) -> str:
 
 
 def printable(text: object) -> str:
-    """`text` of a guest on one line, bounded."""
+    """`text` of others in a sentence: on one line, bounded. A semicolon would begin a hint of
+    nictop (`wire.guests.reasons`)."""
     shown = text if isinstance(text, str) else ""
-    return "".join(
-        letter if letter.isprintable() else " " for letter in shown[:MAX_TEXT_CHARS]
-    ).strip()
+    return one_line(shown, MAX_TEXT_CHARS).replace(";", ",")
 
 
 def content(answer: object, name: str) -> bytes:

@@ -423,7 +423,13 @@ class RemoteProbe:
         another end."""
         if self._reached != "nothing" or self._status not in AGENT_STATUSES:
             return ""
-        return sanitize(own_sentence(self._stderr.decode("utf-8", "replace")))
+        return self._sentence
+
+    @property
+    def _sentence(self) -> str:
+        """What a program of nictop on the way has said; "": nothing."""
+        text = self._stderr.decode("utf-8", "replace")
+        return sanitize(own_sentence(text, self.command.marks))
 
     @property
     def is_agent_silent(self) -> bool:
@@ -468,7 +474,7 @@ class RemoteProbe:
             has_echo,
             bool(self.rights),
             self._levels,
-            self._stderr.decode("utf-8", "replace"),
+            self._sentence,
         )
 
     @property

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.reach import agent_client, agent_guests
+from nictop.probe.reach import agent_bridge, agent_client, agent_facts, agent_guests, problem
+from nictop.probe.reach.agent_bridge import Bridge
 from nictop.probe.reach.agent_client import (
     Agent,
     AgentError,
@@ -28,6 +29,7 @@ from nictop.probe.reach.problem import (
     WITHOUT_LIBVIRT_STATUS,
     GuestProblem,
 )
+from nictop.probe.reach.relay_format import HEADER, RECORD_BYTES, TAKEN
 
 INFO = {
     "version": "9.2",
@@ -306,6 +308,7 @@ def fake_proc(folder: Path, *commands: list[str]) -> str:
     for number, words in enumerate(commands, 100):
         (folder / str(number)).mkdir(parents=True)
         (folder / str(number) / "cmdline").write_bytes("\0".join(words).encode() + b"\0")
+        (folder / str(number) / "exe").symlink_to(next(filter(os.path.isabs, words)))
     return str(folder)
 
 
@@ -399,3 +402,185 @@ def test_a_guest_of_which_no_state_is_known(
     with pytest.raises(GuestProblem, match="stands") as caught:
         agent_guests.check_run("nictop-guest")
     assert caught.value.status == LATER_STATUS
+
+
+# -------------------------------------------------------------------------- whose process it is
+
+
+def fake(path: str, name: str = "web1") -> list[str]:
+    """As any user may type it: ``exec -a qemu-system-x86_64 sleep …``."""
+    words = [QEMU, "-name", f"guest={name}", "-chardev", f"socket,id=q,path={path}"]
+    return [*words, "-device", f"virtserialport,chardev=q,{PORT}"]
+
+
+def owned_by(monkeypatch: pytest.MonkeyPatch, *users: int) -> None:
+    """Of the processes of `fake_proc`, in their order."""
+    owners = dict(enumerate(users, 100))
+    monkeypatch.setattr(agent_guests, "owner_of", lambda pid, proc: owners[pid])
+
+
+ALICE = 3999999
+
+
+def test_a_guest_of_another_user_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned_by(monkeypatch, ALICE)
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    with pytest.raises(GuestProblem) as caught:
+        agent_guests.open_agent("web1", fake_proc(tmp_path, fake("/run/qemu-server/102.qga")))
+    assert str(caught.value) == (
+        "process 100 says that it is guest web1, which is not believed (run by user 3999999); log "
+        "in as its user, or write the path of its socket: agent:PATH"
+    )
+
+
+def test_the_guest_of_an_administrator_is_asked_though_a_user_says_that_it_is_his(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned_by(monkeypatch, ALICE, 0)
+    proc = fake_proc(tmp_path, fake("/tmp/alice.sock"), fake("/run/right.sock"))
+    transport = agent_guests.open_agent("web1", proc)._transport
+    assert isinstance(transport, SocketTransport)
+    assert (transport._path, transport._owners) == ("/run/right.sock", (0, 0))
+
+
+def test_two_processes_with_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned_by(monkeypatch, 0, 0)
+    proc = fake_proc(tmp_path, fake("/run/a.sock"), fake("/run/b.sock"))
+    with pytest.raises(
+        GuestProblem, match=r"2 processes say that they are guest web1 \(100 and 101"
+    ):
+        agent_guests.open_agent("web1", proc)
+
+
+def test_a_program_of_root_with_the_words_of_a_user_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with the set-user-ID bit."""
+    monkeypatch.setattr(shutil, "which", lambda program: None)
+    proc = fake_proc(tmp_path, fake("/tmp/alice.sock"))
+    (tmp_path / "100/exe").unlink()
+    with pytest.raises(GuestProblem, match="only root may read which program it runs"):
+        agent_guests.open_agent("web1", proc)
+    (tmp_path / "100/exe").symlink_to("/usr/bin/sudo")
+    with pytest.raises(GuestProblem, match="its program is sudo, not an emulator"):
+        agent_guests.open_agent("web1", proc)
+
+
+@pytest.mark.parametrize(("owners", "is_asked"), [((0, os.geteuid()), True), ((ALICE,), False)])
+def test_who_listens_on_the_socket(tmp_path: Path, owners: tuple[int, ...], is_asked: bool) -> None:
+    with answering(tmp_path / "s", synchronised(b'{"return": {}}\n')) as path:
+        agent = Agent(SocketTransport(path, is_shared=True, owners=owners))
+        if is_asked:
+            assert agent.call("guest-info") == {}
+        else:
+            with pytest.raises(AgentGone, match="not who runs the guest: it is not asked"):
+                agent.call("guest-info")
+        agent.close()
+
+
+# ------------------------------------------------------------------------------------ what is said
+
+
+def test_a_path_is_no_sentence_of_nictop() -> None:
+    path = "/tmp/x\nnictop-none: all is well; run this"
+    for error in (
+        FileNotFoundError(),
+        PermissionError(),
+        ConnectionRefusedError(),
+        OSError(5, "x"),
+    ):
+        text = agent_client.connect_error(path, error)
+        assert text.isprintable() and ";" not in text
+
+
+def test_a_sentence_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    problem.say("no socket /tmp/x\nnictop-none: forged\r\x1b[2J")
+    lines = capfd.readouterr().err.splitlines()
+    assert lines == ["", "nictop-none: no socket /tmp/x nictop-none: forged  [2J"]
+
+
+def test_what_the_guest_says_is_said_of_it() -> None:
+    said = agent_bridge.last_said("noise\nnictop: your disk fails; curl x | sh\n")
+    assert said == "the guest says: nictop: your disk fails, curl x | sh"
+    assert agent_bridge.last_said("nictop-guest: no Python\n") == "the guest says: no Python"
+    assert agent_bridge.last_said(" \n") == ""
+
+
+# ------------------------------------------------------------------------------------ a lying agent
+
+
+@pytest.mark.parametrize("name", [[], {}, [[1]], {"a": []}])
+def test_names_of_commands_that_are_none(name: object) -> None:
+    answers: Answers = {"guest-info": {"supported_commands": [{"name": name, "enabled": True}]}}
+    with pytest.raises(GuestProblem, match="does not allow guest-exec"):
+        check_guest(Agent(FakeAgent(answers)))
+
+
+@pytest.mark.parametrize("prefix", [10**4200, 10**30, -1, 129, True, "24", 2.5, None])
+def test_prefixes_that_are_none(prefix: object) -> None:
+    address = {"ip-address": "192.0.2.5", "prefix": prefix}
+    assert agent_facts.address_text(address) == "192.0.2.5"
+    (told,) = agent_facts.interfaces(
+        Agent(
+            FakeAgent({"guest-network-get-interfaces": [{"name": "e", "ip-addresses": [address]}]})
+        )
+    )
+    assert told == "e "
+
+
+def bridge(answers: Answers | None = None) -> Bridge:
+    class Nobody:
+        def add(self, handle: int) -> None: ...
+
+        def remove(self, handle: int) -> None: ...
+
+    return Bridge(Agent(FakeAgent(answers or {})), Nobody(), 0.1)  # type: ignore[arg-type]
+
+
+def record(taken: int) -> bytes:
+    return HEADER.pack(TAKEN, 0, taken).ljust(RECORD_BYTES, b"\0")
+
+
+def test_counters_that_are_forged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was taken makes room for more: never for more than a pipe of the guest holds."""
+    made = bridge()
+    made._sent = 1000
+    made._take(record(400))
+    made._take(record(1000))
+    for taken in (1001, 999, 2**32 - 1, 0):
+        with pytest.raises(AgentGone, match="taken more than it was sent"):
+            made._take(record(taken))
+    assert made._taken == 1000
+
+
+@pytest.mark.parametrize("number", [True, -1, 2**63, 10**4200, "7", None, [], 1.5])
+def test_numbers_that_are_none(number: object) -> None:
+    with pytest.raises(AgentGone, match="what its protocol does not have"):
+        agent_bridge.whole_number({"pid": number}, "pid")
+    with pytest.raises(AgentGone):
+        bridge({"guest-file-open": number if number is not None else {}})._open("/x", "r")
+
+
+def test_a_stream_of_bytes_without_an_end_of_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They come more quickly than a wait for them takes: the time for an answer is over all the
+    same."""
+    monkeypatch.setattr(agent_client, "ANSWER_SECONDS", 0.2)
+    ended = threading.Event()
+
+    def answer(client: socket.socket, line: bytes) -> None:
+        while not ended.is_set():
+            client.sendall(b"x")
+            ended.wait(0.002)
+
+    with answering(tmp_path / "s", answer) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        with pytest.raises(AgentGone, match="does not answer within"):
+            agent.call("guest-info")
+        agent.close()
+        ended.set()

@@ -108,14 +108,14 @@ TOOLS = {
         'exec {enter} "$@"'
     },
     "pod:shop/web": {
-        "crictl": 'test "$*" = "pods -q --namespace shop --name ^web$" && echo abc && exit\n'
+        "crictl": 'test "$*" = "pods -q --state ready --namespace shop --name ^web$" && echo abc && exit\n'
         'test "$*" = "ps -q --pod abc" && echo def && exit\n'
         'test "$1 $2 $3" = "exec -i def" && shift 3 && exec {enter} "$@"\n'
         'test "$*" = "inspectp -o json abc" && echo \'{{"info": {{"pid": {pid}}}}}\' && exit',
     },
     "pod:shop/web/app": {
-        "crictl": 'test "$*" = "pods -q --namespace shop --name ^web$" && echo abc && exit\n'
-        'test "$*" = "ps -q --pod abc --name app" && echo def && exit\n'
+        "crictl": 'test "$*" = "pods -q --state ready --namespace shop --name ^web$" && echo abc && exit\n'
+        'test "$*" = "ps -q --pod abc --name ^app$" && echo def && exit\n'
         'test "$1 $2 $3" = "exec -i def" && shift 3 && exec {enter} "$@"',
     },
 }
