@@ -17,7 +17,7 @@ import signal
 import time
 import zlib
 
-from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, content, printable
+from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, Wait, content, printable
 from nictop.probe.reach.agent_facts import check_guest
 from nictop.probe.reach.agent_guardian import Guardian
 from nictop.probe.reach.agent_guests import check_run, open_agent, why_standing
@@ -54,6 +54,7 @@ END_SECONDS = 2.0
 """Seconds for the command to end after its input."""
 NOT_ENDED = "the command in the guest has not ended with its input"
 READ_BYTES = 65536
+STDIN = 0
 
 
 class Bridge:
@@ -104,18 +105,18 @@ class Bridge:
 
     def _open_pipes(self) -> None:
         """As soon as the other process has made them."""
-        deadline, delay = time.monotonic() + START_SECONDS, MIN_POLL_SECONDS
+        wait, delay = Wait(START_SECONDS, STDIN), MIN_POLL_SECONDS
         for descriptor, mode in ((OUTPUT_DESCRIPTOR, "r"), (INPUT_DESCRIPTOR, "w")):
             path = f"/proc/{self._pid}/fd/{descriptor}"
             while not self._open(path, mode):
                 self._check_start()
-                if time.monotonic() > deadline:
+                if wait.left <= 0:
                     raise GuestProblem(
                         f"the guest did not start Python within {START_SECONDS:g} s: it is "
                         "overloaded, or SELinux keeps its agent from opening pipes",
                         LATER_STATUS,
                     )
-                time.sleep(delay)
+                wait.until_readable(limit=delay)
                 delay = min(2 * delay, MAX_OPEN_POLL_SECONDS)
 
     def _open(self, path: str, mode: str) -> bool:
@@ -298,6 +299,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         check_run(guest)
         agent = open_agent(guest)
+        agent.watch(STDIN)
         return Bridge(agent, guardian, float(max_poll)).run(words)
     except GuestProblem as problem:
         return fail(str(problem), problem.status)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
         def exchange(self, request: bytes) -> bytes: ...
 
+        def watch(self, descriptor: int) -> None: ...
+
         def release(self) -> None: ...
 
         def close(self) -> None: ...
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 """Seconds until an answer; an agent that is alive answers within some milliseconds."""
+GONE_SECONDS = 2.0
+"""Seconds until an answer when who asked has gone: what is open in the guest is closed then."""
+POLLRDHUP = getattr(select, "POLLRDHUP", 0x2000)  # Python 3.7
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_TEXT_CHARS = 300
 MAX_OLD_ANSWERS = 32
@@ -86,12 +91,49 @@ class Agent:
             return None
         return content(answer, "buf-b64")
 
+    def watch(self, descriptor: int) -> None:
+        """Wait no longer than `GONE_SECONDS` for answers as soon as nobody holds the other end of
+        `descriptor`: who asked has gone."""
+        self._transport.watch(descriptor)
+
     def release(self) -> None:
         """Let others speak with the agent until the next call."""
         self._transport.release()
 
     def close(self) -> None:
         self._transport.close()
+
+
+class Wait:
+    """For answers, `seconds` at most. `watched`: see `Agent.watch`; None: nobody asks."""
+
+    def __init__(self, seconds: float, watched: int | None) -> None:
+        self._end, self._watched = time.monotonic() + seconds, watched
+
+    @property
+    def left(self) -> float:
+        """Seconds; not more than 0: it is over."""
+        return self._end - time.monotonic()
+
+    def until_readable(self, descriptor: int | None = None, limit: float = float("inf")) -> bool:
+        """Until `descriptor` can be read, or `limit` seconds; False: it cannot."""
+        poll = select.poll()
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        if self._watched is not None:
+            poll.register(self._watched, POLLRDHUP)
+        limit += time.monotonic()
+        while True:
+            left = min(self.left, limit - time.monotonic())
+            if left <= 0:
+                return False
+            ready = dict(poll.poll(left * 1000))
+            if descriptor in ready:
+                return True
+            if self._watched in ready and self._watched is not None:
+                poll.unregister(self._watched)
+                self._watched = None
+                self._end = min(self._end, time.monotonic() + GONE_SECONDS)
 
 
 class SocketTransport:
@@ -105,6 +147,10 @@ class SocketTransport:
         self._path, self._is_shared, self._owners = path, is_shared, owners
         self._socket = None  # type: socket.socket | None
         self._received = bytearray()
+        self._watched = None  # type: int | None
+
+    def watch(self, descriptor: int) -> None:
+        self._watched = descriptor
 
     def exchange(self, request: bytes) -> bytes:
         try:
@@ -138,12 +184,12 @@ class SocketTransport:
         self._check_owner()
         number = int.from_bytes(os.urandom(4), "big")
         sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
-        deadline = time.monotonic() + ANSWER_SECONDS
+        wait = Wait(ANSWER_SECONDS, self._watched)
         answer = self._exchange(SYNC_MARK + json.dumps(sync).encode(), b"\n", after=SYNC_MARK)
         for _ in range(MAX_OLD_ANSWERS):
             if decoded(answer).get("return") == number:
                 return
-            answer = self._next_answer(deadline)
+            answer = self._next_answer(wait)
         raise AgentGone(f"what answers on {printable(self._path)} is not a guest agent")
 
     def _check_owner(self) -> None:
@@ -161,33 +207,31 @@ class SocketTransport:
                 "not asked"
             )
 
-    def _next_answer(self, deadline: float) -> bytes:
+    def _next_answer(self, wait: Wait) -> bytes:
         """To the next guest-sync-delimited: the one before was that of a client that did not wait
         for it."""
         try:
-            self._take(SYNC_MARK, deadline)
-            return self._take(b"\n", deadline)
-        except socket.timeout:
-            raise AgentGone(NO_ANSWER) from None
+            self._take(SYNC_MARK, wait)
+            return self._take(b"\n", wait)
         except OSError as error:
             raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
     def _exchange(self, request: bytes, end: bytes, after: bytes = b"") -> bytes:
         """The answer until `end`; what precedes `after` is discarded."""
         assert self._socket is not None
-        deadline = time.monotonic() + ANSWER_SECONDS
+        wait = Wait(ANSWER_SECONDS, self._watched)
         try:
             self._socket.settimeout(ANSWER_SECONDS)
             self._socket.sendall(request + b"\n")
             if after:
-                self._take(after, deadline)
-            return self._take(end, deadline)
+                self._take(after, wait)
+            return self._take(end, wait)
         except socket.timeout:
             raise AgentGone(NO_ANSWER) from None
         except OSError as error:
             raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
-    def _take(self, end: bytes, deadline: float) -> bytes:
+    def _take(self, end: bytes, wait: Wait) -> bytes:
         assert self._socket is not None
         searched = 0
         while True:
@@ -199,17 +243,15 @@ class SocketTransport:
             if len(self._received) > MAX_ANSWER_BYTES:
                 raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
             searched = len(self._received)
-            left = deadline - time.monotonic()
-            if left <= 0:
+            if not wait.until_readable(self._socket.fileno()):
                 raise AgentGone(NO_ANSWER)
-            self._socket.settimeout(left)
             data = self._socket.recv(65536)
             if not data:
                 raise AgentGone("the socket of the guest agent was closed: the guest was stopped")
             self._received += data
 
 
-CREDENTIALS = struct.Struct("3i")
+CREDENTIALS = struct.Struct("iII")
 """struct ucred: process, user and group ID."""
 NO_ANSWER = (
     f"the guest agent does not answer within {ANSWER_SECONDS:g} s: the guest is paused or "
@@ -272,6 +314,10 @@ class VirshTransport:
         self._domain = domain
         self._virsh = None  # type: subprocess.Popen[bytes] | None
         self._received = bytearray()
+        self._watched = None  # type: int | None
+
+    def watch(self, descriptor: int) -> None:
+        self._watched = descriptor
 
     def exchange(self, request: bytes) -> bytes:
         quoted = request.decode().replace("'", "\\u0027")
@@ -312,7 +358,7 @@ class VirshTransport:
     def _printed(self, virsh: subprocess.Popen[bytes]) -> list[str]:
         """The lines that are printed until `END_WORD`."""
         assert virsh.stdout is not None
-        deadline = time.monotonic() + ANSWER_SECONDS + VIRSH_SECONDS
+        wait = Wait(ANSWER_SECONDS + VIRSH_SECONDS, self._watched)
         end = END_WORD.encode()
         searched = 0
         while True:
@@ -324,8 +370,8 @@ class VirshTransport:
             if len(self._received) > MAX_ANSWER_BYTES:
                 raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
             searched = max(0, len(self._received) - len(end))
-            ready, _, _ = select.select([virsh.stdout], [], [], max(0, deadline - time.monotonic()))
-            data = os.read(virsh.stdout.fileno(), 65536) if ready else b""
+            is_ready = wait.until_readable(virsh.stdout.fileno())
+            data = os.read(virsh.stdout.fileno(), 65536) if is_ready else b""
             if not data:
                 detail = last_error(bytes(self._received).decode("utf-8", "replace").split("\n"))
                 raise AgentGone(f"virsh does not answer: {detail or 'is libvirt running?'}")

