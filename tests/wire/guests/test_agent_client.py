@@ -616,8 +616,10 @@ def test_a_bridge_does_not_outlive_who_asked(tmp_path: Path) -> None:
     """As when nictop is killed while an agent does not answer, of which it is not told."""
     asked = threading.Event()
     with answering(tmp_path / "s", lambda client, line: asked.set()) as path:
-        words = prefix_words([Level("agent", path)], 0.1)
-        words = [word.replace("ANSWER_SECONDS = 10.0", "ANSWER_SECONDS = 600.0") for word in words]
+        program = prefix_words([Level("agent", path)], 0.1)
+        words = [
+            word.replace("ANSWER_SECONDS = 10.0", "ANSWER_SECONDS = 600.0") for word in program
+        ]
         bridge = subprocess.Popen([*words, "cat"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         assert bridge.stdin is not None and bridge.stderr is not None
         assert asked.wait(TEST_TIMEOUT)

@@ -96,7 +96,7 @@ def read_machines(
 
 def named(machine: VirtualMachine, owners: MonitorOwners, proc: str) -> VirtualMachine:
     """The machine as it may be called: of one that is not believed the command line is left out,
-    and why is in its name, so that it has that of no other."""
+    and why is before its name, so that it has that of no other, however much of it is shown."""
     try:
         owner = owner_of(machine.pid, proc)
     except OSError:  # it has ended
@@ -104,7 +104,7 @@ def named(machine: VirtualMachine, owners: MonitorOwners, proc: str) -> VirtualM
     doubt = owners.doubt(owner, read_places(machine.pid, ["exe"], proc).get("exe"))
     if not doubt:
         return machine
-    name = f"{machine.name[:MAX_CLAIMED_NAME_CHARS]} ({doubt})"
+    name = f"{doubt}: {machine.name[:MAX_CLAIMED_NAME_CHARS]}"
     return replace(machine, name=name, command="", doubt=doubt)
 
 

@@ -291,7 +291,7 @@ def test_a_process_of_a_user_claims_nothing_of_others(
     links = (link(5, "t0", "tun"), link(6, "owntap", "tun"))
     found = guests(proc, *links, functions=(function("0000:01:10.2", 40),))
     fake, real = sorted(found, key=lambda guest: guest.pid or 0)
-    assert (fake.name, fake.id) == ("web1 (run by user 3999999)", "")
+    assert (fake.name, fake.id) == ("run by user 3999999: web1", "")
     assert [(nic.link, nic.address) for nic in fake.nics] == [(6, None)] * is_readable
     assert "nics" in fake.unreadable
     assert (real.name, real.id, real.unreadable) == ("web1", "u-1", {})
@@ -304,7 +304,7 @@ def test_a_program_of_root_that_a_user_has_started_is_no_guest(
     folder = proc.process(50, "qemu-x", ("qemu-system-x86_64", *CLAIMING))
     (folder / "exe").symlink_to("/usr/bin/sudo")
     (guest,) = guests(proc, link(5, "t0", "tun"))
-    assert guest.name == "web1 (its program is sudo, not an emulator)" and not guest.nics
+    assert guest.name == "its program is sudo, not an emulator: web1" and not guest.nics
 
 
 def test_another_monitor_of_a_user_claims_nothing_of_others(
@@ -316,7 +316,7 @@ def test_another_monitor_of_a_user_claims_nothing_of_others(
     shutil.rmtree(proc.root / "50/fd")
     functions = (function("0000:01:10.2", 40),)
     (guest,) = guests(proc, link(5, "t0", "tun"), functions=functions)
-    assert guest.name == "web1 (run by user 3999999)" and not guest.nics
+    assert guest.name == "run by user 3999999: web1" and not guest.nics
 
 
 def test_a_guest_that_stands_in_a_configuration_is_not_hidden_by_a_users_process(
