@@ -4,6 +4,8 @@ A command line is what its process says: any user may write the name, the socket
 of a guest of others into one. Believed is a process of root, of this process's own user, or of a
 user whose virtual machines an administrator runs, if its program is an emulator: the words of a
 program with the set-user-ID bit (``exec -a qemu-system-x86_64 sudo …``) are those of its caller.
+Root of a container is often root of the host, and chooses its programs: nothing in a PID namespace
+below this one is believed (NSpid in /proc/PID/status, proc_pid_status(5)), as of KubeVirt.
 
 Users: libvirt's default is qemu (Red Hat, SUSE, Gentoo; Nutanix AHV and oVirt are such hosts) or
 libvirt-qemu (Debian, Ubuntu; m4/virt-driver-qemu.m4, meson.build), and ``user`` of
@@ -32,6 +34,8 @@ DELETED = " (deleted)"
 LIBVIRT_USER = re.compile(r"^[ \t]*user[ \t]*=[ \t]*\"([^\"\n]{1,64})\"", re.MULTILINE)
 MAX_PASSWD_BYTES = 1024 * 1024
 MAX_CONF_BYTES = 256 * 1024
+NSPID = re.compile(r"^NSpid:([0-9 \t]+)$", re.MULTILINE)
+MAX_STATUS_BYTES = 16384
 MAX_NAME_CHARS = 32
 
 
@@ -50,11 +54,13 @@ class MonitorOwners:
             if number.isdigit() and user not in self._names.values():
                 self._believed.add(int(number))
 
-    def doubt(self, uid: int, program: str | None) -> str:
+    def doubt(self, uid: int, program: str | None, *, is_inside: bool = False) -> str:
         """``run by user alice``: why what the process says is not believed; "": it is. `program`:
-        path of what it runs; None: not known."""
+        path of what it runs; None: not known. `is_inside`: it is in a container."""
         if uid not in self._believed:
             return f"run by user {self._names.get(uid, uid)}"
+        if is_inside:
+            return "run in a container"
         name = (program or "").rpartition("/")[2]
         if name.endswith(DELETED):
             name = name[: -len(DELETED)]
@@ -76,6 +82,16 @@ def user_names(passwd: str) -> dict[int, str]:
 def shown(name: str) -> str:
     """On one line, bounded."""
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_NAME_CHARS])
+
+
+def is_inside(pid: int, proc: str) -> bool:
+    """A process is in a PID namespace below the one of `proc` (Linux 4.1)."""
+    try:
+        with open(f"{proc}/{pid}/status", "rb") as file:
+            found = NSPID.search(file.read(MAX_STATUS_BYTES).decode("utf-8", "replace"))
+    except OSError:
+        return False
+    return found is not None and len(found[1].split()) > 1
 
 
 def owner_of(pid: int, proc: str) -> int:

@@ -42,6 +42,7 @@ GONE_SECONDS = 2.0
 POLLRDHUP = getattr(select, "POLLRDHUP", 0x2000)  # Python 3.7
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_TEXT_CHARS = 300
+MAX_DIGITS = 20
 MAX_OLD_ANSWERS = 32
 """Of earlier clients, to their guest-sync-delimited."""
 SYNC_MARK = b"\xff"
@@ -274,12 +275,20 @@ def connect_error(path: str, error: OSError) -> str:
 def decoded(answer: bytes) -> dict[str, Any]:
     """An answer. Raises AgentGone."""
     try:
-        value = json.loads(answer.decode("utf-8", "replace"))
+        value = json.loads(answer.decode("utf-8", "replace"), parse_int=small_integer)
     except (ValueError, RecursionError):
         raise AgentGone("what answers is not a guest agent") from None
     if not isinstance(value, dict):
         raise AgentGone("what answers is not a guest agent")
     return value
+
+
+def small_integer(digits: str) -> int:
+    """The protocol has 64-bit ones; Python before 3.11 takes seconds for a million digits. Raises
+    ValueError."""
+    if len(digits) > MAX_DIGITS:
+        raise ValueError("a number that no agent sends")
+    return int(digits)
 
 
 def error_text(error: object) -> str:

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 
-from nictop.probe.kernel.monitor_owners import MonitorOwners, owner_of
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
 from nictop.probe.kernel.regular_files import regular_text
 from nictop.probe.reach.agent_client import Agent, SocketTransport, VirshTransport
 from nictop.probe.reach.problem import (
@@ -161,9 +161,12 @@ def qemu_claims(proc: str) -> Iterator[Claim]:
         if not any(map(EMULATOR.fullmatch, map(os.path.basename, words[:EMULATOR_ARGUMENTS]))):
             continue
         try:
-            doubt = owners.doubt(owner, os.readlink(f"{proc}/{entry}/exe"))
+            program = os.readlink(f"{proc}/{entry}/exe")  # type: str | None
         except OSError:
-            doubt = owners.doubt(owner, None) or "only root may read which program it runs"
+            program = None
+        doubt = owners.doubt(owner, program, is_inside=is_inside(int(entry), proc))
+        if program is None:
+            doubt = doubt or "only root may read which program it runs"
         yield Claim(int(entry), words, owner, doubt)
 
 

@@ -42,7 +42,7 @@ def incus_pid(name: str) -> int:
             state = json.loads(output([tool, "query", f"/1.0/instances/{name}/state"]))
         except (GuestProblem, ValueError, RecursionError):
             continue
-        return int(state.get("pid", 0)) if isinstance(state, dict) else 0
+        return number_in(str(state.get("pid", 0))[:32]) if isinstance(state, dict) else 0
     raise GuestProblem(f"incus does not know {name}")
 
 

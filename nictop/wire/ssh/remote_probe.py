@@ -463,7 +463,7 @@ class RemoteProbe:
 
     def _ending(self) -> Ending:
         printed = bytes(self._noise or b"").replace(self.command.shell_mark, b"")
-        detail = last_words(bytes(self._stderr)) or last_words(printed)
+        detail = self._sentence or last_words(bytes(self._stderr)) or last_words(printed)
         has_echo = FIRST_LINE.strip() in printed or FIRST_LINE.strip() in self._stderr
         return Ending(
             sanitize(self._host),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.kernel.monitor_owners import MonitorOwners, owner_of
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
 from nictop.probe.kernel.regular_files import read_regular, regular_text
 
 PASSWD = """root:x:0:0::/root:/bin/sh
@@ -85,3 +85,17 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("0123456789abc")
     assert regular_text(str(tmp_path / "file"), 10) == "0123456789"
     assert regular_text("a\0b", 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("NSpid:\t4711\n", False), ("NSpid:\t4711\t5\n", True), ("Name:\tNSpid: 1 2\n", False)],
+)
+def test_root_of_a_container_is_not_believed(tmp_path: Path, status: str, expected: bool) -> None:
+    """It is often root of the host, and its programs may have any name."""
+    (tmp_path / "50").mkdir()
+    (tmp_path / "50/status").write_text(f"Name:\tkvm\n{status}Threads:\t1\n")
+    assert is_inside(50, str(tmp_path)) is expected
+    doubt = owners(tmp_path).doubt(0, QEMU, is_inside=is_inside(50, str(tmp_path)))
+    assert doubt == "run in a container" * expected
+    assert not is_inside(51, str(tmp_path)) and not is_inside(os.getpid(), "/proc")

@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from nictop.probe.kernel.monitor_owners import MonitorOwners, owner_of
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
 from nictop.probe.kernel.other_processes import read_places
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
@@ -101,7 +101,8 @@ def named(machine: VirtualMachine, owners: MonitorOwners, proc: str) -> VirtualM
         owner = owner_of(machine.pid, proc)
     except OSError:  # it has ended
         return machine
-    doubt = owners.doubt(owner, read_places(machine.pid, ["exe"], proc).get("exe"))
+    program = read_places(machine.pid, ["exe"], proc).get("exe")
+    doubt = owners.doubt(owner, program, is_inside=is_inside(machine.pid, proc))
     if not doubt:
         return machine
     name = f"{doubt}: {machine.name[:MAX_CLAIMED_NAME_CHARS]}"
