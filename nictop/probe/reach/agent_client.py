@@ -285,9 +285,9 @@ def decoded(answer: bytes) -> dict[str, Any]:
 
 def small_integer(digits: str) -> int:
     """The protocol has 64-bit ones; Python before 3.11 takes seconds for a million digits. Raises
-    ValueError."""
+    AgentGone."""
     if len(digits) > MAX_DIGITS:
-        raise ValueError("a number that no agent sends")
+        raise AgentGone("the guest agent answers what its protocol does not have")
     return int(digits)
 
 

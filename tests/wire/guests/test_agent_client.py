@@ -175,7 +175,7 @@ def test_endless_answers_to_others_end_the_conversation(tmp_path: Path) -> None:
         (b"[1]\n", "is not a guest agent"),
         (b"[" * 100_000 + b"\n", "is not a guest agent"),
         (b"{}\n", "is not a guest agent"),
-        (b'{"return": ' + b"9" * 900_000 + b"}\n", "is not a guest agent"),
+        (b'{"return": ' + b"9" * 900_000 + b"}\n", "what its protocol does not"),
         (b"x" * (agent_client.MAX_ANSWER_BYTES + 100_000), "answers more than"),
     ],
     ids=["text", "list", "nested", "empty", "long number", "endless"],
