@@ -622,20 +622,34 @@ def test_a_stream_of_bytes_without_an_end_of_line(
         ended.set()
 
 
-def test_who_asked_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its end of a pipe is closed: nobody waits for the answer of an agent that gives none. What
-    was written into the pipe before may still be there."""
+@pytest.mark.parametrize("kind", ["pipe", "socket", "half of a socket"])
+def test_who_asked_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Its end of stdin is closed: nobody waits for the answer of an agent that gives none. What
+    was written before may still be there. sshd gives a command pipes or sockets."""
     monkeypatch.setattr(agent_client, "ANSWER_SECONDS", 600.0)
     monkeypatch.setattr(agent_client, "GONE_SECONDS", 0.05)
-    reading, writing = os.pipe()
+    if kind == "pipe":
+        reading, writing = os.pipe()
+    else:
+        reading, writing = (end.detach() for end in socket.socketpair())
     os.write(writing, b"rest")
-    with answering(tmp_path / "s", lambda client, line: os.close(writing)) as path:
+
+    def go(client: socket.socket, line: bytes) -> None:
+        if kind != "half of a socket":
+            os.close(writing)
+            return
+        with socket.socket(fileno=os.dup(writing)) as end:
+            end.shutdown(socket.SHUT_WR)
+
+    with answering(tmp_path / "s", go) as path:
         agent = Agent(SocketTransport(path, is_shared=False))
         agent.watch(reading)
         with pytest.raises(AgentGone, match="does not answer within"):
             agent.call("guest-info")
         agent.close()
     os.close(reading)
+    if kind == "half of a socket":
+        os.close(writing)
 
 
 def test_a_bridge_does_not_outlive_who_asked(tmp_path: Path) -> None:

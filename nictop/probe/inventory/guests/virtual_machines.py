@@ -125,7 +125,7 @@ def guest_of(
     nics += given_nics(command, machine, here)
     links_missing = machine.unreadable.get("links")
     if machine.doubt and links_missing is None:
-        why = f"its command line is not believed: it is {machine.doubt}"
+        why = f"its command line is not believed ({machine.name})"
         links_missing = Unreadable("failed", why)
     return HostedGuest(
         name=machine.name[:MAX_NAME_CHARS],
