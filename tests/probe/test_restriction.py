@@ -342,7 +342,7 @@ def test_descriptors_of_other_processes_are_read_through_the_helper() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        {"pid": 1, "places": ["exe"]},
+        {"pid": 1, "places": ["environ"]},
         {"pid": 1, "places": ["fd/../environ"]},
         {"pid": 0, "places": []},
         {"pid": "1/../2", "places": []},

@@ -1,5 +1,5 @@
-"""What root alone may know of other processes: descriptors, network namespaces; and the output of
-lldpcli.
+"""What root alone may know of other processes: descriptors, network namespaces, programs; and
+the output of lldpcli.
 
 A process that is restricted by Landlock may not look into others, and starts no program. It puts
 these questions to the helper of the probe (`probe.helper`), over a socket, with the writing end of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-PLACE = re.compile(r"(?:fd|fdinfo)/[0-9]{1,10}|ns/net", re.ASCII)
+PLACE = re.compile(r"(?:fd|fdinfo)/[0-9]{1,10}|ns/net|exe", re.ASCII)
 """Below /proc/PID."""
 MAX_PLACES = 64
 """In one question."""
@@ -66,8 +66,8 @@ def own_cpu_share() -> float:
 
 
 def read_places(pid: int, places: Sequence[str], proc: str = "/proc") -> dict[str, str]:
-    """Targets of links below /proc/PID (fd/3, ns/net) and contents of files (fdinfo/3), those that
-    can be read. Never raises OSError."""
+    """Targets of links below /proc/PID (fd/3, ns/net, exe) and contents of files (fdinfo/3), those
+    that can be read. Never raises OSError."""
     if _channel is None or proc != "/proc":
         return places_here(pid, places, proc)
     found: dict[str, str] = {}

@@ -5,8 +5,8 @@ stdin, stdout, stderr and the exit status are those of the command. The agent st
 output again and again: an agent cannot report anything by itself. It is asked soon after something
 was sent, as an answer is likely, then less often.
 
-Sentences of this program begin with ``nictop: ``; its exit status says whether another attempt may
-succeed.
+Sentences of this program begin with ``nictop-MARK: ``; its exit status says whether another
+attempt may succeed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import signal
 import time
 import zlib
 
-from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, content, printable
+from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, Wait, content, printable
 from nictop.probe.reach.agent_facts import check_guest
 from nictop.probe.reach.agent_guardian import Guardian
 from nictop.probe.reach.agent_guests import check_run, open_agent, why_standing
-from nictop.probe.reach.problem import LATER_STATUS, SENTENCE, GuestProblem
+from nictop.probe.reach.problem import IN_GUEST, LATER_STATUS, SENTENCE, GuestProblem, say
 from nictop.probe.reach.relay_format import (
     CONTENT_BYTES,
     ENDED,
@@ -54,6 +54,7 @@ END_SECONDS = 2.0
 """Seconds for the command to end after its input."""
 NOT_ENDED = "the command in the guest has not ended with its input"
 READ_BYTES = 65536
+STDIN = 0
 
 
 class Bridge:
@@ -104,18 +105,18 @@ class Bridge:
 
     def _open_pipes(self) -> None:
         """As soon as the other process has made them."""
-        deadline, delay = time.monotonic() + START_SECONDS, MIN_POLL_SECONDS
+        wait, delay = Wait(START_SECONDS, STDIN), MIN_POLL_SECONDS
         for descriptor, mode in ((OUTPUT_DESCRIPTOR, "r"), (INPUT_DESCRIPTOR, "w")):
             path = f"/proc/{self._pid}/fd/{descriptor}"
             while not self._open(path, mode):
                 self._check_start()
-                if time.monotonic() > deadline:
+                if wait.left <= 0:
                     raise GuestProblem(
                         f"the guest did not start Python within {START_SECONDS:g} s: it is "
                         "overloaded, or SELinux keeps its agent from opening pipes",
                         LATER_STATUS,
                     )
-                time.sleep(delay)
+                wait.until_readable(limit=delay)
                 delay = min(2 * delay, MAX_OPEN_POLL_SECONDS)
 
     def _open(self, path: str, mode: str) -> bool:
@@ -123,7 +124,7 @@ class Bridge:
             handle = self._agent.call("guest-file-open", path=path, mode=mode)
         except AgentError:
             return False
-        if not isinstance(handle, int):
+        if not is_number(handle):
             raise AgentGone("the guest agent answers what its protocol does not have")
         self._handles.append(handle)
         self._guardian.add(handle)
@@ -134,8 +135,7 @@ class Bridge:
         status = self._agent.call("guest-exec-status", pid=self._pid)
         if isinstance(status, dict) and status.get("exited"):
             text = content(status, "err-data").decode("utf-8", "replace")
-            lines = [printable(line) for line in text.splitlines() if line.strip()]
-            raise GuestProblem(lines[-1] if lines else "the guest ends what its agent starts")
+            raise GuestProblem(last_said(text) or "the guest ends what its agent starts")
 
     # ------------------------------------------------------------------------------------ carrying
 
@@ -205,7 +205,7 @@ class Bridge:
         size: int
         kind, size, taken = HEADER.unpack_from(record)
         body = record[HEADER.size : HEADER.size + min(size, CONTENT_BYTES)]
-        self._taken += (taken - self._taken) & 0xFFFFFFFF
+        self._count(taken)
         if kind == OUTPUT:
             self._decompress(body)
         elif kind == ERRORS:
@@ -213,6 +213,13 @@ class Bridge:
         elif kind == ENDED:
             self._status = exit_number(body)
         return size
+
+    def _count(self, taken: int) -> None:
+        """Bytes of input that the guest says it has taken, modulo 2^32: not more than were sent."""
+        more = (taken - self._taken) & 0xFFFFFFFF
+        if more > self._sent - self._taken:
+            raise AgentGone("the guest says that it has taken more than it was sent")
+        self._taken += more
 
     def _decompress(self, body: bytes) -> None:
         """Written in parts: a guest could send what becomes a thousand times larger."""
@@ -246,12 +253,27 @@ class Bridge:
         self._guardian.remove(handle)
 
 
+def last_said(text: str) -> str:
+    """``the guest says: …``, of the last line of its stderr; "": there is none."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    start = SENTENCE.format(IN_GUEST)
+    if not lines:
+        return ""
+    line = lines[-1][len(start) :] if lines[-1].startswith(start) else lines[-1]
+    return f"the guest says: {printable(line)}"
+
+
 def whole_number(answer: object, name: str) -> int:
     """A number of an answer. Raises AgentGone."""
     number = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(number, int):
+    if not isinstance(number, int) or not is_number(number):
         raise AgentGone("the guest agent answers what its protocol does not have")
     return number
+
+
+def is_number(value: object) -> bool:
+    """A number as the agent gives process IDs and handles (int64 in qga/qapi-schema.json)."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def exit_number(body: bytes) -> int:
@@ -277,6 +299,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         check_run(guest)
         agent = open_agent(guest)
+        agent.watch(STDIN)
         return Bridge(agent, guardian, float(max_poll)).run(words)
     except GuestProblem as problem:
         return fail(str(problem), problem.status)
@@ -294,5 +317,5 @@ def main(arguments: Sequence[str]) -> int:
 
 def fail(sentence: str, status: int) -> int:
     """Print why, and return `status`."""
-    os.write(2, f"\n{SENTENCE}{sentence}\n".encode("utf-8", "replace"))
+    say(sentence)
     return status

@@ -12,8 +12,11 @@ import json
 import os
 import select
 import socket
+import struct
 import subprocess
 import time
+
+from nictop.probe.reach.problem import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
         def exchange(self, request: bytes) -> bytes: ...
 
+        def watch(self, descriptor: int) -> None: ...
+
         def release(self) -> None: ...
 
         def close(self) -> None: ...
@@ -32,8 +37,12 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 10.0
 """Seconds until an answer; an agent that is alive answers within some milliseconds."""
+GONE_SECONDS = 2.0
+"""Seconds until an answer when who asked has gone: what is open in the guest is closed then."""
+POLLRDHUP = getattr(select, "POLLRDHUP", 0x2000)  # Python 3.7
 MAX_ANSWER_BYTES = 1024 * 1024
 MAX_TEXT_CHARS = 300
+MAX_DIGITS = 20
 MAX_OLD_ANSWERS = 32
 """Of earlier clients, to their guest-sync-delimited."""
 SYNC_MARK = b"\xff"
@@ -83,6 +92,11 @@ class Agent:
             return None
         return content(answer, "buf-b64")
 
+    def watch(self, descriptor: int) -> None:
+        """Wait no longer than `GONE_SECONDS` for answers as soon as nobody holds the other end of
+        `descriptor`: who asked has gone."""
+        self._transport.watch(descriptor)
+
     def release(self) -> None:
         """Let others speak with the agent until the next call."""
         self._transport.release()
@@ -91,16 +105,53 @@ class Agent:
         self._transport.close()
 
 
+class Wait:
+    """For answers, `seconds` at most. `watched`: see `Agent.watch`; None: nobody asks."""
+
+    def __init__(self, seconds: float, watched: int | None) -> None:
+        self._end, self._watched = time.monotonic() + seconds, watched
+
+    @property
+    def left(self) -> float:
+        """Seconds; not more than 0: it is over."""
+        return self._end - time.monotonic()
+
+    def until_readable(self, descriptor: int | None = None, limit: float = float("inf")) -> bool:
+        """Until `descriptor` can be read, or `limit` seconds; False: it cannot."""
+        poll = select.poll()
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        if self._watched is not None:
+            poll.register(self._watched, POLLRDHUP)
+        limit += time.monotonic()
+        while True:
+            left = min(self.left, limit - time.monotonic())
+            if left <= 0:
+                return False
+            ready = dict(poll.poll(left * 1000))
+            if descriptor in ready:
+                return True
+            if self._watched in ready and self._watched is not None:
+                poll.unregister(self._watched)
+                self._watched = None
+                self._end = min(self._end, time.monotonic() + GONE_SECONDS)
+
+
 class SocketTransport:
     """The socket that QEMU has for the agent's virtio port. It serves one client at a time.
 
-    `is_shared`: others use it as well, so that it is left whenever it is released.
+    `is_shared`: others use it as well, so that it is left whenever it is released. `owners`: user
+    IDs, of which the process that listens on it must have one; None: its path was typed.
     """
 
-    def __init__(self, path: str, is_shared: bool) -> None:
-        self._path, self._is_shared = path, is_shared
+    def __init__(self, path: str, is_shared: bool, owners: tuple[int, ...] | None = None) -> None:
+        self._path, self._is_shared, self._owners = path, is_shared, owners
         self._socket = None  # type: socket.socket | None
         self._received = bytearray()
+        self._watched = None  # type: int | None
+
+    def watch(self, descriptor: int) -> None:
+        self._watched = descriptor
 
     def exchange(self, request: bytes) -> bytes:
         try:
@@ -131,43 +182,57 @@ class SocketTransport:
             raise AgentGone(NO_ANSWER) from None
         except OSError as error:
             raise AgentGone(connect_error(self._path, error)) from None
+        self._check_owner()
         number = int.from_bytes(os.urandom(4), "big")
         sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
-        deadline = time.monotonic() + ANSWER_SECONDS
+        wait = Wait(ANSWER_SECONDS, self._watched)
         answer = self._exchange(SYNC_MARK + json.dumps(sync).encode(), b"\n", after=SYNC_MARK)
         for _ in range(MAX_OLD_ANSWERS):
             if decoded(answer).get("return") == number:
                 return
-            answer = self._next_answer(deadline)
-        raise AgentGone(f"what answers on {self._path} is not a guest agent")
+            answer = self._next_answer(wait)
+        raise AgentGone(f"what answers on {printable(self._path)} is not a guest agent")
 
-    def _next_answer(self, deadline: float) -> bytes:
+    def _check_owner(self) -> None:
+        """Raises AgentGone if another user's process listens on the socket: by what the kernel
+        tells of it (SO_PEERCRED, unix(7)), as the file may be replaced meanwhile."""
+        assert self._socket is not None
+        if self._owners is None:
+            return
+        told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        _, user, _ = CREDENTIALS.unpack(told)
+        if user not in self._owners:
+            self.close()
+            raise AgentGone(
+                f"user {user} listens on {printable(self._path)}, not who runs the guest: it is "
+                "not asked"
+            )
+
+    def _next_answer(self, wait: Wait) -> bytes:
         """To the next guest-sync-delimited: the one before was that of a client that did not wait
         for it."""
         try:
-            self._take(SYNC_MARK, deadline)
-            return self._take(b"\n", deadline)
-        except socket.timeout:
-            raise AgentGone(NO_ANSWER) from None
+            self._take(SYNC_MARK, wait)
+            return self._take(b"\n", wait)
         except OSError as error:
             raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
     def _exchange(self, request: bytes, end: bytes, after: bytes = b"") -> bytes:
         """The answer until `end`; what precedes `after` is discarded."""
         assert self._socket is not None
-        deadline = time.monotonic() + ANSWER_SECONDS
+        wait = Wait(ANSWER_SECONDS, self._watched)
         try:
             self._socket.settimeout(ANSWER_SECONDS)
             self._socket.sendall(request + b"\n")
             if after:
-                self._take(after, deadline)
-            return self._take(end, deadline)
+                self._take(after, wait)
+            return self._take(end, wait)
         except socket.timeout:
             raise AgentGone(NO_ANSWER) from None
         except OSError as error:
             raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
-    def _take(self, end: bytes, deadline: float) -> bytes:
+    def _take(self, end: bytes, wait: Wait) -> bytes:
         assert self._socket is not None
         searched = 0
         while True:
@@ -179,13 +244,16 @@ class SocketTransport:
             if len(self._received) > MAX_ANSWER_BYTES:
                 raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
             searched = len(self._received)
-            self._socket.settimeout(max(0.01, deadline - time.monotonic()))
+            if not wait.until_readable(self._socket.fileno()):
+                raise AgentGone(NO_ANSWER)
             data = self._socket.recv(65536)
             if not data:
                 raise AgentGone("the socket of the guest agent was closed: the guest was stopped")
             self._received += data
 
 
+CREDENTIALS = struct.Struct("iII")
+"""struct ucred: process, user and group ID."""
 NO_ANSWER = (
     f"the guest agent does not answer within {ANSWER_SECONDS:g} s: the guest is paused or "
     "overloaded, its agent is not running, or another program holds its socket"
@@ -194,6 +262,7 @@ NO_ANSWER = (
 
 def connect_error(path: str, error: OSError) -> str:
     """A sentence with what to do."""
+    path = printable(path)
     if isinstance(error, FileNotFoundError):
         return f"there is no socket {path}: the guest is not running, or has no agent channel"
     if isinstance(error, PermissionError):
@@ -206,12 +275,20 @@ def connect_error(path: str, error: OSError) -> str:
 def decoded(answer: bytes) -> dict[str, Any]:
     """An answer. Raises AgentGone."""
     try:
-        value = json.loads(answer.decode("utf-8", "replace"))
+        value = json.loads(answer.decode("utf-8", "replace"), parse_int=small_integer)
     except (ValueError, RecursionError):
         raise AgentGone("what answers is not a guest agent") from None
     if not isinstance(value, dict):
         raise AgentGone("what answers is not a guest agent")
     return value
+
+
+def small_integer(digits: str) -> int:
+    """The protocol has 64-bit ones; Python before 3.11 takes seconds for a million digits. Raises
+    AgentGone."""
+    if len(digits) > MAX_DIGITS:
+        raise AgentGone("the guest agent answers what its protocol does not have")
+    return int(digits)
 
 
 def error_text(error: object) -> str:
@@ -221,11 +298,10 @@ def error_text(error: object) -> str:
 
 
 def printable(text: object) -> str:
-    """`text` of a guest on one line, bounded."""
+    """`text` of others in a sentence: on one line, bounded. A semicolon would begin a hint of
+    nictop (`wire.guests.reasons`)."""
     shown = text if isinstance(text, str) else ""
-    return "".join(
-        letter if letter.isprintable() else " " for letter in shown[:MAX_TEXT_CHARS]
-    ).strip()
+    return one_line(shown, MAX_TEXT_CHARS).replace(";", ",")
 
 
 def content(answer: object, name: str) -> bytes:
@@ -247,6 +323,10 @@ class VirshTransport:
         self._domain = domain
         self._virsh = None  # type: subprocess.Popen[bytes] | None
         self._received = bytearray()
+        self._watched = None  # type: int | None
+
+    def watch(self, descriptor: int) -> None:
+        self._watched = descriptor
 
     def exchange(self, request: bytes) -> bytes:
         quoted = request.decode().replace("'", "\\u0027")
@@ -287,7 +367,7 @@ class VirshTransport:
     def _printed(self, virsh: subprocess.Popen[bytes]) -> list[str]:
         """The lines that are printed until `END_WORD`."""
         assert virsh.stdout is not None
-        deadline = time.monotonic() + ANSWER_SECONDS + VIRSH_SECONDS
+        wait = Wait(ANSWER_SECONDS + VIRSH_SECONDS, self._watched)
         end = END_WORD.encode()
         searched = 0
         while True:
@@ -299,8 +379,8 @@ class VirshTransport:
             if len(self._received) > MAX_ANSWER_BYTES:
                 raise AgentGone(f"the guest agent answers more than {MAX_ANSWER_BYTES} bytes")
             searched = max(0, len(self._received) - len(end))
-            ready, _, _ = select.select([virsh.stdout], [], [], max(0, deadline - time.monotonic()))
-            data = os.read(virsh.stdout.fileno(), 65536) if ready else b""
+            is_ready = wait.until_readable(virsh.stdout.fileno())
+            data = os.read(virsh.stdout.fileno(), 65536) if is_ready else b""
             if not data:
                 detail = last_error(bytes(self._received).decode("utf-8", "replace").split("\n"))
                 raise AgentGone(f"virsh does not answer: {detail or 'is libvirt running?'}")

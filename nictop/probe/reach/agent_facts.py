@@ -24,6 +24,7 @@ COMMANDS = (
 )
 WINDOWS = "mswindows"
 MAX_INTERFACES, MAX_ADDRESSES = 8, 4
+MAX_PREFIX = 128
 FORBIDDEN = (
     "the guest's agent does not allow {}: there, allow it in FILTER_RPC_ARGS or BLACKLIST_RPC of "
     "/etc/sysconfig/qemu-ga, then systemctl restart qemu-guest-agent"
@@ -43,11 +44,11 @@ def check_guest(agent: Agent) -> None:
 def forbidden_commands(agent: Agent) -> list[str]:
     """Those of `COMMANDS` that the agent does not have or does not allow."""
     commands = field(answer(agent, "guest-info"), "supported_commands")
-    allowed = {
+    allowed = [
         field(command, "name")
         for command in (commands if isinstance(commands, list) else ())
         if field(command, "enabled")
-    }
+    ]
     return [command for command in COMMANDS if command not in allowed]
 
 
@@ -80,12 +81,16 @@ def interfaces(agent: Agent) -> Iterator[str]:
         if name == "lo":
             continue
         addresses = field(interface, "ip-addresses")
-        shown = [
-            f"{printable(field(address, 'ip-address'))}/{field(address, 'prefix')}"
-            for address in (addresses if isinstance(addresses, list) else [])[:MAX_ADDRESSES]
-            if isinstance(field(address, "prefix"), int)
-        ]
+        listed = (addresses if isinstance(addresses, list) else [])[:MAX_ADDRESSES]
+        shown = [text for text in map(address_text, listed) if "/" in text]
         yield " ".join([name, printable(field(interface, "hardware-address")), *shown])
+
+
+def address_text(address: object) -> str:
+    """``192.0.2.5/24``, without a prefix that is none; "": it is no address."""
+    text, prefix = printable(field(address, "ip-address")), field(address, "prefix")
+    is_prefix = type(prefix) is int and 0 <= prefix <= MAX_PREFIX
+    return f"{text}/{prefix}" if text and is_prefix else text
 
 
 def answer(agent: Agent, command: str) -> object:

@@ -1,7 +1,9 @@
 """Finds the way to the guest agent of a guest by its name: its socket, or libvirt.
 
 Asked are, in this order: the path of a socket, the sockets of Proxmox, the command lines of the
-running QEMU processes, virsh.
+running QEMU processes, virsh. A command line is believed only of a process of root, of a user that
+runs virtual machines, or of the own user (`kernel.monitor_owners`), and only if no other such one
+has the same name.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import os
 import re
 import shutil
 
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
+from nictop.probe.kernel.regular_files import regular_text
 from nictop.probe.reach.agent_client import Agent, SocketTransport, VirshTransport
 from nictop.probe.reach.problem import (
     LATER_STATUS,
@@ -53,23 +57,57 @@ def open_agent(name: str, proc: str = "/proc") -> Agent:
         return Agent(SocketTransport(name, is_shared=False))
     socket = PROXMOX_SOCKET.format(name)
     if name.isdigit() and os.path.exists(socket):
-        return Agent(SocketTransport(socket, is_shared=True))
-    for words in qemu_commands(proc):
-        if name in guest_names(words):
-            return running_agent(name, words)
-    if shutil.which("virsh") is None:
-        raise GuestProblem(f"no running guest {name} found on the hypervisor")
-    return libvirt_agent(name, f"no running guest {name} found on the hypervisor")
+        return Agent(SocketTransport(socket, is_shared=True, owners=(0,)))
+    claims = claims_of(name, proc)
+    claim = believed_claim(name, claims)
+    if claim is not None:
+        return running_agent(name, claim)
+    why = f"no running guest {name} found on the hypervisor"
+    if claims:
+        pid, doubt = claims[0].pid, claims[0].doubt
+        why = (
+            f"process {pid} says that it is guest {name}, which is not believed ({doubt}); log in "
+            "as its user, or write the path of its socket: agent:PATH"
+        )
+    if shutil.which("virsh") is None or (claims and not any(map(os.path.exists, LIBVIRT_SOCKETS))):
+        raise GuestProblem(why)
+    return libvirt_agent(name, why)
 
 
-def running_agent(name: str, words: Sequence[str]) -> Agent:
+class Claim:
+    """A process whose command line has the name of a guest. `doubt`: why that is not believed."""
+
+    def __init__(self, pid: int, words: list[str], owner: int, doubt: str) -> None:
+        self.pid, self.words, self.owner, self.doubt = pid, words, owner, doubt
+
+
+def claims_of(name: str, proc: str) -> list[Claim]:
+    """All processes that say that they are this guest."""
+    return [claim for claim in qemu_claims(proc) if name in guest_names(claim.words)]
+
+
+def believed_claim(name: str, claims: Sequence[Claim]) -> Claim | None:
+    """The only one that is believed; None: there is none. Raises GuestProblem if there are
+    several: which one is meant is not known."""
+    believed = [claim for claim in claims if not claim.doubt]
+    if len(believed) > 1:
+        pids = " and ".join(str(claim.pid) for claim in believed[:2])
+        raise GuestProblem(
+            f"{len(believed)} processes say that they are guest {name} ({pids}); write its ID, or "
+            "the path of its socket: agent:PATH",
+            LATER_STATUS,
+        )
+    return believed[0] if believed else None
+
+
+def running_agent(name: str, claim: Claim) -> Agent:
     """That of a guest whose QEMU runs. Raises GuestProblem."""
-    chardev = agent_chardev(words)
+    chardev = agent_chardev(claim.words)
     if not chardev:
         raise GuestProblem(NO_CHANNEL.format(name, AGENT_PORT))
     path = chardev.get("path", "")
     if path and "/libvirt/" not in path:
-        return Agent(SocketTransport(path, is_shared=True))
+        return Agent(SocketTransport(path, is_shared=True, owners=(0, claim.owner)))
     return libvirt_agent(name, f"the agent of guest {name} is reached by libvirt only")
 
 
@@ -98,11 +136,7 @@ def why_standing(name: str, directory: str = STATUS_DIRECTORY) -> str:
     that is not known. By libvirt's status file: the monitor of QEMU is not asked."""
     if "/" in name:
         return ""
-    try:
-        with open(f"{directory}/{name}.xml", "rb") as file:
-            text = file.read(STATUS_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    text = regular_text(f"{directory}/{name}.xml", STATUS_BYTES)
     element = STATUS.search(text)
     found = dict(ATTRIBUTE.findall(element.group(1))) if element else {}
     state, reason = found.get("state", ""), found.get("reason", "")
@@ -112,19 +146,28 @@ def why_standing(name: str, directory: str = STATUS_DIRECTORY) -> str:
     return f"{STANDING_GUEST}: libvirt says {told}; {WAYS_ON[state].format(name)}"
 
 
-def qemu_commands(proc: str) -> Iterator[list[str]]:
-    """The command lines of the running QEMU processes, also of those that the dynamic loader or a
-    wrapper has started."""
+def qemu_claims(proc: str) -> Iterator[Claim]:
+    """Of the running QEMU processes, also of those that the dynamic loader has started."""
+    owners = MonitorOwners()
     for entry in os.listdir(proc):
         if not entry.isdigit():
             continue
         try:
             with open(f"{proc}/{entry}/cmdline", "rb") as file:
                 words = file.read(MAX_COMMAND_BYTES).decode("utf-8", "replace").split("\0")
+            owner = owner_of(int(entry), proc)
         except OSError:
             continue
-        if any(EMULATOR.fullmatch(os.path.basename(word)) for word in words[:EMULATOR_ARGUMENTS]):
-            yield words
+        if not any(map(EMULATOR.fullmatch, map(os.path.basename, words[:EMULATOR_ARGUMENTS]))):
+            continue
+        try:
+            program = os.readlink(f"{proc}/{entry}/exe")  # type: str | None
+        except OSError:
+            program = None
+        doubt = owners.doubt(owner, program, is_inside=is_inside(int(entry), proc))
+        if program is None:
+            doubt = doubt or "only root may read which program it runs"
+        yield Claim(int(entry), words, owner, doubt)
 
 
 def guest_names(words: Sequence[str]) -> list[str]:

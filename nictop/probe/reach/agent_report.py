@@ -13,7 +13,13 @@ import threading
 import time
 
 from nictop.probe.reach.agent_client import AgentError, AgentGone, printable
-from nictop.probe.reach.agent_facts import WINDOWS, answer, field, forbidden_commands
+from nictop.probe.reach.agent_facts import (
+    WINDOWS,
+    address_text,
+    answer,
+    field,
+    forbidden_commands,
+)
 from nictop.probe.reach.agent_guests import check_run, open_agent
 from nictop.probe.reach.problem import GuestProblem
 
@@ -75,14 +81,6 @@ def interfaces(found: object) -> list[dict[str, Any]]:
         shown = map(address_text, listed[:MAX_ADDRESSES] if isinstance(listed, list) else ())
         told.append({"name": name, "mac": mac, "addresses": [text for text in shown if text]})
     return told
-
-
-def address_text(address: object) -> str:
-    """``192.0.2.5/24``; "": it is none."""
-    text, prefix = printable(field(address, "ip-address")), field(address, "prefix")
-    if not text:
-        return ""
-    return f"{text}/{prefix}" if isinstance(prefix, int) else text
 
 
 class Reports:

@@ -8,9 +8,8 @@ import contextlib
 import os
 import select
 import socket
-import sys
 
-from nictop.probe.reach.problem import LATER_STATUS, SENTENCE
+from nictop.probe.reach.problem import LATER_STATUS, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
         connection = opened(kind, address, int(port))
     except OSError as error:
         reason = error.strerror or str(error)
-        sys.stderr.write(f"{SENTENCE}cannot connect to {kind}:{address} port {port}: {reason}\n")
+        say(f"cannot connect to {kind}:{address} port {port}: {reason}")
         return LATER_STATUS
     with contextlib.suppress(OSError):  # one side is gone: so is the connection
         carry(connection)

@@ -12,9 +12,8 @@ import json
 import os
 import re
 import subprocess
-import sys
 
-from nictop.probe.reach.problem import NEVER_STATUS, SENTENCE, GuestProblem
+from nictop.probe.reach.problem import NEVER_STATUS, GuestProblem, one_line, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ MS_REC, MS_SLAVE = 0x4000, 0x80000
 MNT_DETACH = 2
 NETNS_FOLDER = "/run/netns"
 TOOL_SECONDS = 20.0
+MAX_TEXT_CHARS = 300
 
 
 def docker_pid(tool: str, name: str) -> int:
@@ -42,7 +42,7 @@ def incus_pid(name: str) -> int:
             state = json.loads(output([tool, "query", f"/1.0/instances/{name}/state"]))
         except (GuestProblem, ValueError, RecursionError):
             continue
-        return int(state.get("pid", 0)) if isinstance(state, dict) else 0
+        return number_in(str(state.get("pid", 0))[:32]) if isinstance(state, dict) else 0
     raise GuestProblem(f"incus does not know {name}")
 
 
@@ -53,13 +53,16 @@ def nspawn_pid(name: str) -> int:
 def pod_pid(name: str) -> int:
     """Of the sandbox, which has the network namespace."""
     namespace, pod = name.split("/")[:2]
-    sandbox = output(["crictl", "pods", "-q", "--namespace", namespace, "--name", f"^{pod}$"])
-    identity = sandbox.split()[0] if sandbox.split() else ""
-    if not identity:
-        raise GuestProblem(f"crictl knows no pod {name} on this node")
+    wanted = "^{}$".format(pod.replace(".", "[.]"))  # crictl takes an expression
+    listed = ["crictl", "pods", "-q", "--state", "ready", "--namespace", namespace]
+    found = output([*listed, "--name", wanted]).split()
+    if not found:
+        raise GuestProblem(f"crictl knows no pod {name} on this node that is ready")
+    if len(found) > 1:
+        raise GuestProblem(f"crictl knows {len(found)} pods {name} on this node")
     try:
         return int(
-            json.loads(output(["crictl", "inspectp", "-o", "json", identity]))["info"]["pid"]
+            json.loads(output(["crictl", "inspectp", "-o", "json", found[0]]))["info"]["pid"]
         )
     except (ValueError, LookupError, TypeError, RecursionError):
         raise GuestProblem(f"crictl does not tell the process of pod {name}") from None
@@ -93,7 +96,8 @@ def output(words: Sequence[str]) -> str:
         raise GuestProblem(f"{words[0]} does not answer within {TOOL_SECONDS:g} s") from None
     if completed.returncode:
         detail = completed.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise GuestProblem(f"{words[0]} failed: {detail[-1] if detail else completed.returncode}")
+        why = detail[-1].replace(";", ",") if detail else str(completed.returncode)
+        raise GuestProblem(f"{words[0]} failed: {one_line(why, MAX_TEXT_CHARS)}")
     return completed.stdout.decode("utf-8", "replace")
 
 
@@ -148,5 +152,5 @@ def main(arguments: Sequence[str]) -> int:
         sentence = "no permission to enter its network namespace: use --sudo, or log in as root"
     except OSError as error:
         sentence = f"cannot enter its network namespace: {error.strerror}"
-    sys.stderr.write(f"{SENTENCE}{sentence}\n")
+    say(sentence)
     return NEVER_STATUS

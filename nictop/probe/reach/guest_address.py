@@ -13,8 +13,9 @@ import json
 import os
 import sys
 
+from nictop.probe.kernel.regular_files import regular_text
 from nictop.probe.reach.agent_client import AgentError, AgentGone
-from nictop.probe.reach.agent_guests import guest_names, json_device, open_agent, qemu_commands
+from nictop.probe.reach.agent_guests import believed_claim, claims_of, json_device, open_agent
 from nictop.probe.reach.problem import GuestProblem
 
 TYPE_CHECKING = False
@@ -61,19 +62,20 @@ def is_usable(address: object) -> bool:
 
 
 def mac_addresses(name: str, proc: str = "/proc") -> set[str]:
-    """Lower case, of the NICs in the command line of a running guest."""
+    """Lower case, of the NICs in the command line of a running guest that is believed."""
     found = set()  # type: set[str]
-    for words in qemu_commands(proc):
-        if name not in guest_names(words):
-            continue
-        for value in words:
-            mac = json_device(value).get("mac", "")
-            for option in value.split(","):
-                key, _, text = option.partition("=")
-                if key in ("mac", "macaddr"):
-                    mac = text
-            if mac:
-                found.add(mac.lower())
+    try:
+        claim = believed_claim(name, claims_of(name, proc))
+    except GuestProblem:  # several have that name
+        return found
+    for value in claim.words if claim is not None else ():
+        mac = json_device(value).get("mac", "")
+        for option in value.split(","):
+            key, _, text = option.partition("=")
+            if key in ("mac", "macaddr"):
+                mac = text
+        if mac:
+            found.add(mac.lower())
     return found
 
 
@@ -81,13 +83,13 @@ def leases(macs: set[str], libvirt: str, dnsmasq: str) -> Iterator[tuple[str, st
     """From files of DHCP servers. `libvirt`: the directory of libvirt's."""
     for name in lease_files(libvirt):
         try:
-            listed = json.loads(read(f"{libvirt}/{name}") or "[]")
+            listed = json.loads(regular_text(f"{libvirt}/{name}", MAX_FILE_BYTES) or "[]")
         except (ValueError, RecursionError):
             continue
         for lease in listed if isinstance(listed, list) else []:
             if isinstance(lease, dict) and str(lease.get("mac-address", "")).lower() in macs:
                 yield str(lease.get("ip-address", "")), "DHCP lease of libvirt"
-    for line in read(dnsmasq).splitlines():
+    for line in regular_text(dnsmasq, MAX_FILE_BYTES).splitlines():
         words = line.split()
         if len(words) > 2 and words[1].lower() in macs:
             yield words[2], "DHCP lease of dnsmasq"
@@ -103,19 +105,10 @@ def lease_files(folder: str) -> list[str]:
 
 def neighbours(macs: set[str], proc: str) -> Iterator[tuple[str, str]]:
     """IPv4, from /proc/net/arp: address, type, flags, MAC address, mask, device."""
-    for line in read(f"{proc}/{ARP_TABLE}").splitlines()[1:]:
+    for line in regular_text(f"{proc}/{ARP_TABLE}", MAX_FILE_BYTES).splitlines()[1:]:
         words = line.split()
         if len(words) > 3 and words[3].lower() in macs and int(words[2], 16) != INCOMPLETE:
             yield words[0], "neighbour table"
-
-
-def read(path: str) -> str:
-    """Text of a file; "": it is not there, or may not be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def addresses(

@@ -260,7 +260,7 @@ def main(words: Sequence[str]) -> int:
     try:
         relay = Relay(words, input_end, output_end)
     except OSError as error:
-        sys.stderr.write(f"nictop: cannot start a shell in the guest: {error.strerror}\n")
+        sys.stderr.write(f"nictop-guest: cannot start a shell in the guest: {error.strerror}\n")
         return 1
     relay.run()
     return 0

@@ -1,8 +1,9 @@
 """Why a command in a guest was not run: the sentence for the user, from what the tool on the way
 has printed.
 
-Pure. Programs of nictop print sentences of their own (`nictop.probe.reach.problem`); the texts of
-tools are found by parts of them.
+Pure. Programs of nictop print sentences of their own (`nictop.probe.reach.problem`), which have the
+mark of this start; the texts of tools and guests, which have none, are found by parts of them, and
+shown as what the other side said.
 """
 
 from __future__ import annotations
@@ -48,20 +49,25 @@ LISTS = {
 """Kind → command that lists what there is."""
 
 
-def own_sentence(output: str) -> str:
-    """The last sentence of a program of nictop in `output`; "": there is none."""
-    for line in reversed(output.splitlines()):
-        if line.startswith(SENTENCE):
-            return line[len(SENTENCE) :]
+def own_sentence(output: str, marks: Sequence[str]) -> str:
+    """The last sentence of a program of nictop in `output`, of the outermost one that has said
+    something; "": there is none. `marks`: those of the programs, the outermost first."""
+    lines = output.split("\n")[::-1]
+    for mark in marks:
+        start = SENTENCE.format(mark)
+        for line in lines:
+            if line.startswith(start):
+                return line[len(start) :]
     return ""
 
 
 def unreached_reason(
-    host: str, levels: Sequence[Level], status: int | None, output: str, detail: str
+    host: str, levels: Sequence[Level], status: int | None, sentence: str, detail: str
 ) -> HostUnreachable:
-    """The reason why the last one of `levels` was not reached. `output`: of all programs on the
-    way, `detail`: its last line; sanitized, as `host`."""
-    sentence, level = own_sentence(output), levels[-1]
+    """The reason why the last one of `levels` was not reached. `sentence`: what a program of nictop
+    on the way has said, or ""; `detail`: the last line of what all have printed; sanitized, as
+    `host`."""
+    level = levels[-1]
     if sentence:
         return _own_reason(host, level, status, sentence)
     if status == NO_PROGRAM_STATUS:

@@ -17,8 +17,8 @@ from nictop.errors import HostUnreachable
 from nictop.wire.channel import STDERR_DATATYPE, Carrier, Channel
 from nictop.wire.guests.levels import Level, ssh_address
 from nictop.wire.guests.programs import program_words
-from nictop.wire.guests.reasons import unreached_reason
-from nictop.wire.guests.wrapping import prefix_words
+from nictop.wire.guests.reasons import own_sentence, unreached_reason
+from nictop.wire.guests.wrapping import new_marks, prefix_words
 
 MAX_STDERR_BYTES = 2000
 DEFAULT_PORT = 22
@@ -30,6 +30,7 @@ class Tunnel(asyncio.Protocol):
     def __init__(self, host: str, levels: Sequence[Level]) -> None:
         """`levels`: those on the way, and last the one that is connected to."""
         self._host, self._levels = host, levels
+        self._marks = new_marks(levels)
         self.socket, self._own = socket.socketpair()
         self._channel: Channel | None = None
         self._transport: asyncio.Transport | None = None
@@ -40,7 +41,9 @@ class Tunnel(asyncio.Protocol):
         """Raises TransientError or PermanentError."""
         level = self._levels[-1]
         _, address, port = ssh_address(level)
-        words = [*prefix_words(self._levels[:-1], 0.0), *program_words("connect_socket")]
+        *outer, own = self._marks
+        words = [*prefix_words(self._levels[:-1], 0.0, marks=outer)]
+        words += program_words("connect_socket", own)
         words += [level.kind, address, str(port or DEFAULT_PORT)]
         self._own.setblocking(False)
         await asyncio.get_running_loop().create_connection(lambda: self, sock=self._own)
@@ -60,7 +63,8 @@ class Tunnel(asyncio.Protocol):
         if not text.strip():
             return None
         lines = [line for line in text.splitlines() if line.strip()]
-        return unreached_reason(self._host, self._levels, self._status, text, lines[-1])
+        sentence = own_sentence(text, self._marks)
+        return unreached_reason(self._host, self._levels, self._status, sentence, lines[-1])
 
     # ---------------------------------------------------------------------- from the SSH library
 

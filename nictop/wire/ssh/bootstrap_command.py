@@ -120,6 +120,8 @@ class RemoteCommand:
     second: str = field(default_factory=lambda: secrets.token_hex(8))
     prefix: Sequence[str] = ()
     """Words that run the command which follows them in a guest (`wire.guests.wrapping`)."""
+    marks: Sequence[str] = ()
+    """Of the programs in `prefix`, whose sentences begin with them."""
 
     @cached_property
     def _answer(self) -> re.Pattern[bytes]:

@@ -14,7 +14,7 @@ from nictop.errors import HostUnreachable
 from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.guests.levels import Level
-from nictop.wire.guests.reasons import own_sentence, unreached_reason
+from nictop.wire.guests.reasons import unreached_reason
 from nictop.wire.ssh.bootstrap_command import INPUT_LOST_STATUS, NOT_A_SHELL_STATUS
 
 Reached = Literal["nothing", "shell", "python"]
@@ -99,8 +99,8 @@ class Ending:
     uses_sudo: bool
     levels: tuple[Level, ...] = ()
     """Of a guest: how it is reached through the host."""
-    errors: str = ""
-    """All that was written to stderr, of which the end is stored."""
+    sentence: str = ""
+    """What a program of nictop on the way to a guest has said; "": nothing."""
 
     @property
     def killed_by(self) -> str:
@@ -122,7 +122,7 @@ def exit_reason(end: Ending) -> HostUnreachable:
     """The reason why the command ended. Permanent if it would end in the same way again."""
     if end.has_lost_input:
         return _lost_input_reason(end)
-    if end.levels and (end.reached == "nothing" or own_sentence(end.errors)):
+    if end.levels and (end.reached == "nothing" or end.sentence):
         return _unreached_reason(end)
     if end.killed_by:
         return TransientError(
@@ -175,7 +175,7 @@ def _unreached_reason(end: Ending) -> HostUnreachable:
     """Of a guest that was not reached, or is not any more."""
     if end.uses_sudo and end.detail.startswith("sudo:"):
         return _sudo_reason(end)
-    return unreached_reason(end.host, end.levels, end.status, end.errors, end.detail)
+    return unreached_reason(end.host, end.levels, end.status, end.sentence, end.detail)
 
 
 def _sudo_reason(end: Ending) -> HostUnreachable:

@@ -423,7 +423,13 @@ class RemoteProbe:
         another end."""
         if self._reached != "nothing" or self._status not in AGENT_STATUSES:
             return ""
-        return sanitize(own_sentence(self._stderr.decode("utf-8", "replace")))
+        return self._sentence
+
+    @property
+    def _sentence(self) -> str:
+        """What a program of nictop on the way has said; "": nothing."""
+        text = self._stderr.decode("utf-8", "replace")
+        return sanitize(own_sentence(text, self.command.marks))
 
     @property
     def is_agent_silent(self) -> bool:
@@ -457,7 +463,7 @@ class RemoteProbe:
 
     def _ending(self) -> Ending:
         printed = bytes(self._noise or b"").replace(self.command.shell_mark, b"")
-        detail = last_words(bytes(self._stderr)) or last_words(printed)
+        detail = self._sentence or last_words(bytes(self._stderr)) or last_words(printed)
         has_echo = FIRST_LINE.strip() in printed or FIRST_LINE.strip() in self._stderr
         return Ending(
             sanitize(self._host),
@@ -468,7 +474,7 @@ class RemoteProbe:
             has_echo,
             bool(self.rights),
             self._levels,
-            self._stderr.decode("utf-8", "replace"),
+            self._sentence,
         )
 
     @property

@@ -23,7 +23,7 @@ from nictop.probe.reach.problem import LIBVIRT_SOCKETS, STANDING_GUEST, WINDOWS_
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.errors import PermanentError, TransientError, error_text, sanitize
 from nictop.wire.guests.levels import SSH_KINDS, Kind, Level, ssh_address
-from nictop.wire.guests.wrapping import HAS_NAMESPACE, address_words, prefix_words
+from nictop.wire.guests.wrapping import HAS_NAMESPACE, address_words, new_marks, prefix_words
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.slowness import MAX_TIME_FACTOR
 from nictop.wire.source import ConnectionStage, SourceState
@@ -329,8 +329,11 @@ class SshSource(ReconnectingSource):
         ]
         arguments += self._options
         interval = self._settings.interval or 1.0
-        prefix = prefix_words(self._levels, interval, by_namespace=self._by_namespace)
-        command = RemoteCommand(arguments, len(packed.start), len(packed.frames), prefix=prefix)
+        marks = new_marks(self._levels)
+        prefix = prefix_words(self._levels, interval, by_namespace=self._by_namespace, marks=marks)
+        command = RemoteCommand(
+            arguments, len(packed.start), len(packed.frames), prefix=prefix, marks=marks
+        )
         probe = self._probe = RemoteProbe(
             command,
             packed,

@@ -33,6 +33,7 @@ def root(tmp_path: Path) -> Path:
         folder = tmp_path / "proc" / str(pid)
         folder.mkdir(parents=True)
         (folder / "cmdline").write_bytes(b"".join(word.encode() + b"\0" for word in words))
+        (folder / "exe").symlink_to(words[0])
     (tmp_path / "proc" / "net").mkdir()
     (tmp_path / "proc" / "net" / "arp").write_text(ARP)
     (tmp_path / "leases").mkdir()

@@ -291,4 +291,6 @@ def test_the_end_of_the_input_ends_a_command_that_ignores_it(agent: GuestAgent) 
         words, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=TEST_TIMEOUT
     )
     assert done.returncode == 92
-    assert done.stderr.strip() == b"nictop: the command in the guest has not ended with its input"
+    assert (
+        done.stderr.strip() == b"nictop-none: the command in the guest has not ended with its input"
+    )

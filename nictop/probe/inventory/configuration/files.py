@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
 
+from nictop.probe.kernel.regular_files import read_regular
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
 from nictop.probe.records import Unreadable
 
@@ -12,8 +12,6 @@ MAX_CONFIGURATION_FILES = 1000
 MAX_CONFIGURATION_BYTES = 8 * 1024 * 1024
 MAX_CONFIGURATION_FILE_BYTES = 256 * 1024
 """Bytes of one file; a longer one is truncated."""
-OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""Non-blocking: opening a FIFO in a configuration directory would block."""
 
 
 class Files:
@@ -55,23 +53,16 @@ class Files:
             self.unreadable[shown] = Unreadable("failed", f"{shown}: {limit}")
             return None
         try:
-            descriptor = os.open(path, OPEN_FLAGS)
+            found = read_regular(path, MAX_CONFIGURATION_FILE_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             failure = error if isinstance(error, OSError) else OSError(2, "no path")
             self.unreadable[shown] = unreadable_from_error(failure, shown)
             return None
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            data = os.read(descriptor, MAX_CONFIGURATION_FILE_BYTES)
-        except OSError as error:
-            self.unreadable[shown] = unreadable_from_error(error, shown)
+        if found is None:
             return None
-        finally:
-            os.close(descriptor)
+        data, status = found
         self.modified[shown] = status.st_mtime
         self._files += 1
         self._bytes += len(data)

@@ -6,6 +6,9 @@ drivers of Docker (docker-ID.scope, /docker/ID), Podman (libpod-ID.scope), the k
 (lxc.payload.NAME), Proxmox (/lxc/105), systemd-nspawn (systemd-nspawn@NAME.service,
 machine-NAME.scope). A manager's own name for an id is in a file of it, which mostly root alone may
 read; without it the id is the name.
+Whoever has a part of the tree of cgroups, as
+root of a container or a user with a login (user@1000.service), may give any name to a cgroup in it:
+the outermost one counts, and one in the part of a user is said to be his.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ CGROUPS = (
 )
 """(Product, expression with the id or name as its only group that matches) of a line of
 /proc/PID/cgroup; a pod comes before them."""
+USER_SERVICE = pattern(r"/user@([0-9]{1,10})\.service/", re.ASCII)
+"""systemd's instance for the logins of a user, to which it leaves that part (Delegate=yes)."""
 UNIT_ESCAPE = pattern(r"\\x([0-9a-f]{2})", re.ASCII)
 """systemd.unit(5), systemd-escape(1)."""
 SHORT_ID_CHARS = 12
@@ -53,23 +58,28 @@ LXC_MANAGERS = (
 class Cgroup:
     """What a cgroup says about a process in it."""
 
-    def __init__(self, product: str, id: str) -> None:
+    def __init__(self, product: str, id: str, user: str = "") -> None:
         self.product = product
         self.id = id
         """Id, or name where that is the id."""
+        self.user = user
+        """User ID of the login in whose part of the tree it is; "": of the host."""
 
 
 def parse_cgroup(text: str) -> Cgroup | None:
     """Of /proc/PID/cgroup; None: not in a container that is known by its cgroup."""
-    match = POD.search(text) if "kubepods" in text else None
-    if match:
-        return Cgroup("kubernetes", match[1].replace("_", "-"))
-    for product, expression in CGROUPS:
-        match = expression.search(text)
-        found = next(filter(None, match.groups()), "") if match else ""
-        if found:
-            return Cgroup(product, unescaped(found)[:MAX_NAME_CHARS])
-    return None
+    matches = [("kubernetes", POD.search(text))] if "kubepods" in text else []
+    matches += [(product, expression.search(text)) for product, expression in CGROUPS]
+    found = [(match.start(), product, match) for product, match in matches if match is not None]
+    if not found:
+        return None
+    start, product, match = min(found, key=lambda one: one[0])
+    login = USER_SERVICE.search(text[: start + 1].rpartition("\n")[2])
+    user = login[1] if login is not None else ""
+    id = next(filter(None, match.groups()), "")
+    if product == "kubernetes":
+        return Cgroup(product, id.replace("_", "-"), user)
+    return Cgroup(product, unescaped(id)[:MAX_NAME_CHARS], user)
 
 
 def unescaped(text: str) -> str:
@@ -87,6 +97,8 @@ class ContainerNames:
 
     def name(self, found: Cgroup) -> tuple[str, str]:
         """(Product, name); the shortened id where no name is known."""
+        if found.user:
+            return found.product, f"run by user {found.user}: {found.id[:SHORT_ID_CHARS]}"
         if found.product == "lxc":
             return self._lxc_manager(found.id), found.id
         if found.product == "kubernetes":

@@ -158,7 +158,7 @@ class ContainerReader:
         """(Product, name, id, source)."""
         if cgroup is not None:
             product, name = self._names.name(cgroup)
-            return product, name, cgroup.id, f"/proc/{leader}/cgroup"
+            return product, name, "" if cgroup.user else cgroup.id, f"/proc/{leader}/cgroup"
         machine = self._machine_of(leader)
         if machine:
             return "nspawn", machine, machine, f"{self._run}/systemd/machines/{machine}"

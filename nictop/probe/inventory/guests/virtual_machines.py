@@ -4,7 +4,8 @@ which NIC of the guest.
 A NIC of the command line finds its link by the descriptor that it names (``fds=33``: what that
 descriptor of the process is, see `machine.qemu`), else by the name of the tap, else by the address
 that libvirt gives to a tap (that of the guest with ``fe`` in front). Links that the process has
-open besides were plugged in later: of these only the link is known. Functions of VFIO are those of
+open besides were plugged in later: of these only the link is known, as of all links and functions
+of a process whose command line is not believed. Functions of VFIO are those of
 the command line, and those whose group the process has open (/dev/vfio/N,
 /sys/kernel/iommu_groups/N) if it is the only network function of that group.
 """
@@ -18,10 +19,11 @@ import re
 from nictop.probe.inventory.guests.qemu_command import CommandNic, QemuCommand
 from nictop.probe.inventory.guests.values import MONITORS
 from nictop.probe.inventory.links.reader import pci_ancestor
-from nictop.probe.inventory.machine.qemu import MAX_COMMAND_BYTES, Taps, VirtualMachine
+from nictop.probe.inventory.machine.qemu import MAX_COMMAND_BYTES, Taps, VirtualMachine, named
+from nictop.probe.kernel.monitor_owners import MonitorOwners
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import read_text
-from nictop.probe.records import GuestNic, HostedGuest, Link, PciFunction
+from nictop.probe.records import GuestNic, HostedGuest, Link, PciFunction, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +94,7 @@ def read_virtual_machines(
     """QEMU processes (`machines`), and other monitors among all processes (pid → comm)."""
     for machine in machines:
         yield guest_of(machine, "qemu", QemuCommand(machine.command), here)
-    taps = Taps(here.links.values(), proc)
+    taps, owners = Taps(here.links.values(), proc), MonitorOwners()
     for pid, comm in processes.items():
         product = MONITORS.get(comm)
         command = read_text(f"{proc}/{pid}/cmdline", MAX_COMMAND_BYTES) if product else ""
@@ -101,7 +103,10 @@ def read_virtual_machines(
 
             told = MonitorCommand(product, command)
             name = told.name or f"pid {pid}"
-            yield guest_of(taps.of(VirtualMachine(pid, name)), product, told, here)
+            machine = named(VirtualMachine(pid, name, command=command), owners, proc)
+            if machine.doubt:
+                told = MonitorCommand(product, "")
+            yield guest_of(taps.of(machine), product, told, here)
 
 
 def guest_of(
@@ -119,6 +124,9 @@ def guest_of(
     nics += [later_nic(link, machine) for link in later]
     nics += given_nics(command, machine, here)
     links_missing = machine.unreadable.get("links")
+    if machine.doubt and links_missing is None:
+        why = f"its command line is not believed ({machine.name})"
+        links_missing = Unreadable("failed", why)
     return HostedGuest(
         name=machine.name[:MAX_NAME_CHARS],
         kind="vm",

@@ -3,8 +3,9 @@ links and devices.
 
 Reads /proc/PID/cmdline (the name: ``-name``, else Proxmox ``-id``), fd (``/dev/tapN`` is the
 macvtap link with ifindex N) and fdinfo (``iff:`` names the tap link of a descriptor of
-/dev/net/tun). Processes that end in between are left out; reading the descriptors of another user's
-process needs root, which is reported.
+/dev/net/tun). Who runs a process that is not believed (`kernel.monitor_owners`) is in its name,
+and of its command line nothing but its own name is taken. Processes that end in between are left
+out; reading the descriptors of another user's process needs root, which is reported.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
 from nictop.probe.kernel.other_processes import read_places
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
@@ -39,6 +41,7 @@ NIC_DEVICE = pattern(r"(?:/dev)?/(?:vfio/[0-9]{1,10}|vhost-vdpa-[0-9]{1,10})", r
 """A group of VFIO, a vdpa device. In a mount namespace of its own (libvirt) the path may begin at
 the mount."""
 FDINFO_IFF = pattern(r"^iff:\t(.+)$", re.MULTILINE)
+MAX_CLAIMED_NAME_CHARS = 64
 OTHER_NAMESPACE = "in another network namespace"
 
 
@@ -62,6 +65,8 @@ class VirtualMachine:
     """Descriptor → ifindex of the tap or macvtap of this namespace that it is."""
     devices: tuple[str, ...] = ()
     """Paths of its other open devices of NICs (`NIC_DEVICE`), each once."""
+    doubt: str = ""
+    """``run by user alice``: why its command line is not believed; "": it is."""
 
 
 def read_running_machines(
@@ -77,15 +82,31 @@ def read_machines(
 ) -> list[VirtualMachine]:
     """The machines among processes (pid → comm). `links`: of this network namespace. Never raises
     OSError."""
-    taps = Taps(links, proc)
+    taps, owners = Taps(links, proc), MonitorOwners()
     machines = []
     for pid, comm in candidates.items():
         command = read_text(f"{proc}/{pid}/cmdline", MAX_COMMAND_BYTES)
         if isinstance(command, str) and command and is_emulator(comm, command):
             name = parse_name(command) or f"pid {pid}"
-            machine = taps.of(VirtualMachine(pid, name, command=command))
-            machines.append(replace(machine, nics=taps.nics(machine, parse_nics(command))))
+            machine = named(VirtualMachine(pid, name, command=command), owners, proc)
+            machine = taps.of(machine)
+            machines.append(replace(machine, nics=taps.nics(machine, parse_nics(machine.command))))
     return without_foreign_links(machines)
+
+
+def named(machine: VirtualMachine, owners: MonitorOwners, proc: str) -> VirtualMachine:
+    """The machine as it may be called: of one that is not believed the command line is left out,
+    and why is before its name, so that it has that of no other, however much of it is shown."""
+    try:
+        owner = owner_of(machine.pid, proc)
+    except OSError:  # it has ended
+        return machine
+    program = read_places(machine.pid, ["exe"], proc).get("exe")
+    doubt = owners.doubt(owner, program, is_inside=is_inside(machine.pid, proc))
+    if not doubt:
+        return machine
+    name = f"{doubt}: {machine.name[:MAX_CLAIMED_NAME_CHARS]}"
+    return replace(machine, name=name, command="", doubt=doubt)
 
 
 def is_emulator(comm: str, command: str) -> bool:

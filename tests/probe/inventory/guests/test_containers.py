@@ -240,3 +240,40 @@ def test_files_of_managers_may_hold_anything(tmp_path: Path, content: str) -> No
     docker.mkdir(parents=True)
     (docker / "config.v2.json").write_text(content)
     assert ContainerNames(Files(), str(tmp_path)).name(Cgroup("docker", ID))[1] == ID[:12]
+
+
+OTHER_ID = "ab" * 32
+USER_PART = "/user.slice/user-1000.slice/user@1000.service"
+
+
+@pytest.mark.parametrize(
+    ("text", "product", "id", "user"),
+    [
+        (f"0::/machine.slice/machine-x.scope/payload/docker-{ID}.scope\n", "nspawn", "x", ""),
+        (f"0::/system.slice/docker-{OTHER_ID}.scope/docker-{ID}.scope\n", "docker", OTHER_ID, ""),
+        (
+            f"0::/system.slice/docker-{ID}.scope/kubepods/pod0f5c1d2e-1111-2222-3333-444455556666\n",
+            "docker",
+            ID,
+            "",
+        ),
+        (f"0::{USER_PART}/docker-{ID}.scope\n", "docker", ID, "1000"),
+        (f"0::{USER_PART}/app.slice/lxc.payload.105\n", "lxc", "105", "1000"),
+        (f"1:cpu:{USER_PART}/x\n0::/system.slice/docker-{ID}.scope\n", "docker", ID, ""),
+    ],
+)
+def test_who_may_make_cgroups_names_no_container_of_others(
+    tmp_path: Path, text: str, product: str, id: str, user: str
+) -> None:
+    """Root of a container below its own cgroup, a user below that of his login."""
+    found = parse_cgroup(text)
+    assert found is not None
+    assert (found.product, found.id, found.user) == (product, id, user)
+    docker = tmp_path / f"lib/docker/containers/{ID}"
+    docker.mkdir(parents=True)
+    (docker / "config.v2.json").write_text('{"Name":"/web"}')
+    _, name = ContainerNames(Files(), str(tmp_path)).name(found)
+    if user:
+        assert name == f"run by user 1000: {id[:12]}"
+    else:
+        assert (name == "web") == (id == ID)

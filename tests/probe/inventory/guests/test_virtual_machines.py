@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from nictop.probe.inventory.guests.reader import without_running
 from nictop.probe.inventory.guests.virtual_machines import DevicesHere, read_virtual_machines
 from nictop.probe.inventory.machine.qemu import read_machines
 from nictop.probe.records import GuestNic, HostedGuest, Link, PciFunction, Unreadable
-from tests.probe.inventory.machine.test_threads import Proc, link
+from tests.probe.inventory.machine.test_threads import BY_LOADER, Proc, link
 from tests.support.namespaces import Namespace
 
 
@@ -232,7 +233,7 @@ def test_a_process_with_the_properties_of_qemu(namespace: Namespace, before: str
         *("-name", "guest=web,,1", "-netdev", '{"type":"tap","fd":"33","id":"h0"}'),
         *("-device", '{"driver":"virtio-net-pci","netdev":"h0","mac":"52:54:00:00:00:01"}'),
     )
-    argv = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", STAND_IN, *words]
+    argv = ["ip", "netns", "exec", namespace.name, *BY_LOADER, "-c", STAND_IN, *words]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -250,3 +251,78 @@ def test_a_process_with_the_properties_of_qemu(namespace: Namespace, before: str
         "52:54:00:00:00:01",
         False,
     )
+
+
+# ------------------------------------------------------------------------- whose process it is
+
+CLAIMING = (
+    *("-name", "guest=web1", "-uuid", "u-1"),
+    *(
+        "-netdev",
+        "tap,id=a,ifname=t0,script=no",
+        "-device",
+        "e1000e,netdev=a,mac=52:54:00:00:00:01",
+    ),
+    *("-device", "vfio-pci,host=01:10.2,id=hostpci0"),
+)
+REAL = ("-name", "guest=web1", "-uuid", "u-1")
+
+
+def owned_by(monkeypatch: pytest.MonkeyPatch, **owners: int) -> None:
+    """Processes of others: ``p50=1000``."""
+    for module in ("machine.qemu",):
+        monkeypatch.setattr(
+            f"nictop.probe.inventory.{module}.owner_of",
+            lambda pid, proc: owners.get(f"p{pid}", 0),
+        )
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_process_of_a_user_claims_nothing_of_others(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch, is_readable: bool
+) -> None:
+    """It may name a guest, its tap, MAC address and VF: that is what any user may type."""
+    proc.process(50, "qemu-system-x86", ("qemu-system-x86_64", *CLAIMING))
+    proc.process(51, "qemu-system-x86", ("/usr/bin/qemu-system-x86_64", *REAL))
+    proc.descriptor(50, 20, "/dev/net/tun", "iff:\towntap\n")
+    if not is_readable:
+        shutil.rmtree(proc.root / "50/fd")
+    owned_by(monkeypatch, p50=3999999)
+    links = (link(5, "t0", "tun"), link(6, "owntap", "tun"))
+    found = guests(proc, *links, functions=(function("0000:01:10.2", 40),))
+    fake, real = sorted(found, key=lambda guest: guest.pid or 0)
+    assert (fake.name, fake.id) == ("run by user 3999999: web1", "")
+    assert [(nic.link, nic.address) for nic in fake.nics] == [(6, None)] * is_readable
+    assert "nics" in fake.unreadable
+    assert (real.name, real.id, real.unreadable) == ("web1", "u-1", {})
+
+
+def test_a_program_of_root_that_a_user_has_started_is_no_guest(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``exec -a qemu-system-x86_64 sudo …`` has the user ID of root and words of the user."""
+    folder = proc.process(50, "qemu-x", ("qemu-system-x86_64", *CLAIMING))
+    (folder / "exe").symlink_to("/usr/bin/sudo")
+    (guest,) = guests(proc, link(5, "t0", "tun"))
+    assert guest.name == "its program is sudo, not an emulator: web1" and not guest.nics
+
+
+def test_another_monitor_of_a_user_claims_nothing_of_others(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("cloud-hypervisor", "--api-socket", "/run/web1.sock", "--net", "tap=t0", "--device")
+    proc.process(50, "cloud-hyperviso", (*words, "path=/sys/bus/pci/devices/0000:01:10.2"))
+    owned_by(monkeypatch, p50=3999999)
+    shutil.rmtree(proc.root / "50/fd")
+    functions = (function("0000:01:10.2", 40),)
+    (guest,) = guests(proc, link(5, "t0", "tun"), functions=functions)
+    assert guest.name == "run by user 3999999: web1" and not guest.nics
+
+
+def test_a_guest_that_stands_in_a_configuration_is_not_hidden_by_a_users_process(
+    proc: Proc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proc.process(50, "qemu-system-x86", ("qemu-system-x86_64", *CLAIMING))
+    owned_by(monkeypatch, p50=3999999)
+    stopped = HostedGuest("web1", "vm", "qemu", "stopped", "u-1")
+    assert without_running([stopped], guests(proc)) == [stopped]

@@ -3,6 +3,7 @@ arbitrary bytes."""
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import subprocess
@@ -33,6 +34,8 @@ KTHREAD_STAT = "{} (ksoftirqd/0) S 2 0 0 0 -1 69238848 0 0 0 0 17 255 0 0 20 0 1
 """As on Linux 6.18; 69238848 has PF_KTHREAD."""
 PROCESS_STAT = "{} (ksoftirqd/0) S 1 1 1 0 -1 4194560 0 0 0 0 17 255 0 0 20 0 1 0 60 0 0"
 
+BY_LOADER = (*glob.glob("/lib*/ld-linux*.so.*")[:1], os.path.realpath(sys.executable))
+"""As an emulator may be started: its program is the loader, which is believed."""
 MACHINE = """
 import fcntl, os, struct, sys, threading
 descriptors = []
@@ -128,7 +131,7 @@ def machine(namespace: Namespace) -> Iterator[int]:
         "netns",
         "exec",
         namespace.name,
-        sys.executable,
+        *BY_LOADER,
         "-c",
         MACHINE,
         "-name",
