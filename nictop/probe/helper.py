@@ -116,11 +116,12 @@ class Helper:
             self._poll.modify(self._reports, 0 if paused else select.POLLIN)
 
     def close(self) -> None:
-        """Let it end its children, and wait for that."""
+        """Let it end its children, and wait for that; not if it was stopped (SIGSTOP), as a
+        workload of its user may do: the supervisor of that continues it."""
         os.close(self._requests.descriptor)
         os.close(self._reports)
         self.channel.close()
-        os.waitpid(self._pid, 0)
+        os.waitid(os.P_PID, self._pid, os.WEXITED | os.WSTOPPED)
 
 
 def start_helper(*, allow_changes: bool, allow_workload: bool = False) -> Helper:

@@ -23,6 +23,7 @@ from nictop.recording.file.open import create_file, is_deleted
 from nictop.wire.errors import sanitize
 
 DIRECTORY_MODE = 0o700
+OWN_DIRECTORY_HINT = "choose a directory of your own; --keep makes one that does not exist"
 ROOT = 0
 """User number of root, who can replace any file."""
 SEGMENTS_OF_TIME, SEGMENTS_OF_SIZE = 24, 16
@@ -223,10 +224,10 @@ def _check_owner(name: str, found: os.stat_result) -> None:
     if found.st_uid not in (os.geteuid(), ROOT):
         raise RecordingError(
             f"{name} belongs to another user, who could replace what is recorded",
-            "choose a directory of your own; --keep makes one that does not exist",
+            OWN_DIRECTORY_HINT,
         )
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise RecordingError(
             f"other users may write in {name}, and could replace what is recorded",
-            "chmod go-w takes that right away; --keep makes a directory that does not exist",
+            OWN_DIRECTORY_HINT,
         )

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing, nullcontext, suppress
 from typing import Protocol
 
 import msgspec
@@ -38,7 +38,7 @@ from nictop.recording.file.frames import (
 )
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, encode_index
-from nictop.recording.file.open import create_file, is_deleted
+from nictop.recording.file.open import create_file, delete_created, is_deleted
 from nictop.recording.host_writer import (
     MAX_FRAME_SECONDS,
     HostFrames,
@@ -186,6 +186,11 @@ class Recorder:
             self._flushes.append(written)
         self._wake.set()
         await asyncio.to_thread(written.wait, CLOSE_TIMEOUT)
+
+    def delete_file(self) -> None:
+        """Of a recording that is not wanted; to be closed then."""
+        with suppress(OSError):
+            delete_created(self.path, self._descriptor)
 
     async def close(self) -> None:
         """Write the queue, the index and the trailer; may be called more than once."""

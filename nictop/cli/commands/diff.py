@@ -38,7 +38,8 @@ EPILOG = """\
 A and B are hosts, recordings, or one NIC of either: vm1, root@pve:2222,
 vm1:ens224, monday.nictop, monday.nictop:ens224. NICs of two hosts are matched
 by name, subnet, slot and driver. A recording of several hosts: that with the
-name of the other side.
+name of the other side. What is reached by KIND:NAME (local/docker:web) has no
+:NIC behind it.
 
 examples:
   nictop diff vm1 vm2                       two guests

@@ -95,6 +95,7 @@ class Supervisor:
         self._connections = WorkloadConnections(proc)
         self._tails = {"stdout": Tail(MAX_OUTPUT_BYTES), "stderr": Tail(MAX_ERROR_BYTES)}
         self._pipes: dict[int, str] = {}
+        self._parent = os.getppid()
         self._stopped = False
         self._status: int | None = None
         """Of the command, as of waitpid(2)."""
@@ -167,6 +168,7 @@ class Supervisor:
             if now >= deadline:
                 return
             if now >= self._next_read:
+                self._continue_parent()
                 self._read_connections()
             if now >= self._threads.next_read:
                 self._threads.read()
@@ -179,6 +181,12 @@ class Supervisor:
                 elif not self._read_output(descriptor):
                     poll.unregister(descriptor)
             self._status = reap().get(self._pid)
+
+    def _continue_parent(self) -> None:
+        """The command may stop (SIGSTOP) who is to end it, if that has its user."""
+        if os.getppid() == self._parent:
+            with contextlib.suppress(OSError):
+                os.kill(self._parent, signal.SIGCONT)
 
     def _read_connections(self) -> None:
         cpu_before = time.process_time()

@@ -9,9 +9,7 @@ watching of hosts.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -118,9 +116,8 @@ class LiveRecording:
         except NictopError as error:
             return error.message
         if self._unwanted:
+            recorder.delete_file()
             await recorder.close()
-            with suppress(OSError):
-                os.unlink(path)
             return ""
         self._recorder, self._reported, self._has_reading = recorder, "", False
         # at one time: the first moment of the recording has all of it

@@ -217,6 +217,18 @@ def test_supervisor_that_is_stopped_for_ever_is_ended_with_its_command(
             probe.wait_for(lambda line: _has_kind(line, ("exit", "failed")))
 
 
+@needs_root
+@pytest.mark.parametrize("victim", ["stdin", "SIGTERM", "stop"])
+def test_helper_that_a_command_stopped_ends_it_all_the_same(victim: str, mark: str) -> None:
+    with Probe(*ALLOWED) as probe:
+        stopping = "read pid name state parent rest < /proc/$PPID/stat; kill -STOP $parent"
+        probe.send(work(f"export MARK={mark}; sleep 1001 & {stopping}; sleep 1002"))
+        wait_until(lambda: len(marked(mark)) == 2)
+        end(victim, probe, 0)
+        wait_until(lambda: not marked(mark))
+        wait_until(lambda: victim == "stop" or not is_alive(probe.process.pid))
+
+
 def with_word(word: str) -> list[int]:
     """PIDs of the processes with this word in their arguments: of the shell, too."""
     found = []
