@@ -79,9 +79,9 @@ def user_names(passwd: str) -> dict[int, str]:
     return names
 
 
-def shown(name: str) -> str:
+def shown(name: str, limit: int = MAX_NAME_CHARS) -> str:
     """On one line, bounded."""
-    return "".join(char if char.isprintable() else "?" for char in name[:MAX_NAME_CHARS])
+    return "".join(char if char.isprintable() else "?" for char in name[:limit])
 
 
 def is_inside(pid: int, proc: str) -> bool:

@@ -54,7 +54,8 @@ class HostedGuest:
     """A virtual machine, a container or a network namespace of this host."""
 
     name: str
-    """By which its manager calls it; without a name ``pid N``."""
+    """By which its manager calls it; without a name ``pid N``; ``run by user alice: web1`` if
+    whoever runs it may call it as he likes (`kernel.monitor_owners`)."""
     kind: Literal["vm", "container", "namespace"]
     """namespace: a network namespace of which no container is known."""
     product: str

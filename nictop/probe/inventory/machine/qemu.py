@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of
+from nictop.probe.kernel.monitor_owners import MonitorOwners, is_inside, owner_of, shown
 from nictop.probe.kernel.other_processes import read_places
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, read_text, unreadable_from_error
@@ -105,7 +105,7 @@ def named(machine: VirtualMachine, owners: MonitorOwners, proc: str) -> VirtualM
     doubt = owners.doubt(owner, program, is_inside=is_inside(machine.pid, proc))
     if not doubt:
         return machine
-    name = f"{doubt}: {machine.name[:MAX_CLAIMED_NAME_CHARS]}"
+    name = f"{doubt}: {shown(machine.name, MAX_CLAIMED_NAME_CHARS)}"
     return replace(machine, name=name, command="", doubt=doubt)
 
 

@@ -294,6 +294,8 @@ def test_a_process_of_a_user_claims_nothing_of_others(
     assert (fake.name, fake.id) == ("run by user 3999999: web1", "")
     assert [(nic.link, nic.address) for nic in fake.nics] == [(6, None)] * is_readable
     assert "nics" in fake.unreadable
+    detail = "its command line is not believed (run by user 3999999: web1)"
+    assert (fake.unreadable["nics"].detail == detail) is is_readable
     assert (real.name, real.id, real.unreadable) == ("web1", "u-1", {})
 
 
