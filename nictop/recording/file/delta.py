@@ -17,6 +17,7 @@ import re
 import sys
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from nictop.recording.file.frames import Damaged
 
@@ -36,21 +37,30 @@ Numbers = Sequence[int]
 
 class Template:
     """The texts of a line between its numbers, for writing. `last`: the numbers of the newest line
-    of this template."""
+    of this template. One of too many numbers takes no memory, and fits no line."""
 
     def __init__(self, line: bytes) -> None:
+        self._texts: list[bytes] = []
+        self._fractions: tuple[int, ...] = ()
+        self.last: Numbers = ()
+        self.is_usable = not _has_too_many_numbers(line)
+        if not self.is_usable:
+            return
         pieces = _NUMBER.split(line)
-        self._texts = pieces[::2]
+        shared: dict[bytes, bytes] = {}  # most are commas, of 34 bytes each
+        self._texts = [shared.setdefault(text, text) for text in pieces[::2]]
         found = pieces[1::2]
         self._fractions = tuple(
             index for index, digits in enumerate(found) if digits[0] == _DECIMAL_POINT
         )
         for index in self._fractions:
             found[index] = b"1" + found[index][1:]
-        self.last = list(map(int, found))
+        self.last = array("q", map(int, found))
 
     def numbers(self, line: bytes) -> list[int] | None:
         """The numbers of another line; None when its texts differ from the template."""
+        if not self.is_usable:
+            return None
         pieces = _NUMBER.split(line)
         if pieces[::2] != self._texts:
             return None
@@ -63,6 +73,10 @@ class Template:
             return list(map(int, found))
         except ValueError:  # a fraction where the template has none
             return None
+
+
+def _has_too_many_numbers(line: bytes) -> bool:
+    return next(islice(_NUMBER.finditer(line), MAX_TEMPLATE_NUMBERS, None), None) is not None
 
 
 class LineFormat:

@@ -21,7 +21,6 @@ import msgspec
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.recording.file.delta import (
     MAX_TEMPLATE_BYTES,
-    MAX_TEMPLATE_NUMBERS,
     LineFormat,
     Template,
     encode_columns,
@@ -145,9 +144,7 @@ class EntryWriter:
         templates = self._templates[entry.kind]
         for slot in sorted(range(len(templates.slots)), key=lambda slot: slot != templates.newest):
             template = templates.slots[slot]
-            numbers = (
-                template.numbers(entry.text) if len(template.last) <= MAX_TEMPLATE_NUMBERS else None
-            )
+            numbers = template.numbers(entry.text)
             if numbers is not None:
                 templates.rows.setdefault(slot, []).append(numbers)
                 return slot
@@ -163,7 +160,7 @@ class EntryWriter:
         ]
         for templates in self._templates.values():
             for slot, numbers in templates.rows.items():
-                templates.slots[slot].last = numbers[-1]
+                templates.slots[slot].last = array("q", numbers[-1])
             templates.rows.clear()
         plain = b"".join([_LENGTH.pack(len(table)), table, *self._texts, *blocks])
         self._table, self._texts, self.size, self.first = [], [], 0, None

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from nictop.recording.recent import RecentRecording, RecentSegments
     from nictop.recording.writer import Recorder
 
+MAX_QUEUE_BYTES = 12 * 1024 * 1024
+"""Of lines that are not written yet: writing to memory does not wait for a disk."""
+
 
 class RecentPast:
     """`boot_id`: returns that of this machine."""
@@ -42,7 +45,9 @@ class RecentPast:
 
         segments = RecentSegments()
         try:
-            self._recorder = Recorder(segments, boot_id=self._boot_id())
+            self._recorder = Recorder(
+                segments, boot_id=self._boot_id(), max_queue_bytes=MAX_QUEUE_BYTES
+            )
         except NictopError as error:
             self.trouble = error.message
             return

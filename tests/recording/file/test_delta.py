@@ -30,7 +30,7 @@ NUMBERS = st.integers(0, 2**64) | st.floats(allow_nan=False, allow_infinity=Fals
 def test_a_template_with_its_numbers_gives_the_line(line: bytes) -> None:
     template, line_format = Template(line), LineFormat(line)
     assert line_format.line(list(line_format.last)) == line
-    assert template.numbers(line) == template.last == list(line_format.last)
+    assert template.numbers(line) == list(template.last) == list(line_format.last)
 
 
 @given(TEXTS, TEXTS)
