@@ -170,7 +170,8 @@ class Recorder:
                 # with the defaults of all its fields; a reader would reject it
                 self._count_dropped(host, 1)
                 return
-            if self.has_failed or self._queued_bytes + len(text) > self._max_queue_bytes:
+            is_full = self._queued_bytes + len(text) > self._max_queue_bytes
+            if self.has_failed or (self._queue and is_full):
                 self._count_dropped(host, 1)
                 return
             self._queue.append(_QueuedItem(host, item, kind, text, now))

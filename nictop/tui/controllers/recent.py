@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from nictop.recording.recent import RecentRecording, RecentSegments
     from nictop.recording.writer import Recorder
 
-MAX_QUEUE_BYTES = 12 * 1024 * 1024
-"""Of lines that are not written yet: writing to memory does not wait for a disk."""
+MAX_QUEUE_BYTES = 4 * 1024 * 1024
+"""Of lines that are not written yet, and take up to eight times as much while they wait: writing to
+memory does not wait for a disk."""
 
 
 class RecentPast:
