@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -254,6 +255,10 @@ async def nictop_answer(config: Path) -> str:
     except HostUnreachable as error:
         said = f"{error.message}; {error.hint}"
     while set(descendants(os.getpid())) - before:  # noqa: ASYNC110  (a proxy command ends)
+        await asyncio.sleep(0)
+    while any("waitpid" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for _ in range(3):  # its transport is told by a call that the thread has left for the loop
         await asyncio.sleep(0)
     return said
 
