@@ -47,9 +47,19 @@ class TypeAhead:
             await self._hand_on(event)
             return
         if not self._waiting:
-            self._app.set_timer(MAX_SECONDS, partial(self._end, self._number))
+            self._limit()
         if len(self._waiting) < MAX_KEYS:
             self._waiting.append(event)
+
+    def _limit(self) -> None:
+        """What is being handled, and each key that waits: no widget that never answers may keep the
+        keys behind its own."""
+        self._app.set_timer(MAX_SECONDS, partial(self._end_late, self._number))
+
+    async def _end_late(self, number: int) -> None:
+        await self._end(number)
+        if self._waiting:
+            self._limit()
 
     async def _hand_on(self, event: Key | Paste) -> None:
         self._is_handling = True

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from textual.events import Key
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from nictop.rules import Diagnosis, Fix
 from nictop.rules.fixes.commands import command
+from nictop.tui import type_ahead
 from nictop.tui.textual_private import name_of_character
 from tests.support.dialogs import dialog_text
 from tests.support.findings import finding
@@ -77,3 +79,17 @@ async def test_a_key_that_closes_what_has_the_focus_keeps_none_behind_it() -> No
         assert isinstance(screen.app.screen, ModalScreen)
         await at_once(screen, "escape", "q", "x", "x")
         assert not screen.app.is_running or screen.app._exit
+
+
+async def test_keys_are_handled_though_what_had_each_of_them_never_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(type_ahead, "MAX_SECONDS", 0.01)
+    monkeypatch.setattr(type_ahead.TypeAhead, "_follow", lambda *given: None)
+    async with live_screen(WIDE) as screen:
+        await with_finding(screen)
+        for key in "2314":
+            screen.app.post_message(Key(key, key))
+        await wait_until(
+            screen, lambda: bool(screen.app.screen.query_one("#finding-column").is_on_screen)
+        )
