@@ -331,7 +331,7 @@ class ChangeSession:
         self._inbox.begin_watching(line.time, self.spec.finding, self.spec.proof)
 
     async def _recover(self) -> AsyncGenerator[Event, None]:
-        """From the loss of the host to the end. The same answer of the host is told once."""
+        """From the loss of the host to the end. The same answer of the host is shown once."""
         self._inbox.end_watching()
         due = self._deadline
         if due is None:

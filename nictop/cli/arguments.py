@@ -324,12 +324,15 @@ def watch_seconds(text: str) -> float:
 
 def parse_seconds(text: str, minimum: float, maximum: float) -> float:
     """A number of seconds from `minimum` to `maximum`. Raises ArgumentTypeError."""
+    return number_between(text, minimum, maximum, "a number of seconds")
+
+
+def number_between(text: str, minimum: float, maximum: float, what: str) -> float:
+    """Raises ArgumentTypeError: it is not `what`."""
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
     if not minimum <= number <= maximum:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds ({minimum:g} to {maximum:g})"
-        )
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what} ({minimum:g} to {maximum:g})")
     return number

@@ -68,7 +68,7 @@ class TerminalInput:
         if self._state == "paste":
             yield from self._take_pasted(character)
         elif self._state in ("string", "string escape"):
-            yield from self._take_string(character)
+            self._take_string(character)
         elif character == ESCAPE:
             if self._state == "escape":
                 yield ESCAPE
@@ -99,14 +99,13 @@ class TerminalInput:
         if is_final:
             yield from self._whole()
 
-    def _take_string(self, character: str) -> Iterator[str]:
+    def _take_string(self, character: str) -> None:
         """Left out up to its end. What follows an Escape at once may be Alt and a key; a pause
         ends it, too."""
         if character == "\x07" or (self._state == "string escape" and character == "\\"):
             self._state, self._held = "text", ""
         else:
             self._state = "string escape" if character == ESCAPE else "string"
-        yield from ()
 
     def _whole(self) -> Iterator[str]:
         held, self._held, self._state = self._held, "", "text"

@@ -103,7 +103,7 @@ DIFFERENCE = "ens4: mtu 1500 instead of mtu 9000"
 
 
 async def test_what_something_else_changed_is_not_called_kept() -> None:
-    """It is told as soon as the host has read it, and the log says it."""
+    """It is shown as soon as the host has read it, and the log has it."""
     checked = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
     apply = (*APPLIED, checked)
     kept = line("kept", time=13.0, differences=(DIFFERENCE,))

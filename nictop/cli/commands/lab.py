@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nictop.cli.arguments import add_allow_changes, whole_number
+from nictop.cli.arguments import add_allow_changes, number_between, whole_number
 from nictop.cli.output import print_status
 from nictop.cli.terminal import require_terminal
 from nictop.errors import NictopError
@@ -69,13 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="default: %(default)s; three by veth: b forwards between a and c",
     )
     network.add_argument("--join", choices=JOINS, default=JOINS[0], help="default: %(default)s")
-    delay = _number_between(MIN_DELAY_MS, MAX_DELAY_MS, "milliseconds")
-    loss = _number_between(MIN_LOSS_PERCENT, MAX_LOSS_PERCENT, "percent")
-    rate = _number_between(MIN_RATE_MBIT, MAX_RATE_MBIT, "Mb/s")
     for option, metavar, kind, text in (
-        ("--delay", "MS", delay, "delay of what each host sends, in milliseconds"),
-        ("--loss", "PERCENT", loss, "loss of what each host sends"),
-        ("--rate", "MBIT", rate, "largest rate of each host, in Mb/s"),
+        ("--delay", "MS", _delay, "delay of what each host sends, in milliseconds"),
+        ("--loss", "PERCENT", _loss, "loss of what each host sends"),
+        ("--rate", "MBIT", _rate, "largest rate of each host, in Mb/s"),
         ("--vlan", "ID", _vlan_id, "the hosts use this VLAN"),
     ):
         network.add_argument(option, type=kind, default=0, metavar=metavar, help=text)
@@ -97,19 +94,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_allow_changes(parser)
 
 
-def _number_between(minimum: float, maximum: float, unit: str) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = float("nan")
-        if not minimum <= number <= maximum:
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number of {unit} ({minimum:g} to {maximum:g})"
-            )
-        return number
+def _delay(text: str) -> float:
+    return number_between(text, MIN_DELAY_MS, MAX_DELAY_MS, "a number of milliseconds")
 
-    return parse
+
+def _loss(text: str) -> float:
+    return number_between(text, MIN_LOSS_PERCENT, MAX_LOSS_PERCENT, "a number of percent")
+
+
+def _rate(text: str) -> float:
+    return number_between(text, MIN_RATE_MBIT, MAX_RATE_MBIT, "a number of Mb/s")
 
 
 def _vlan_id(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
+from nictop.cli.arguments import number_between
 from nictop.cli.hosts import add_time_option
 from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
@@ -53,12 +54,4 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _speed(text: str) -> float:
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = float("nan")
-    if not MIN_REPLAY_SPEED <= speed <= MAX_REPLAY_SPEED:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a speed ({MIN_REPLAY_SPEED:g} to {MAX_REPLAY_SPEED:g})"
-        )
-    return speed
+    return number_between(text, MIN_REPLAY_SPEED, MAX_REPLAY_SPEED, "a speed")

@@ -70,7 +70,7 @@ class RowSource(NamedTuple):
 
 
 @dataclass(eq=False)
-class DrawnRow:
+class UnfilledRow:
     """A row without its numbers."""
 
     begin: tuple[Span, ...]
@@ -90,7 +90,7 @@ class RowDrawing:
         self._source: RowSource | None = None
         self._snapshot, self._history = Snapshot.empty(""), History(1)
         self._wire: Mapping[int, LinkRates] = {}
-        self._drawn: dict[tuple[str, tuple[bool, ...]], DrawnRow] = {}
+        self._drawn: dict[tuple[str, tuple[bool, ...]], UnfilledRow] = {}
         """By key of the row, and its lines of the tree: a filter or an order changes them."""
         self._columns = ColumnCache()
 
@@ -134,7 +134,7 @@ class RowDrawing:
             raise RuntimeError("a row is drawn before `begin`")
         return self._source
 
-    def _draw(self, row: Row) -> DrawnRow:
+    def _draw(self, row: Row) -> UnfilledRow:
         given, shape = self._given, self._given.shape
         spans = self._lead(row)
         lead = sum(len(text) for text, _ in spans)
@@ -153,7 +153,7 @@ class RowDrawing:
         if not _has_words_of_reading(row):
             spans += self._title_spans(row, title_cells)
             title_cells = 0
-        return DrawnRow(
+        return UnfilledRow(
             tuple(spans),
             title_cells,
             tuple(self._cell_span(*cell) for cell in cells[first:]),
@@ -237,9 +237,9 @@ class RowDrawing:
         return self._columns.means(key, lambda count: self._history.newest(key, count))
 
 
-def _whole(spans: Sequence[Span]) -> DrawnRow:
+def _whole(spans: Sequence[Span]) -> UnfilledRow:
     """A row without numbers."""
-    return DrawnRow(tuple(spans), 0, (), has_graph=False)
+    return UnfilledRow(tuple(spans), 0, (), has_graph=False)
 
 
 def _has_words_of_reading(row: Row) -> bool:
