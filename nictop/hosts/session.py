@@ -262,6 +262,8 @@ class HostSession:
         self.reason = item.message or self.reason
         if item.state in ("lost", "failed"):
             self._is_silent = item.silent
+        if item.state == "live" and item.stage is not None:
+            self.received_at = now  # it has said how much of the probe it has
         self.start.process_state(item, snapshot, now)
         if item.overloaded is not None:
             self.overloaded = item.overloaded

@@ -85,6 +85,8 @@ class StartSteps:
         elif item.state in ("lost", "failed"):
             self._end(now)
             self._has_failed = True
+        elif item.stage is not None:  # its hello has come, the rest of the probe is on its way
+            self._begin(item.stage, now, item.target)
         else:
             self.process_line(snapshot, now)
 
