@@ -58,7 +58,7 @@ START_LIMITS: dict[StepName, float] = {"probe": 15.0, "links": 10.0, "inventory"
 """Step of the start → seconds that it may take on a usual host; where it takes longer, all that is
 waited for from this host may (`wire.slowness`)."""
 
-LATE_REASON = "the connection is too slow for so many readings: a longer --interval helps"
+LATE_REASON = "the connection is too slow, read less often (-, --interval)"
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
