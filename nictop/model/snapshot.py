@@ -291,6 +291,11 @@ def unread_links(snapshots: Iterable[Snapshot]) -> list[str]:
     return names
 
 
+def is_read_whole(snapshot: Snapshot) -> bool:
+    """No part of its inventory is still being read: what the checks have not found is not there."""
+    return snapshot.inventory is not None and not snapshot.inventory.pending
+
+
 def has_platform(snapshot: Snapshot) -> bool:
     """Rules can be evaluated, and links be compared with those of other hosts: the first part of an
     inventory has only links, not the platform, settings and forwarding tables that say what they

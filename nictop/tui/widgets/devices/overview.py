@@ -29,7 +29,7 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.rules.by_device import device_findings
 from nictop.rules.unchecked import open_findings
-from nictop.rules.wording import first_names
+from nictop.rules.wording import first_names, is_checked
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_widget import (
@@ -256,7 +256,13 @@ class OverviewPane(WhileOpen, Container):
         head = section_line(title, cells)
         findings = device_findings(self._diagnosis, row.end.host)
         lines = draw_subject(
-            row.snapshot, row.end.ifindex, "", room - 1, findings=findings, glyphs=self.glyphs
+            row.snapshot,
+            row.end.ifindex,
+            "",
+            room - 1,
+            findings=findings,
+            is_checked=is_checked(self._diagnosis, row.snapshot),
+            glyphs=self.glyphs,
         )
         rows -= 1  # that of the head
         if len(lines) > columns * rows:

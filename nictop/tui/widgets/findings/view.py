@@ -20,10 +20,11 @@ from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.by_device import is_subject_gone
+from nictop.rules.by_device import device_findings, is_subject_gone
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     checks_text,
+    is_checked,
     passed_texts,
     severity_counts_text,
     subject_text,
@@ -589,7 +590,14 @@ class FindingsView(WhileOpen, Container):
         cells = view.scrollable_content_region.width
         _set_title(view, subject_text(finding, several_hosts=True))
         lines = draw_subject(
-            snapshot, finding.ifindex, finding.subject, cells, findings={}, glyphs=self.glyphs
+            snapshot,
+            finding.ifindex,
+            finding.subject,
+            cells,
+            findings=device_findings(self._diagnosis, finding.host),
+            is_checked=is_checked(self._diagnosis, snapshot),
+            lists_findings=False,
+            glyphs=self.glyphs,
         )
         most = rows - view.gutter.height
         if len(lines) > most:
