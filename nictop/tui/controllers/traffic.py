@@ -104,6 +104,8 @@ class TrafficController:
         self.stages: list[tuple[str, float]] = []
         """Of the step that runs now, or ran last: what it did before anything was measured, and the
         seconds of CLOCK_MONOTONIC when it began."""
+        self._is_waiting = False
+        """The last of them is a wait for a host."""
         self.untested: dict[int, str] = {}
         """Number of a stage of `stages` → what of it was not done."""
         self.trouble = ""
@@ -271,7 +273,7 @@ class TrafficController:
         if isinstance(event, ExperimentEnded):
             return
         if isinstance(event, Stage):
-            self._enter(event.sentence)
+            self._enter(event.sentence, is_wait=event.name == "waiting")
         elif isinstance(event, IntervalMeasured):
             self.sentence = ""
         if self._live is None:
@@ -288,12 +290,16 @@ class TrafficController:
         """About the test that runs, for a recording that begins now."""
         return () if self._notes is None else self._notes.known()
 
-    def _enter(self, sentence: str) -> None:
-        """It does something else from now on; said again, it is the same stage."""
+    def _enter(self, sentence: str, *, is_wait: bool = False) -> None:
+        """It does something else from now on; said again, it is the same stage. A wait is one stage
+        until it ends, as an attempt to connect that was followed by another has not passed."""
         self.sentence = sentence
-        if self.stages and self.stages[-1][0] == sentence:
-            return
-        self.stages.append((sentence, monotonic()))
+        is_same_wait = is_wait and self._is_waiting and bool(self.stages)
+        self._is_waiting = is_wait
+        if is_same_wait:
+            self.stages[-1] = sentence, self.stages[-1][1]
+        elif not self.stages or self.stages[-1][0] != sentence:
+            self.stages.append((sentence, monotonic()))
 
     @property
     def stage_times(self) -> tuple[tuple[str, float], ...]:
