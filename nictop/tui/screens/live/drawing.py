@@ -291,7 +291,8 @@ class LiveDrawing(FramedScreen):
         """ifindex → what the filter looks at."""
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
         snapshots = [display.snapshot(session) for session in hosts]
-        self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
+        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        self._nics.update(hosts, snapshots, display.diagnosis, now, interval, virtual=True)
         return {row.end.ifindex: row for row in self._nics.rows if row.end.host == self.host.name}
 
     def _peer_names(self) -> dict[int, str]:

@@ -113,13 +113,15 @@ class NicRows:
         pictures: Sequence[Snapshot],
         diagnosis: Diagnosis | None,
         now: float,
+        interval: float,
         *,
         virtual: bool,
     ) -> None:
         """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
         self.known.update(pictures)
         hosts_now = [
-            HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)
+            HostNow(picture, host.age(now), host.is_overdue(now, interval))
+            for host, picture in zip(hosts, pictures, strict=True)
         ]
         self.rows = overview(
             hosts_now,
@@ -173,7 +175,7 @@ class OverviewPane(WhileOpen, Container):
                 status = host.brief_text(now, interval)
             self._statuses[host.name] = status
         self._diagnosis = diagnosis
-        self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
+        self._nics.update(hosts, pictures, diagnosis, now, interval, virtual=self.virtual)
         self._draw()
 
     def _draw(self) -> None:
