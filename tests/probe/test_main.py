@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -557,7 +558,7 @@ def with_inventory(body: str) -> str:
     return (
         "from nictop.probe.inventory.collect import take_inventory as real\n"
         "broken = types.ModuleType('nictop.probe.inventory.collect')\n"
-        f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
+        f"def take_inventory(reason, *, sys, proc, started):\n    {body}\n"
         "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory.collect'] = "
         "broken\n"
     )
@@ -606,6 +607,21 @@ def test_an_inventory_that_never_ends_is_killed(
     monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(used)))
     assert not any(stopped_child.kill_if_overdue(float(now)) for now in range(40))
     assert stopped_child.kill_if_overdue(inventory_child.INVENTORY_TIMEOUT)
+
+
+def test_an_inventory_is_of_the_moment_at_which_it_was_started() -> None:
+    """On a host without free CPU its process begins to read seconds later. An event in between is
+    requested to be read, and must not make what is from before it look newer."""
+    child, started = InventoryChild(), time.monotonic() - 20.0
+    child.start("test", started)
+    poll = select.poll()
+    poll.register(child.descriptor, select.POLLIN)
+    while poll.poll(WAIT * 1000) and not child.read():
+        pass
+    line, problem = child.collect()
+    inventory = decode(bytes(line)).inventory
+    assert not problem and inventory is not None and inventory.time == started
+    assert inventory.wall == pytest.approx(time.time() - 20.0, abs=10.0)
 
 
 def test_cpu_time_of_a_process_in_nanoseconds() -> None:

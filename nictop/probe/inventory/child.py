@@ -14,6 +14,7 @@ import gc
 import os
 import signal
 import time
+from functools import partial
 
 from nictop.probe.kernel.backports import exit_code
 from nictop.probe.kernel.exits import exit_text
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from nictop.probe.records import Inventory
+
+    Roots = tuple[str, str]
 
 IDLE_TIMEOUT = 10.0
 """Seconds without CPU use after which the child is killed: a driver that never replies must not
@@ -82,7 +85,7 @@ class InventoryChild:
             raise
         if self._pid == 0:
             os.close(readable)
-            _run_child(writable, parent, reason, *self._roots, parts=parts)
+            _run_child(writable, parent, reason, now, self._roots, parts=parts)
         os.close(writable)
         os.set_blocking(readable, False)
         self.descriptor, self._kill_reason, self._output = readable, "", bytearray()
@@ -206,7 +209,7 @@ def cpu_time(pid: int) -> float:
 
 
 def _run_child(
-    writable: int, parent: int, reason: str, sys_root: str, proc_root: str, *, parts: bool
+    writable: int, parent: int, reason: str, started: float, roots: Roots, *, parts: bool
 ) -> NoReturn:
     """Main function of the child: write the lines, or the text of an exception and exit with status
     1."""
@@ -221,7 +224,7 @@ def _run_child(
         ) as null:  # output of a library must not get into the protocol
             os.dup2(null.fileno(), 1)
         gc.disable()
-        text = _inventory_lines(reason, sys_root, proc_root, writable if parts else -1)
+        text = _inventory_lines(reason, started, roots, writable if parts else -1)
         store_byte_code()
         status = 0
     except BaseException as error:
@@ -238,7 +241,7 @@ def _write_line(writable: int, text: str) -> None:
         data = data[os.write(writable, data) :]
 
 
-def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1) -> str:
+def _inventory_lines(reason: str, started: float, roots: Roots, parts: int = -1) -> str:
     """The two lines of the complete inventory; those of its parts are written to the descriptor
     `parts`."""
     import json
@@ -255,13 +258,15 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
         )
         return f"{targets_line(inventory)}\n{inventory_line}"
 
+    sys_root, proc_root = roots
+    take = partial(take_inventory, reason, sys=sys_root, proc=proc_root, started=started)
     if parts < 0:
-        return lines(take_inventory(reason, sys=sys_root, proc=proc_root))
+        return lines(take())
 
     def write_part(inventory: Inventory) -> None:
         _write_line(parts, f"{lines(inventory)}\n")
 
-    return lines(take_inventory(reason, sys=sys_root, proc=proc_root, part=write_part))
+    return lines(take(part=write_part))
 
 
 def _die_with(parent: int) -> None:
