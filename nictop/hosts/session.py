@@ -442,6 +442,10 @@ class HostSession:
             return ""
         return f"no data for {units.whole_seconds(age)}"
 
+    def _message(self, *, named: bool) -> str:
+        text = self.snapshot.message
+        return f"{self.name}: {text}" if text and named else text
+
     def _outdated(self, *, named: bool) -> str:
         text = reading_notice(self.snapshot)
         return f"{self.name}: {text}" if text and named else text
@@ -452,7 +456,7 @@ class HostSession:
         it was read (`named`: with the name of the host). "" if there is none of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            return self.snapshot.message or self._outdated(named=named)
+            return self._message(named=named) or self._outdated(named=named)
         if status == "overloaded":
             return OVERLOADED_MESSAGE
         if status == "silent" and self._is_late:

@@ -522,8 +522,8 @@ FAILING = {
     ),
     "never ends": (
         "while True: pass",
-        "child.IDLE_TIMEOUT = 0.2; child.INVENTORY_TIMEOUT = 0.6",
-        "the inventory was stopped: not complete after 0.6 s",
+        "child.IDLE_TIMEOUT = 0.2; child.INVENTORY_CPU_SECONDS = 0.4",
+        "the inventory was stopped: not complete after 0.4 s of CPU time",
     ),
 }
 """Body of `take_inventory`, statements that set limits, and the expected sentence."""
@@ -605,8 +605,19 @@ def test_an_inventory_that_never_ends_is_killed(
 ) -> None:
     used = iter(range(1, 100))
     monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(used)))
-    assert not any(stopped_child.kill_if_overdue(float(now)) for now in range(40))
+    assert not any(stopped_child.kill_if_overdue(10.0 * now) for now in range(16))
     assert stopped_child.kill_if_overdue(inventory_child.INVENTORY_TIMEOUT)
+
+
+def test_an_inventory_may_take_as_long_as_it_gets_little_of_a_cpu(
+    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended by the CPU time that it needs on any host."""
+    limit = inventory_child.INVENTORY_CPU_SECONDS
+    used = iter([0.4 * limit, 0.9 * limit, limit])
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: next(used))
+    assert not stopped_child.kill_if_overdue(10.0) and not stopped_child.kill_if_overdue(20.0)
+    assert stopped_child.kill_if_overdue(30.0)
 
 
 def test_an_inventory_is_of_the_moment_at_which_it_was_started() -> None:

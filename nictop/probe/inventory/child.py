@@ -33,8 +33,10 @@ IDLE_TIMEOUT = 10.0
 """Seconds without CPU use after which the child is killed: a driver that never replies must not
 block the inventory for ever. A child that is only slow, on a host without free CPU, is not killed
 for that."""
-INVENTORY_TIMEOUT = 40.0
-"""Seconds for one inventory, however much CPU it uses."""
+INVENTORY_CPU_SECONDS = 40.0
+"""Of one inventory: on a host with free CPU as many seconds."""
+INVENTORY_TIMEOUT = 160.0
+"""Seconds for one inventory on a host without free CPU, where it gets a quarter of one."""
 MAX_INVENTORY_BYTES = 8 * 1024 * 1024
 """`records.MAX_LINE_BYTES`."""
 INVENTORY_READ_BYTES = 256 * 1024
@@ -154,15 +156,17 @@ class InventoryChild:
         used = cpu_time(self._pid)
         if used > self._cpu_time:
             self._cpu_time, self._last_active = used, now
-            if now < self.deadline():
+            if now < self.deadline() and used < INVENTORY_CPU_SECONDS:
                 return False
-        late = now >= self.started + INVENTORY_TIMEOUT
-        self._signal(
-            f"not complete after {INVENTORY_TIMEOUT:g} s"
-            if late
-            else f"no progress for {IDLE_TIMEOUT:g} s"
-        )
+        self._signal(self._why_overdue(now))
         return True
+
+    def _why_overdue(self, now: float) -> str:
+        if self._cpu_time >= INVENTORY_CPU_SECONDS:
+            return f"not complete after {INVENTORY_CPU_SECONDS:g} s of CPU time"
+        if now >= self.started + INVENTORY_TIMEOUT:
+            return f"not complete after {INVENTORY_TIMEOUT:g} s"
+        return f"no progress for {IDLE_TIMEOUT:g} s"
 
     def reap(self) -> None:
         """Collect the exit status, without blocking, of a killed child that was blocked in the
