@@ -101,7 +101,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.rules.profiles.candidates.place_of_name": GROUP,
     "nictop.rules.link.duplicate_addresses._missing_addresses": GROUP,
     "nictop.traffic.record.log.RunLog.seconds": NUMBER,
-    "nictop.traffic.run.foreign.ForeignRun._measured_seconds": NUMBER,
+    "nictop.traffic.run.one_end.OneEndRun._measured_seconds": NUMBER,
     "nictop.traffic.run.one_host.OneHostRun._start_command": NUMBER,
     "nictop.traffic.analysis.cpu_limits.throttled": NUMBER,
     "nictop.traffic.generators.iperf3_json.integer": "its errors are those of a line that is not "

@@ -138,12 +138,13 @@ class ProgressLines:
             yield text if plan.is_open_ended else f"{text}{left}"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
-        """Of the receiver only: the sender counts what went into its own buffers."""
+        """Of the receiver only, if it is watched: the sender counts what went into its own
+        buffers."""
         interval = event.interval
         if isinstance(interval, TransactionInterval):
             yield "  ".join((_transactions(interval), *self._bulk_text()))
             return
-        if interval.sends:
+        if interval.sends and not self._is_receiver_unseen(event):
             return
         if event.load:  # shown with the requests
             self._bulk[event.host] = interval.bits_per_second
@@ -152,7 +153,9 @@ class ProgressLines:
         if self._plan is None:
             return
         parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
-        if self._plan.direction == "bidirectional":
+        if interval.sends:
+            parts.append(f"sent by {clean(event.host)}")
+        elif self._plan.direction == "bidirectional":
             parts.append(f"received by {clean(event.host)}")
         if interval.packets is not None and interval.lost is not None:
             parts.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
@@ -160,6 +163,9 @@ class ProgressLines:
         if interval.omitted:
             parts.append("(omitted)")
         yield "  ".join(parts)
+
+    def _is_receiver_unseen(self, event: IntervalMeasured) -> bool:
+        return self._plan is not None and self._plan.foreign_side not in (None, event.side)
 
     def _bulk_text(self) -> Iterator[str]:
         """Of a loaded run: ``idle``, or the goodput and the sockets of the bulk flow. What is not

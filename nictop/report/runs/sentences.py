@@ -39,6 +39,7 @@ Kind = Literal[
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
     "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
+    "foreign client",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -55,6 +56,7 @@ KIND_LABELS: dict[str, str] = {
     "cpu time": "processes",
     "connections": "whose",
     "foreign": "server",
+    "foreign client": "client",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 
@@ -88,6 +90,7 @@ MAX_SIGNIFICANT = 999.5
 MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
 MIN_REST_SHARE = 0.01
 REPORTED = " (reported by iperf3)"
+ACKNOWLEDGED = " (acknowledged by its TCP)"
 NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
@@ -580,7 +583,7 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     if _is_foreign(result, flow.receiver):
-        text += REPORTED
+        text += ACKNOWLEDGED if result.plan.foreign_side == "client" else REPORTED
     if flow is result.flows[0]:
         text += _of_requested(result)
     seconds = unplanned_seconds(result, flow)
@@ -617,7 +620,8 @@ def unplanned_seconds(result: Result, flow: Flow) -> float | None:
 
 def _is_foreign(result: Result, host: str) -> bool:
     """The other end, of which only iperf3 tells something."""
-    return result.foreign is not None and host == result.plan.server.host
+    foreign = result.plan.foreign_end
+    return result.foreign is not None and foreign is not None and host == foreign.host
 
 
 def _foreign(result: Result) -> Iterator[ResultSentence]:
@@ -625,10 +629,18 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
     foreign = result.foreign
     if foreign is None or not result.flows or result.failure is not None:
         return
+    address = clean(foreign.address)
+    if foreign.side == "client":
+        text = f"{address}: seen only from outside; its CPU is printed only there"
+        yield ResultSentence("foreign client", f"{text}, its host is not watched")
+        if foreign.differs:
+            differs = "; ".join(map(clean, foreign.differs))
+            yield ResultSentence("foreign client", f"it did not what was to be typed: {differs}")
+        return
     cpu = "its CPU is not reported"
     if foreign.cpu is not None:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
-    text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
+    text = f"{address}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
 
 

@@ -18,6 +18,8 @@ from nictop.traffic.generators.iperf3 import (
     iperf3_client_arguments,
     iperf3_output,
     iperf3_server_arguments,
+    iperf3_typed_command,
+    options_unknown_to_windows,
 )
 from nictop.traffic.plan.plan import RunPlan
 
@@ -46,6 +48,16 @@ def generator_arguments(
     if side == "client":
         return iperf3_client_arguments(plan, tools)
     return iperf3_server_arguments(plan, tools)
+
+
+def typed_commands(plan: RunPlan) -> tuple[str, ...]:
+    """For the host of a foreign client: the command, and that for Windows, each with where it is
+    for if it is not the first one."""
+    windows = f"on Windows: {iperf3_typed_command(plan, 'iperf3.exe')}"
+    lacking = options_unknown_to_windows(plan)
+    if lacking:
+        windows = f"on Windows iperf3.exe has no {', '.join(lacking)}"
+    return iperf3_typed_command(plan, "iperf3"), windows
 
 
 def floor_arguments(plan: RunPlan, side: Side) -> tuple[str, ...]:

@@ -29,33 +29,39 @@ class MeasuredNic:
 
 
 def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
-    """Raises NictopError for a host that is not watched, or a NIC that it does not have."""
-    host = request.client
+    """Of the host of a workload. Raises NictopError for a host that is not watched, or a NIC that
+    it does not have."""
+    return measured_nic(request.client, request.client_nic, snapshots)
+
+
+def measured_nic(
+    host: str, nic: str, snapshots: Mapping[str, Snapshot], option: str = "--client-nic"
+) -> MeasuredNic:
+    """`nic`: the name that the user gave; "": none. `option`: with which that is done. Raises
+    NictopError."""
     if host not in snapshots:
         watched = ", ".join(map(clean, snapshots))
         raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
     links = list(snapshots[host].links.values())
-    if request.client_nic:
-        return MeasuredNic(_endpoint(host, _named(host, request.client_nic, links)))
+    if nic:
+        return MeasuredNic(_endpoint(host, _named(host, nic, links, option)))
     usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
     if len(usable) == 1:
         return MeasuredNic(_endpoint(host, usable[0]))
     default = _of_default_route(usable)
     if default is not None:
-        note = (
-            f"NIC {clean(default.name)} of the default route is measured; --client-nic for another"
-        )
+        note = f"NIC {clean(default.name)} of the default route is measured; {option} for another"
         return MeasuredNic(_endpoint(host, default), note)
     names = first_names([clean(link.name) for link in usable]) if usable else "none has a carrier"
-    note = f"no NIC is chosen ({names}): --client-nic for its rate, packets and queues"
+    note = f"no NIC is chosen ({names}): {option} for its rate, packets and queues"
     return MeasuredNic(Endpoint(host, None, ""), note)
 
 
-def _named(host: str, name: str, links: list[Link]) -> Link:
+def _named(host: str, name: str, links: list[Link], option: str) -> Link:
     for link in links:
         if name == link.name or name in link.altnames:
             return link
-    hint = " or ".join(f"--client-nic {clean(link.name)}" for link in links[:8])
+    hint = " or ".join(f"{option} {clean(link.name)}" for link in links[:8])
     raise NictopError(f"{clean(host)} has no NIC {quoted(name)}", hint)
 
 

@@ -28,6 +28,7 @@ from nictop.traffic.plan.plan import (
     MAX_TIME_SECONDS,
     MAX_TRANSACTION_REPORTS,
     MAX_UDP_PAYLOAD_BYTES,
+    MAX_WAIT_SECONDS,
     MAX_WINDOW_BYTES,
     MIN_DATAGRAM_BYTES,
     MIN_INTERVAL_SECONDS,
@@ -46,6 +47,7 @@ RANGES = (
     ("client_cpu", "client CPU", 0, MAX_CPU),
     ("server_cpu", "server CPU", 0, MAX_CPU),
     ("port", "port", 1, MAX_PORT),
+    ("wait", "wait", 1, MAX_WAIT_SECONDS),
 )
 """Field, its name in a sentence, least and largest value; before them come those that depend on the
 test."""
@@ -58,7 +60,7 @@ BULK_OPTIONS = (
 
 
 GENERATOR_OPTIONS = (
-    ("foreign", "a foreign server"),
+    ("foreign", "a foreign end"), ("wait", "wait"),
     ("direction", "direction"), ("protocol", "protocol"), ("bitrate", "rate"), ("omit", "omit"),
     ("streams", "streams"), ("length", "block size"), ("mss", "mss"), ("window", "window"),
     ("congestion", "congestion control"), ("dscp", "dscp"), ("client_cpu", "client CPU"),
@@ -78,7 +80,7 @@ def _problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.is_of_one_host:
         yield from _one_host_problems(plan)
         return
-    if plan.foreign:
+    if plan.foreign or plan.foreign_client:
         yield from _foreign_problems(plan)
     for field, name in WORKLOAD_OPTIONS:
         if getattr(plan, field):
@@ -108,14 +110,18 @@ def _end_problems(plan: RunPlan) -> Iterator[Problem]:
 
 
 def _foreign_problems(plan: RunPlan) -> Iterator[Problem]:
+    side, end = plan.foreign_side, plan.foreign_end
+    if side is None or end is None:
+        yield Problem("foreign_client", "a client that somebody starts is one of --foreign")
+        return
     if plan.test != "bulk":
-        yield Problem("test", f"a foreign server is one of iperf3: it has no test {plan.test}")
+        yield Problem("test", f"a foreign {side} is one of iperf3: it has no test {plan.test}")
     if plan.generator != "iperf3":
-        yield Problem("generator", "a foreign server is one of iperf3")
-    if plan.server_cpu is not None:
+        yield Problem("generator", f"a foreign {side} is one of iperf3")
+    if side == "server" and plan.server_cpu is not None:
         yield Problem("server_cpu", "the CPU of a foreign server cannot be chosen")
-    if plan.server.host != plan.server.address:
-        yield Problem("", "a foreign server is named by its address")
+    if end.host != end.address:
+        yield Problem("", f"a foreign {side} is named by its address")
 
 
 def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
@@ -173,6 +179,8 @@ def _longest_time(plan: RunPlan) -> int:
     longest = MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))
     if plan.test == "loaded":
         return (longest - LOAD_RAMP_SECONDS - LOAD_START_SECONDS) // 2
+    if plan.foreign_client:
+        return longest - max(0, min(plan.wait, MAX_WAIT_SECONDS))
     return longest
 
 

@@ -63,6 +63,14 @@ class RunRequest(RunOptions):
     observers: tuple[str, ...] = ()
     """Names of watched hosts whose CPUs and NICs are measured too."""
 
+    @property
+    def watched_ends(self) -> tuple[str, ...]:
+        """Names of the hosts that are ends of its runs, each once."""
+        names = {"client": self.client, "server": self.server}
+        if self.foreign_side is not None:
+            del names[self.foreign_side]
+        return tuple(dict.fromkeys(names.values()))
+
 
 def parse_values(text: str, *, of_workload: bool = False) -> Values:
     """``length=512,4K,8M`` → ("length", ("512", "4K", "8M")). Raises NictopError if a value is

@@ -94,9 +94,12 @@ def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple
     return (*of_client, *of_server)
 
 
-def client_refusals(plan: RunPlan, client: TrafficTools) -> tuple[Problem, ...]:
-    """Why the client cannot run a plan whose server is not watched."""
-    return tuple(_refusals_of_host(plan, clean(plan.client.host), client, "client_cpu"))
+def own_refusals(plan: RunPlan, tools: TrafficTools) -> tuple[Problem, ...]:
+    """Why the only watched end of a plan cannot run it. The options of a foreign client are not
+    known to be supported there."""
+    if plan.foreign_side == "client":
+        return tuple(_refusals_of_host(plan, clean(plan.server.host), tools, "server_cpu"))
+    return tuple(_refusals_of_host(plan, clean(plan.client.host), tools, "client_cpu"))
 
 
 def _refusals_of_host(

@@ -58,6 +58,8 @@ class RunEnd:
         """Lines of its standard error."""
         self.intervals: list[tuple[float, Interval]] = []
         """(time of the line, interval)"""
+        self.ways: set[bool] = set()
+        """Whether it sends and whether it receives, as its intervals say."""
         self.run_start: float | None = None
         """Start of its run: the earliest time that a line and the end of its interval give, as
         lines may be late but never early."""
@@ -196,6 +198,7 @@ class RunEnd:
                 continue  # not of this run
             if isinstance(output, Interval):
                 self.intervals.append((time, output))
+                self.ways.add(output.sends)
                 self._set_start(time, output)
                 intervals.append(output)
             elif isinstance(output, Total):

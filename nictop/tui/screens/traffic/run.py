@@ -185,7 +185,7 @@ class RunScreen(RunPage):
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
-            return RunWaiting(title, "", stages, [last])
+            return RunWaiting(title, "", stages, [*traffic.typed, last])
         reason, _, advice = traffic.trouble.partition("; ")
         failure = f"Test failed: {reason}" if reason else self.failure_text()
         hint = f"Hint: {advice}" if advice else ""
