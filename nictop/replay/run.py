@@ -371,7 +371,7 @@ class RecordedRun:
         attempt = self._attempt.removesuffix("b")
         check = self._early_lines.get(f"{self.marks.identity}{attempt}{end.side[0]}-check")
         if check is not None and check.tools is not None:
-            end.tools, end.output = check.tools, output_parser(plan, check.tools)
+            end.tools, end.output = check.tools, output_parser(plan, check.tools, end.side)
 
     def _process_line(self, line: TrafficLine) -> None:
         if self._log is None or self._log.group_of(line.id) is None:
@@ -453,6 +453,6 @@ def _with_generator(plan: RunPlan, client: TrafficRequest) -> RunPlan:
 def _served_client(request: TrafficRequest) -> str:
     """The address of the only client whose traffic is that of the run; "": not known, or the server
     refuses others."""
-    if request.generator != "iperf3":
+    if request.generator not in ("iperf3", "ntttcp"):
         return ""
     return request.peer

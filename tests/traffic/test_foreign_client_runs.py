@@ -99,7 +99,7 @@ class Watched:
                 assert self.live.view() is not None
                 if isinstance(event, Stage):
                     self.said.append(event)
-                    if event.name == COMMAND and "iperf3.exe" not in event.sentence:
+                    if event.name == COMMAND and event.sentence.startswith("type on "):
                         words = shlex.split(event.sentence.partition(": ")[2])
                     if event.name == "waiting" and self._types:
                         argv = self._types.pop(0)(words)

@@ -186,9 +186,10 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--zerocopy", action="store_true", help="zero-copy send")
     group.add_argument(
         "--generator",
-        choices=("auto", "iperf3", "builtin"),
+        choices=("auto", "iperf3", "builtin", "ntttcp"),
         default="auto",
-        help="auto (default): iperf3 if both hosts support the options",
+        help="auto (default): iperf3 if both hosts support the options; ntttcp: for Linux and "
+        "Windows, the client sends",
     )
 
 

@@ -44,7 +44,7 @@ class TrafficRequest:
     work: run a command until its end, stop or `deadline` ("work", twice; then "exit"); only by a
     probe with ``--allow-workload``."""
     role: Literal["server", "client"] | None = None
-    generator: Literal["iperf3", "builtin"] | None = None
+    generator: Literal["iperf3", "builtin", "ntttcp"] | None = None
     arguments: tuple[str, ...] = ()
     """Options of the generator without its name, role, port and address, which the probe adds.
     iperf3: only those allowed by `traffic.iperf3`; builtin, and floor: those of
@@ -135,6 +135,10 @@ class TrafficTools:
     """/proc/sys/net/ipv4/tcp_congestion_control: the default."""
     cpus: tuple[int, ...] = ()
     """Ids of the CPUs on which the probe and its children may run."""
+    ntttcp_path: str | None = None
+    """Of ntttcp; None: not found in PATH, or not reported by an older probe."""
+    ntttcp_version: str = ""
+    """The first line of ``ntttcp -h``."""
     firewalls: Firewalls | None = None
     """Firewalls that may block a client; None: not reported by an older probe."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

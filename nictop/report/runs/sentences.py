@@ -583,7 +583,8 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     if _is_foreign(result, flow.receiver):
-        text += ACKNOWLEDGED if result.plan.foreign_side == "client" else REPORTED
+        is_reported = result.plan.foreign_side == "server" and result.plan.generator == "iperf3"
+        text += REPORTED if is_reported else ACKNOWLEDGED
     if flow is result.flows[0]:
         text += _of_requested(result)
     seconds = unplanned_seconds(result, flow)

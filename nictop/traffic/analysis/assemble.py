@@ -216,10 +216,10 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
 
 
 def _acknowledged(log: RunLog, sender: Side, sent: Total, axis: float) -> Total | None:
-    """What a foreign client received, whose iperf3 reports it only there; None: another run, or
+    """What a foreign end received, whose generator reports it only there; None: another run, or
     UDP."""
     end = log.last.ends[sender]
-    if log.plan.foreign_side != "client" or sender == "client" or log.plan.protocol == "udp":
+    if log.plan.foreign_side in (None, sender) or log.plan.protocol == "udp":
         return None
     return acknowledged_total(end, *_window(log, end, axis), sent.seconds)
 

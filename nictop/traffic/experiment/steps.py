@@ -18,11 +18,12 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
+from nictop.traffic.generators import typed_commands
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.foreign import foreign_pair
 from nictop.traffic.plan.one_nic import select_nic
-from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs
+from nictop.traffic.plan.plan import EndpointPair, Generator, RunPlan, endpoint_pairs
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.quantities import low_rate_question, quoted
 from nictop.traffic.plan.request import (
@@ -189,7 +190,8 @@ def _foreign_experiment(
         if checked.variable == "nic":
             selection = _with_own_nic(request, value)
         chosen = foreign_pair(selection, snapshots)
-        plan = plan_of(request, chosen.pair, "iperf3")
+        generator: Generator = "iperf3" if request.generator == "auto" else request.generator
+        plan = plan_of(request, chosen.pair, generator)
         plans[value] = into_plan(plan, value) if into_plan is not None else plan
         notes[chosen.note] = None
     problems = {
@@ -201,6 +203,7 @@ def _foreign_experiment(
         raise not_supported(reasons, all_problems(problems))
     listed = [note for note in notes if note]
     listed.append(_foreign_note(request))
+    listed += _receiver_notes(plans.values())
     listed += _missing_observers(request, snapshots)
     listed += _variant_notes(checked)
     return _experiment(checked, plans, snapshots, listed)
@@ -211,6 +214,15 @@ def _with_own_nic(request: RunRequest, nic: str) -> RunRequest:
     if request.foreign_side == "client":
         return replace(request, server_nic=nic)
     return replace(request, client_nic=nic)
+
+
+def _receiver_notes(plans: Iterable[RunPlan]) -> Iterable[str]:
+    """What must run on the foreign host of a receiver of ntttcp, which serves one test."""
+    for plan in plans:
+        if plan.generator == "ntttcp" and plan.foreign_side == "server":
+            command, windows = typed_commands(plan)
+            yield f"start on {clean(plan.server.host)} before each run: {command}; {windows}"
+            return
 
 
 def _foreign_note(request: RunRequest) -> str:

@@ -17,7 +17,7 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 
 Direction = Literal["forward", "reverse", "bidirectional"]
-Generator = Literal["iperf3", "builtin"]
+Generator = Literal["iperf3", "builtin", "ntttcp"]
 TestKind = Literal["bulk", "rr", "crr", "loaded", "workload", "manual"]
 """bulk: one direction at full speed. rr: request and response. crr: connect, request, response,
 close. loaded: rr alone (idle), then beside a bulk flow. workload: a command of the user. manual:

@@ -116,8 +116,8 @@ def _foreign_problems(plan: RunPlan) -> Iterator[Problem]:
         return
     if plan.test != "bulk":
         yield Problem("test", f"a foreign {side} is one of iperf3: it has no test {plan.test}")
-    if plan.generator != "iperf3":
-        yield Problem("generator", f"a foreign {side} is one of iperf3")
+    if plan.generator == "builtin":
+        yield Problem("generator", f"a foreign {side} is one of iperf3 or ntttcp")
     if side == "server" and plan.server_cpu is not None:
         yield Problem("server_cpu", "the CPU of a foreign server cannot be chosen")
     if end.host != end.address:
@@ -215,7 +215,7 @@ def _bulk_problems(plan: RunPlan) -> Iterator[Problem]:
 def _transaction_problems(plan: RunPlan) -> Iterator[Problem]:
     """`plan`: of the requests alone."""
     if plan.generator != "builtin":
-        yield Problem("generator", "iperf3 has no request/response test")
+        yield Problem("generator", f"{plan.generator} has no request/response test")
     is_set = {
         "direction": plan.direction != "forward",
         "bitrate": plan.bitrate is not None,
@@ -278,6 +278,8 @@ def _size_problems(plan: RunPlan) -> Iterator[Problem]:
 def _protocol_problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.generator == "builtin":
         yield from _builtin_problems(plan)
+    if plan.generator == "ntttcp":
+        yield from _ntttcp_problems(plan)
     if plan.protocol == "udp":
         yield from _udp_problems(plan)
     if plan.congestion is not None and not plan.congestion.replace("_", "").isalnum():
@@ -290,6 +292,27 @@ def _builtin_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("direction", f"bidirectional needs iperf3: {why}")
     if plan.zerocopy and plan.protocol == "tcp":
         yield Problem("zerocopy", "zerocopy needs iperf3")
+
+
+NTTTCP_LACKS = ("bitrate", "mss", "window", "congestion", "dscp", "client_cpu", "server_cpu")
+"""Fields of options that nictop does not use with ntttcp, or that it does not have."""
+
+
+def _ntttcp_problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.test != "bulk":
+        yield Problem("generator", f"ntttcp has no test {plan.test}")
+    if plan.direction != "forward":
+        why = "the client sends: name the hosts the other way round"
+        yield Problem("direction", f"ntttcp has no {plan.direction} mode: {why}")
+    if plan.protocol == "udp":
+        yield Problem("protocol", "with ntttcp TCP is measured: it does not report lost datagrams")
+    for field in NTTTCP_LACKS:
+        if getattr(plan, field) is not None:
+            yield Problem(field, f"{field.replace('_', ' ')} is not an option with ntttcp")
+    if plan.zerocopy:
+        yield Problem("zerocopy", "zerocopy is not an option with ntttcp")
+    if plan.port + plan.streams - 1 > MAX_PORT:
+        yield Problem("port", f"ntttcp uses {plan.streams} ports from the first one on")
 
 
 def _udp_problems(plan: RunPlan) -> Iterator[Problem]:

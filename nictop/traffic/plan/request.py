@@ -46,7 +46,7 @@ class RunRequest(RunOptions):
     client_address: str = ""
     server_nic: str = ""
     server_address: str = ""
-    generator: Literal["auto", "iperf3", "builtin"] = "auto"
+    generator: Literal["auto", "iperf3", "builtin", "ntttcp"] = "auto"
     ip_version: Literal[4, 6] | None = None
     repeat: int = 1
     """Number of runs of each set-up."""

@@ -109,8 +109,20 @@ def _refusals_of_host(
     if plan.generator == "iperf3":
         for problem in _iperf3_refusals(plan, tools):
             yield replace(problem, sentence=f"{host}: {problem.sentence}")
+    if plan.generator == "ntttcp" and not tools.ntttcp_version:
+        yield Problem("", f"{host}: {_ntttcp_missing(tools)}")
     for problem in _kernel_refusals(plan, tools, cpu):
         yield replace(problem, sentence=f"{host}: {problem.sentence}")
+
+
+NTTTCP_SOURCE = "github.com/microsoft/ntttcp-for-linux"
+
+
+def _ntttcp_missing(tools: TrafficTools) -> str:
+    why = tools.unreadable.get("ntttcp_version")
+    if why is not None:
+        return clean(why.detail)
+    return f"ntttcp is not installed: build it ({NTTTCP_SOURCE}: cd src; make; make install)"
 
 
 def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterator[Problem]:

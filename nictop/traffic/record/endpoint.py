@@ -132,7 +132,7 @@ class RunEnd:
             return ()
         if line.stream == "stderr":
             self.stderr_lines.append(line.text[:MAX_STDERR_CHARACTERS])
-        return self._add(line.time, self.output.feed(line.text))
+        return self._add(line.time, self.output.feed(line.text, line.time))
 
     def _add_failure(self, line: TrafficLine) -> None:
         self.failed = self.failed or line.text or "failed without an error message"

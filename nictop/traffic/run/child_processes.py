@@ -81,7 +81,7 @@ class ChildProcesses:
         peer = expected_client(plan, server) if side == "server" else ""
         wait = plan.wait if plan.foreign_side == "client" else 0
         is_iperf3 = plan.generator == "iperf3"
-        if is_iperf3:
+        if plan.generator != "builtin":  # it serves anybody
             end.client = peer
         # requests beside a bulk flow are few: sockets and threads are those of the last group
         is_watched = group is self._log.last
@@ -133,4 +133,4 @@ def replace_server(group: FlowGroup, identity: str) -> None:
     old = group.ends["server"]
     assert old.tools is not None
     new = group.ends["server"] = RunEnd("server", old.host, identity, old.omitted)
-    new.tools, new.output = old.tools, output_parser(group.plan, old.tools)
+    new.tools, new.output = old.tools, output_parser(group.plan, old.tools, "server")

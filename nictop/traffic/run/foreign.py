@@ -34,7 +34,7 @@ class ForeignRun(OneEndRun):
         await self._counters.begin()
         self._counters.note()
         where = server_text(self._plan)
-        self._emit(Stage("starting", f"connecting to the iperf3 server at {where}"))
+        self._emit(Stage("starting", f"connecting to the {self._plan.generator} server at {where}"))
         await self._children.start(self._log.first, "client")
         self._emit(Stage("running", WAITING_FOR_DATA))
         await self._watch()
@@ -63,7 +63,8 @@ class ForeignRun(OneEndRun):
             return Failure("stall", f"no more data after {seconds:.0f} s: {cause}")
         if self._own.first_problem is not None:
             return foreign_failure(self._plan, self._own)
-        sentence = f"no data within {seconds:.0f} s: what answers at {where} is no iperf3 server"
+        kind = f"{self._plan.generator} server"
+        sentence = f"no data within {seconds:.0f} s: what answers at {where} is no {kind}"
         sentence += ", another client is being served, or packets are lost"
         if self._plan.direction == "bidirectional":
             sentence += f"; {OLD_FOR_BOTH}"
@@ -86,15 +87,15 @@ def foreign_failure(plan: RunPlan, client: RunEnd) -> Failure:
     sentence = {
         "refused": f"connection refused by {where}: no server listens there (another port? one "
         "with -1 serves one client), or a firewall rejects it",
-        "busy": f"the iperf3 server at {where} serves another client: try again when that has "
-        "ended",
+        "busy": f"the {plan.generator} server at {where} serves another client: try again when "
+        "that has ended",
         "timeout": f"no answer from {where}: another address or port, a firewall, or no route back",
         "no_neighbour": f"no ARP or neighbour reply for {clean(plan.server.address)}",
         "no_route": f"{clean(plan.client.host)} has no route to {clean(plan.server.address)}",
         "prohibited": f"{where} prohibited (firewall or prohibit route)",
-        "control_message": f"the iperf3 server at {where} has ended the test: {said}",
-        "interrupted": f"the iperf3 server at {where} was ended: {said}",
-    }.get(kind, f"iperf3 on {clean(client.host)}: {said or 'ended without a result'}")
+        "control_message": f"the {plan.generator} server at {where} has ended the test: {said}",
+        "interrupted": f"the {plan.generator} server at {where} was ended: {said}",
+    }.get(kind, f"{plan.generator} on {clean(client.host)}: {said or 'ended without a result'}")
     if plan.direction == "bidirectional" and kind in ("control_message", "other"):
         sentence += f"; {OLD_FOR_BOTH}"
     return Failure(kind, sentence)

@@ -95,7 +95,7 @@ class ForeignClientRun(OneEndRun):
         refresh = time.monotonic() + REFRESH_SECONDS
         others: list[str] = []
         silent_since: float | None = None
-        while not self._own.intervals:
+        while not self._has_data:
             limit = min(deadline, refresh)
             if silent_since is not None:
                 limit = min(limit, silent_since + self._limits.first_byte)
@@ -129,6 +129,11 @@ class ForeignClientRun(OneEndRun):
             self._emit(event)
 
     @property
+    def _has_data(self) -> bool:
+        """ntttcp also reports intervals of a connection that sends nothing."""
+        return any(interval.bits_per_second > 0 for _, interval in self._own.intervals)
+
+    @property
     def _is_connected(self) -> bool:
         """Somebody has connected, by the sockets of the server or by what it prints."""
         if self._own.peer:
@@ -152,7 +157,8 @@ class ForeignClientRun(OneEndRun):
         said = f" ({clean(text)[:200]})" if text else ""
         if own.peer:
             return f"the client of {clean(own.peer)} has ended before any data{said}"
-        return f"a connection was no iperf3 client: a port scan, iperf 2, another program{said}"
+        kind = self._plan.generator
+        return f"a connection was no {kind} client: a port scan, iperf 2, another program{said}"
 
     @property
     def _client_name(self) -> str:
@@ -212,7 +218,22 @@ class ForeignClientRun(OneEndRun):
                     watch.add(replace(event.interval, sends=False), time.monotonic())
         if own.failed or own.problems or own.death or not own.totals:
             raise RunFailed(client_failure(self._plan, own))
+        if own.intervals[-1][1].bits_per_second == 0:  # a receiver of ntttcp goes on without it
+            raise RunFailed(self._gone())
         self._follow_duration()
+
+    @property
+    def _sending_seconds(self) -> float:
+        """In which the client has sent something."""
+        seconds = 0.0
+        for _, interval in self._own.intervals:
+            if interval.bits_per_second > 0:
+                seconds += interval.seconds
+        return seconds
+
+    def _gone(self) -> Failure:
+        after = f"after {self._sending_seconds:.1f} of {self._plan.time} s"
+        return Failure("interrupted", f"the client on {self._client_name} has sent nothing {after}")
 
     def _follow_duration(self) -> None:
         """The client may have sent for another time than that of the typed command."""
@@ -222,7 +243,10 @@ class ForeignClientRun(OneEndRun):
 
     def _hang(self, watch: PayloadWatch, seconds: float) -> Failure:
         planned = self._plan.seconds
-        if seconds >= planned + self._limits.grace:
+        is_late = seconds >= planned + self._limits.grace
+        if is_late and self._sending_seconds < planned:
+            return self._gone()
+        if is_late:
             longer = f"{self._client_name} went on after the {planned} s of the typed command"
             return Failure("deadline", f"{longer}: nictop has ended it after {seconds:.0f} s")
         cause = link_loss(self._log) or f"the connection to {self._client_name} is lost"
@@ -239,4 +263,6 @@ def client_failure(plan: RunPlan, server: RunEnd) -> Failure:
     if kind in LEFT_KINDS:
         after = f"after {measured:.1f} of {plan.time} s"
         return Failure("interrupted", f"the client on {name} has gone {after}: {said}")
-    return Failure(kind, f"iperf3 on {clean(server.host)}: {said or 'ended without a result'}")
+    return Failure(
+        kind, f"{plan.generator} on {clean(server.host)}: {said or 'ended without a result'}"
+    )

@@ -113,7 +113,7 @@ class OneEndRun(ABC):
                 raise RunFailed(Failure("tools", f"{name}: {clean(line.text)}"))
             if line.id == f"{own.identity}-check" and line.tools is not None:
                 own.tools = line.tools
-                own.output = output_parser(self._plan, line.tools)
+                own.output = output_parser(self._plan, line.tools, self.own_side)
         refused = own_refusals(self._plan, own.tools)
         if refused:
             raise RunFailed(Failure("option", sentences(refused)))

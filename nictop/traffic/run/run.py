@@ -231,7 +231,7 @@ class _Run:
         for side, end in log.ends.items():
             tools = old[side].tools
             assert tools is not None
-            end.tools, end.output = tools, output_parser(log.plan, tools)
+            end.tools, end.output = tools, output_parser(log.plan, tools, side)
 
     # ---------------------------------------------------------------------------------------- watch
 
