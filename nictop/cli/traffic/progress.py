@@ -13,8 +13,10 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import (
+    MAX_DEVICES_IN_RESULT,
     endpoint_text,
     path_test_sentences,
+    storage_text,
     workload_plan_text,
 )
 from nictop.traffic.analysis.assemble import incidents_so_far
@@ -33,7 +35,7 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample, axis_start
 from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage
+from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage, StorageMeasured
 
 HOW_IT_ENDS = {
     "workload": "Ctrl-C ends the command and all processes that it started",
@@ -81,6 +83,9 @@ class ProgressLines:
             yield from self._incident_lines()
         elif isinstance(event, NicMeasured):
             yield _nic_line(event)
+        elif isinstance(event, StorageMeasured):
+            for activity in event.activities[:MAX_DEVICES_IN_RESULT]:
+                yield f"  {event.time:7.1f} s  {storage_text(activity)}"
         elif isinstance(event, StepEnded):
             yield from self._end_lines(event)
         else:

@@ -269,10 +269,37 @@ class WorkloadConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadReport:
-    """A command of the user: that it began, and how it ended."""
+class StorageActivity:
+    """What a block device, or the NFS mounts of a server, did in some seconds, of all processes of
+    the host."""
 
-    state: Literal["began", "ended"]
+    name: str
+    """``nbd0``; of NFS the server."""
+    kind: Literal["block", "nfs"]
+    seconds: float
+    reads: int = 0
+    """Requests that were completed."""
+    writes: int = 0
+    read_bytes: int = 0
+    """nfs: with the headers of RPC."""
+    written_bytes: int = 0
+    read_seconds: float = 0.0
+    """Of all reads together: block: from the request until it was completed, nfs: until the reply
+    (rtt)."""
+    write_seconds: float = 0.0
+    busy: float | None = None
+    """Share of 1 of the time with a request in flight; None: not counted."""
+    slowest_read: float | None = None
+    """Seconds that a read took on average in the slowest second; None: none was read, or it is of
+    one interval."""
+    slowest_write: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """A command of the user: that it began, what storage does meanwhile, and how it ended."""
+
+    state: Literal["began", "running", "ended"]
     pid: int
     """Of its shell."""
     time: float
@@ -302,6 +329,8 @@ class WorkloadReport:
     threads_seconds: float = 0.0
     threads_unreadable: Unreadable | None = None
     """ended: why some may be missing."""
+    storage: tuple[StorageActivity, ...] = ()
+    """running: since the last report; ended: of the whole time; those with most requests first."""
     stdout: str = ""
     """ended: the end of its standard output."""
     stderr: str = ""

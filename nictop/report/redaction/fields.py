@@ -201,6 +201,7 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "WorkloadFigures": frozenset(("reason",)),
     "WorkloadConnection": frozenset(("owner",)),
     "WorkloadReport": frozenset(("state", "reason")),
+    "StorageActivity": frozenset(("kind",)),
     "CommandFigure": frozenset(("unit", "source")),
     "Endpoint": frozenset(("address",)),
     "HostLoad": frozenset(("role",)),

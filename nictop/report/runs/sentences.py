@@ -16,7 +16,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.kernel.exits import signal_text
-from nictop.probe.records import PathTest
+from nictop.probe.records import PathTest, StorageActivity
 from nictop.rules.wording import headline
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.failures import Failure
@@ -39,7 +39,7 @@ Kind = Literal[
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
     "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
-    "foreign client",
+    "foreign client", "storage",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -88,6 +88,7 @@ FIREWALLS = ("firewall-cmd", "ufw", "nft")
 MAX_SIGNIFICANT = 999.5
 """From here on three digits are no whole number."""
 MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
+MAX_DEVICES_IN_RESULT = 4
 MIN_REST_SHARE = 0.01
 REPORTED = " (reported by iperf3)"
 ACKNOWLEDGED = " (acknowledged by its TCP)"
@@ -270,6 +271,8 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("traffic", text)
     for text in _owner_texts(figures):
         yield ResultSentence("connections", text)
+    for activity in figures.storage[:MAX_DEVICES_IN_RESULT]:
+        yield ResultSentence("storage", storage_text(activity))
     if figures.user_seconds is not None and figures.system_seconds is not None:
         yield ResultSentence("cpu time", _process_text(figures))
 
@@ -362,6 +365,30 @@ def _peer_text(peer: TrafficPeer) -> str:
     text = f"{clean(peer.text)}: {units.bytes_(peer.sent + peer.received)}"
     if peer.connections > 1:
         text += f" in {peer.connections} connections"
+    return text
+
+
+def storage_text(activity: StorageActivity) -> str:
+    """``nbd0: 12.0 k reads of 4.00 KiB, 310 µs each (slowest second 1.20 ms); busy 97 %``"""
+    name = clean(activity.name)
+    ways = []
+    for what, count, size, seconds, slowest in (
+        ("read", activity.reads, activity.read_bytes, activity.read_seconds, activity.slowest_read),
+        (
+            "write",
+            activity.writes,
+            activity.written_bytes,
+            activity.write_seconds,
+            activity.slowest_write,
+        ),
+    ):
+        if count:
+            each = f"{units.bytes_(size / count)}, {units.duration(seconds / count)} each"
+            worst = "" if slowest is None else f" (slowest second {units.duration(slowest)})"
+            ways.append(f"{count_noun(count, what)} of {each}{worst}")
+    text = f"{'NFS ' if activity.kind == 'nfs' else ''}{name}: {', '.join(ways)}"
+    if activity.busy is not None:
+        text += f"; busy {units.percentage(activity.busy)}"
     return text
 
 

@@ -61,7 +61,7 @@ NEEDS_TERMINAL = re.compile(
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
 UNSEEN = ExaminedLimit(
-    "what is not seen from here", "its disk, its peer, the network, the command itself", "possible"
+    "what is not seen from here", "its peer, the network, the command itself", "possible"
 )
 MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
@@ -141,6 +141,7 @@ def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> Wor
         system_seconds=report.system_seconds,
         processes=report.processes,
         left=report.left,
+        storage=report.storage,
     )
     return _with_owners(_with_figure(figures, log.plan, report), log.plan, report, snapshot)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from nictop.probe.kernel.exits import exit_text
 from nictop.probe.records import (
     RefusedSender,
+    StorageActivity,
     TrafficLine,
     TrafficPath,
     TrafficSocket,
@@ -77,6 +78,8 @@ class RunEnd:
         """Of a workload: it has begun."""
         self.work: WorkloadReport | None = None
         """Of a workload: its end."""
+        self.storage: tuple[StorageActivity, ...] = ()
+        """Of a workload: what block devices and NFS did in the last second with requests."""
         self.measured: float | None = None
         """Seconds of a workload, or of a measurement by hand, from its begin to its end."""
 
@@ -114,6 +117,9 @@ class RunEnd:
         if report.state == "began":
             self.started = self.run_start = report.time
             self.pid, self.begin = report.pid, report
+            return
+        if report.state == "running":
+            self.storage = report.storage
             return
         self.threads.append(
             TrafficLine(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import StorageActivity
 
 MAX_OTHER_SHARE = 0.05
 """Of the bytes of the chosen NIC: with more that are known to be of other processes, a run measures
@@ -109,6 +110,8 @@ class WorkloadFigures:
     """CPU time of its processes."""
     system_seconds: float | None = None
     processes: int = 1
+    storage: tuple[StorageActivity, ...] = ()
+    """Block devices and NFS servers with requests meanwhile, of all processes of the host."""
     left: int = 0
     """Processes that it left running, and that were ended; -1: some could not be ended."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import StorageActivity
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample
 from nictop.traffic.results.result import Result
@@ -109,6 +110,15 @@ class NicMeasured:
 
 
 @dataclass(frozen=True)
+class StorageMeasured:
+    """What block devices and NFS did in the last second of a workload."""
+
+    time: float
+    """Seconds since the begin."""
+    activities: tuple[StorageActivity, ...]
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """The last event."""
 
@@ -116,7 +126,14 @@ class RunFinished:
 
 
 RunEvent = (
-    RunBegan | Stage | PathTested | IntervalMeasured | SocketSample | NicMeasured | RunFinished
+    RunBegan
+    | Stage
+    | PathTested
+    | IntervalMeasured
+    | SocketSample
+    | NicMeasured
+    | StorageMeasured
+    | RunFinished
 )
 Emit = Callable[[RunEvent], object]
 """Called with each event, when it happens."""

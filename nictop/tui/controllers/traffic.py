@@ -16,7 +16,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
-    from nictop.probe.records import TrafficTools
+    from nictop.probe.records import StorageActivity, TrafficTools
     from nictop.recording.file.run_note import RunNote
     from nictop.traffic.experiment.experiment import (
         ChangeRequired,
@@ -108,6 +108,8 @@ class TrafficController:
         """The last of them is a wait for a host."""
         self.untested: dict[int, str] = {}
         """Number of a stage of `stages` → what of it was not done."""
+        self.storage: tuple[StorageActivity, ...] = ()
+        """What block devices and NFS did in the last second of a workload with requests."""
         self.typed: tuple[str, ...] = ()
         """What is to be typed on a host that is not watched."""
         self.trouble = ""
@@ -248,7 +250,7 @@ class TrafficController:
         from nictop.traffic.live.run_view import LiveRun
 
         self.began, self.began_at, self.wanted, self.path_test = began, monotonic(), None, None
-        self.stages, self.untested, self.typed = [], {}, ()
+        self.stages, self.untested, self.typed, self.storage = [], {}, (), ()
         self._live = LiveRun(began.step.plan, self._hosts)
         self.publish()  # at once: `began` and the view are of one step
 
@@ -269,7 +271,7 @@ class TrafficController:
         """What the run that is running does."""
         from nictop.traffic.experiment.experiment import ExperimentEnded
         from nictop.traffic.record.log import IntervalMeasured
-        from nictop.traffic.run.events import COMMAND, WAITING_FOR_DATA, Stage
+        from nictop.traffic.run.events import COMMAND, WAITING_FOR_DATA, Stage, StorageMeasured
 
         if isinstance(event, ExperimentEnded):
             return
@@ -279,6 +281,8 @@ class TrafficController:
             self._enter(event.sentence, is_wait=event.name == "waiting")
         elif isinstance(event, IntervalMeasured):
             self.sentence = ""
+        elif isinstance(event, StorageMeasured):
+            self.storage = event.activities
         if self._live is None:
             return
         self._live.process(event)
