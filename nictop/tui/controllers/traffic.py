@@ -81,6 +81,8 @@ class TrafficController:
         """Name of a field of the form → its text; None: the form was never opened."""
         self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
+        self.may_run: set[str] = set()
+        """Hosts whose probes may run a command that the user has typed."""
         self.path_tests: list[StoredPath] = []
         """Path tests of the user since the start."""
         self._clear()
