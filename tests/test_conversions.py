@@ -108,6 +108,8 @@ EXCEPTIONS: dict[str, str] = {
     "understood",
     "nictop.traffic.generators.iperf3_json.number": "finite, as is asked before",
     "nictop.traffic.generators.iperf3_text._interval": GROUP,
+    "nictop.traffic.generators.ntttcp.NtttcpOutput.feed": GROUP,
+    "nictop.traffic.generators.ntttcp.NtttcpOutput.finish": NUMBER,
     "nictop.traffic.live.run_view.LiveRun.view": NUMBER,
     "nictop.traffic.live.run_view.RunView.end": NUMBER,
     "nictop.traffic.live.run_view.RunView.start": NUMBER,

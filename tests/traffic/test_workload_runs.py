@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from nictop.errors import NictopError
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.experiment.experiment import prepare_experiment, run_experiment
 from nictop.traffic.live.run_view import LiveRun
@@ -405,3 +406,42 @@ async def test_flood_of_output_and_children(allowed: Pair, command: str, process
         assert figures.stdout_bytes == 30_000_000 and len(figures.stdout) <= 12
     else:
         assert figures.processes >= processes
+
+
+async def test_guest_is_measured_from_its_host(allowed: Pair) -> None:
+    """The namespace of "a" is a guest of "b": what it sends is what the link of "b" receives."""
+    guest = allowed.client.name
+    request = RunRequest("b", "b", test="manual", guest=guest, time=3, interval=0.2)
+    experiment = await prepare_experiment(request, allowed.hosts)
+    assert any(f"{guest} is seen from b only" in note for note in experiment.notes)
+    (step,) = experiment.steps
+    assert step.plan.client.ifindex == allowed.endpoint("b").ifindex and step.plan.guest == guest
+    rates = []
+    result = None
+    with listening(allowed, PORT), process_in(allowed.client, "sh", "-c", sending(4000)):
+        listed = ["ss", "-Htn", f"dport = {PORT}"]
+        wait_until(lambda: "ESTAB" in allowed.client.run(listed), pause=0.05)
+        live = LiveRun(step.plan, allowed.hosts)
+        async for event in Run(step.plan, allowed.hosts).events():
+            live.process(event)
+            if isinstance(event, NicMeasured):
+                rates.append(event)
+            if isinstance(event, RunFinished):
+                result = event.result
+    assert result is not None and result.failure is None and result.workload is not None
+    nic = result.workload.chosen
+    assert nic is not None and nic.sent_bytes and nic.received_bytes is not None
+    assert nic.sent_bytes > 50e6 / 8 and nic.sent_bytes > 10 * nic.received_bytes
+    assert result.flows[0].goodput is not None and result.flows[0].goodput > 50e6
+    assert any((rate.sent or 0) > 50e6 and (rate.received or 0) < 50e6 for rate in rates)
+    said = texts(result)
+    assert f"nictopt, as {guest} sees it: " in said
+    assert f"guest: {guest}: its CPU time is not known; seen from b only" in said
+    again = parse_run(encode_run(StoredRun("1", "1", result, 0.0, "0", "run")))
+    assert isinstance(again, StoredRun) and again.result.workload == result.workload
+
+
+async def test_guest_that_is_not_there(allowed: Pair) -> None:
+    request = RunRequest("b", "b", test="manual", guest="win10", time=3)
+    with pytest.raises(NictopError, match='b has no guest "win10"'):
+        await prepare_experiment(request, allowed.hosts)

@@ -55,6 +55,7 @@ examples:
   nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' \\
       --sweep bs=4K,64K,1M
   nictop traffic vm1 --observe root@pve --manual   what flows until Enter
+  nictop traffic root@pve --guest win10 --manual   the same of a guest
   nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
   nictop traffic 192.0.2.50 vm1 --foreign      from a client that you start there
   nictop traffic --self-test                   this machine only
@@ -205,6 +206,13 @@ def _add_workload(group: argparse._ArgumentGroup) -> None:
         "--manual", action="store_true", help="measure what flows now, until Enter is pressed"
     )
     group.add_argument(
+        "--guest",
+        default="",
+        metavar="NAME",
+        help="with --manual: CLIENT is a hypervisor, and the NIC of this guest of it is measured, "
+        "whatever runs in it",
+    )
+    group.add_argument(
         "--from",
         dest="since",
         metavar="TIME",
@@ -300,6 +308,7 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         test=test,
         foreign=options.foreign,
         foreign_client=options.foreign and _is_client_foreign(options),
+        guest=options.guest,
         workload=options.workload or "",
         value_pattern=options.value,
         judged_by=options.by,

@@ -35,6 +35,8 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "Thread": {"machine": "machine"},
     "VirtualFunction": {"machine": "machine"},
     "HostedGuest": {"name": "machine"},
+    "RunPlan": {"guest": "machine"},
+    "GuestFigures": {"name": "machine"},
     "Carried": {"guest": "machine"},
     "DhcpLease": {"hostname": "host"},
     "Link": {"alias": "alias", "switch_id": "switch", "port_id": "switch"},

@@ -32,14 +32,14 @@ from nictop.traffic.results.measures import figure_text
 from nictop.traffic.results.path_proof import ProofVerdict
 from nictop.traffic.results.result import Flow, Result, SocketFigures, is_same_time
 from nictop.traffic.results.transactions import NEAR_FLOOR, Floor, IdlePhase, TransactionFigures
-from nictop.traffic.results.workload import NicTraffic, TrafficPeer, WorkloadFigures
+from nictop.traffic.results.workload import GuestFigures, NicTraffic, TrafficPeer, WorkloadFigures
 
 Kind = Literal[
     "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server",
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
     "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
-    "foreign client", "storage",
+    "foreign client", "storage", "guest",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -249,6 +249,8 @@ def hosts_text(plan: RunPlan) -> str:
 def workload_plan_text(plan: RunPlan) -> str:
     """``fio job.fio, value 4K``; ``measured by hand``"""
     parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
+    if plan.guest:
+        parts.insert(0, f"guest {clean(plan.guest)}")
     if plan.variable_value:
         parts.append(clean(f"{plan.variable_name or 'value'} {plan.variable_value}"))
     return ", ".join(parts)
@@ -269,6 +271,8 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("figure", f"not known: {clean(figures.no_figure)}")
     for text in _nic_texts(result, figures):
         yield ResultSentence("traffic", text)
+    if figures.guest is not None:
+        yield ResultSentence("guest", _guest_text(result, figures.guest))
     for text in _owner_texts(figures):
         yield ResultSentence("connections", text)
     for activity in figures.storage[:MAX_DEVICES_IN_RESULT]:
@@ -310,6 +314,9 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
                 way = "sent" if flow.receiver == NETWORK else "received"
                 rates.append(f"{units.bits_per_second(flow.goodput)} {way}")
         text = f"{clean(chosen.name)}: {_nic_counts(chosen)}"
+        if figures.guest is not None:
+            text = f"{clean(chosen.name)}, as {clean(figures.guest.name)} sees it: "
+            text += _nic_counts(chosen)
         if rates:
             text += f" ({', '.join(rates)}, with headers, over {units.duration(figures.seconds)})"
         yield after_caveat(text, caveat_of(result))
@@ -319,6 +326,29 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
         yield f"other NICs: {'; '.join(listed)}"
     if not figures.nics:
         yield "not known: no counters of its NICs before and after"
+
+
+def _guest_text(result: Result, guest: GuestFigures) -> str:
+    """``win10: 1.10 cores (virtual CPUs 0.80, vhost 0.20, other threads 0.10), 0.12 core per Gb/s;
+    seen from pve only``"""
+    seen = f"seen from {clean(result.plan.client.host)} only: what runs in it is not known"
+    if guest.cores is None:
+        return f"{clean(guest.name)}: its CPU time is not known; {seen}"
+    parts = []
+    for name, cores in (
+        ("virtual CPUs", guest.vcpu),
+        ("vhost", guest.vhost),
+        ("other threads", guest.rest),
+    ):
+        if cores is not None:
+            parts.append(f"{name} {units.significant(cores)}")
+    text = f"{clean(guest.name)}: {units.significant(guest.cores)} cores"
+    if parts:
+        text += f" ({', '.join(parts)})"
+    gigabits = sum(flow.goodput_or_zero for flow in result.flows) / 1e9
+    if gigabits > 0:
+        text += f", {factor_text(guest.cores / gigabits)} core per Gb/s"
+    return f"{text}; {seen}"
 
 
 def _nic_counts(nic: NicTraffic) -> str:

@@ -162,7 +162,12 @@ def _experiment_of_one_host(
         chosen = select_nic(selection, snapshots)
         pair = EndpointPair("", chosen.endpoint, chosen.endpoint)
         plan = plan_of(request, pair, "iperf3")
-        plans[value] = replace(plan, variable_name=checked.variable, variable_value=value)
+        plans[value] = replace(
+            plan,
+            variable_name=checked.variable,
+            variable_value=value,
+            guest_vf=chosen.vf,
+        )
         notes[chosen.note] = None
     listed = [note for note in notes if note]
     listed += _missing_observers(request, snapshots)

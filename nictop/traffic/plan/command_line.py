@@ -74,6 +74,8 @@ def _endpoint_options(request: RunRequest) -> Iterator[str]:
 
 
 def _one_host_options(request: RunRequest) -> Iterator[str]:
+    if request.guest:
+        yield from _with_value("guest", request.guest)
     if request.test == "manual":
         yield "--manual"
     else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nictop.errors import NictopError
+from nictop.model.guests.table import guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK
@@ -26,12 +27,50 @@ class MeasuredNic:
 
     endpoint: Endpoint
     note: str = ""
+    vf: int | None = None
+    """It is this VF of the NIC."""
 
 
 def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
     """Of the host of a workload. Raises NictopError for a host that is not watched, or a NIC that
     it does not have."""
+    if request.guest:
+        return measured_guest(request, snapshots)
     return measured_nic(request.client, request.client_nic, snapshots)
+
+
+def measured_guest(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
+    """Of a guest of the host: its tap, macvtap or veth, else its VF. Raises NictopError."""
+    host = request.client
+    if host not in snapshots:
+        raise NictopError(f"{quoted(host)} is not watched")
+    rows = guest_rows(snapshots[host])
+    name = request.guest
+    of_guest = [row for row in rows if name in (row.guest.name, row.guest.id)]
+    if not of_guest:
+        running = dict.fromkeys(row.guest.name for row in rows if row.guest.state == "running")
+        known = first_names([clean(guest) for guest in running]) if running else "none is known"
+        raise NictopError(f"{clean(host)} has no guest {quoted(name)}", f"running guests: {known}")
+    if of_guest[0].guest.state != "running":
+        raise NictopError(f"{clean(name)} is not running on {clean(host)}")
+    wanted = request.client_nic
+    counted = [row for row in of_guest if row.link is not None or row.vf is not None]
+    if wanted:
+        counted = [row for row in counted if row.shown_link and row.shown_link.name == wanted]
+    if not counted:
+        which = f" {quoted(wanted)}" if wanted else ""
+        raise NictopError(
+            f"{clean(host)}: no link or VF{which} that counts packets of {clean(name)} is known",
+            "nictop guests lists the NICs of its guests; root sees more of them",
+        )
+    row = counted[0]
+    link = row.shown_link
+    assert link is not None
+    vf = row.vf[1].number if row.link is None and row.vf is not None else None
+    note = f"{row.text} is seen from {clean(host)} only: what its programs do is not known"
+    if len(counted) > 1:
+        note += f"; of its {len(counted)} NICs that at {clean(link.name)} is measured"
+    return MeasuredNic(_endpoint(host, link), note, vf)
 
 
 def measured_nic(

@@ -152,6 +152,10 @@ class RunOptions:
     """With `foreign`: somebody starts the client, by a command that nictop prints."""
     wait: int = DEFAULT_WAIT_SECONDS
     """foreign_client: seconds until it must have come."""
+    guest: str = ""
+    """manual: a guest of the host, whose NIC is measured as the guest sees it."""
+    guest_vf: int | None = None
+    """With `guest`: its NIC is this VF of the NIC of the endpoint; None: it has a link there."""
     workload: str = ""
     """workload: the command, one line for a shell."""
     value_pattern: str = ""

@@ -68,7 +68,12 @@ GENERATOR_OPTIONS = (
     ("request_size", "size"), ("files", "files"), ("rate", "request rate"),
 )  # fmt: skip
 """Field that a workload does not have, and its name."""
-WORKLOAD_OPTIONS = (("workload", "the command"), ("value_pattern", "value"), ("judged_by", "by"))
+WORKLOAD_OPTIONS = (
+    ("workload", "the command"),
+    ("value_pattern", "value"),
+    ("judged_by", "by"),
+    ("guest", "guest"),
+)
 
 
 def plan_problems(plan: RunPlan) -> tuple[Problem, ...]:
@@ -130,7 +135,9 @@ def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("", "a workload has one host: --observe monitors others")
     if plan.test == "workload":
         yield from _command_problems(plan)
-    elif plan.workload or plan.value_pattern:
+    if plan.guest and plan.test != "manual":
+        yield Problem("guest", "a guest is measured by hand (--manual)")
+    elif plan.test != "workload" and (plan.workload or plan.value_pattern):
         yield Problem("workload", "a measurement by hand has no command")
     default = RunPlan(plan.client, plan.server)
     for field, name in GENERATOR_OPTIONS:

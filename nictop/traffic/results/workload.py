@@ -81,6 +81,21 @@ class BytesByOwner:
 
 
 @dataclass(frozen=True)
+class GuestFigures:
+    """A guest that was measured from its hypervisor. Cores that its threads used; None: not
+    known."""
+
+    name: str
+    cores: float | None = None
+    vcpu: float | None = None
+    """Its virtual CPUs: all that runs in it."""
+    vhost: float | None = None
+    """Threads that copy its packets."""
+    rest: float | None = None
+    """Other threads of its emulator."""
+
+
+@dataclass(frozen=True)
 class WorkloadFigures:
     """Of one run."""
 
@@ -103,6 +118,8 @@ class WorkloadFigures:
     nics: tuple[NicTraffic, ...] = ()
     """The chosen one, and all others with traffic."""
     chosen_ifindex: int | None = None
+    guest: GuestFigures | None = None
+    """The guest whose NIC is the chosen one; None: it is a NIC of the host itself."""
     owners: BytesByOwner | None = None
     owners_unknown: str = ""
     """Why `owners` is None."""

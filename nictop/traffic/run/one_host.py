@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted
+from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, counted_nic
 from nictop.traffic.analysis.workload import one_host_result
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
 from nictop.traffic.hosts.host import RunHost, slowness_of
@@ -194,9 +194,10 @@ class OneHostRun:
         self._rated = after
         if seconds <= 0:
             return
+        nic = counted_nic(self._plan, self._log.hosts[endpoint.host].snapshot)
         rates = []
         for index in (TX_BYTES, RX_BYTES):
-            moved = counted(before, after, endpoint.ifindex, index)
+            moved = counted(before, after, nic, index)
             rates.append(None if moved is None else 8 * moved / seconds)
         self._emit(NicMeasured(after.time - started, *rates))
 
