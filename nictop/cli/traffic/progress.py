@@ -140,7 +140,8 @@ class ProgressLines:
             if event.step.label:
                 text += f": {clean(event.step.label)}"
             left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
-            yield text if plan.is_open_ended else f"{text}{left}"
+            is_unknown = plan.is_open_ended or plan.foreign_client
+            yield text if is_unknown else f"{text}{left}"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
         """Of the receiver only, if it is watched: the sender counts what went into its own

@@ -68,11 +68,11 @@ GENERATOR_OPTIONS = (
     ("request_size", "size"), ("files", "files"), ("rate", "request rate"),
 )  # fmt: skip
 """Field that a workload does not have, and its name."""
+GUEST_BY_HAND = "a guest is measured by hand (--manual)"
 WORKLOAD_OPTIONS = (
     ("workload", "the command"),
     ("value_pattern", "value"),
     ("judged_by", "by"),
-    ("guest", "guest"),
 )
 
 
@@ -90,6 +90,8 @@ def _problems(plan: RunPlan) -> Iterator[Problem]:
     for field, name in WORKLOAD_OPTIONS:
         if getattr(plan, field):
             yield Problem(field, f"{name} is an option of a workload")
+    if plan.guest:
+        yield Problem("guest", GUEST_BY_HAND)
     yield from _end_problems(plan)
     yield from _range_problems(plan)
     bulk = plan.load or plan
@@ -136,7 +138,7 @@ def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.test == "workload":
         yield from _command_problems(plan)
     if plan.guest and plan.test != "manual":
-        yield Problem("guest", "a guest is measured by hand (--manual)")
+        yield Problem("guest", GUEST_BY_HAND)
     elif plan.test != "workload" and (plan.workload or plan.value_pattern):
         yield Problem("workload", "a measurement by hand has no command")
     default = RunPlan(plan.client, plan.server)
