@@ -413,8 +413,12 @@ def storage_text(activity: StorageActivity) -> str:
         ),
     ):
         if count:
-            each = f"{units.bytes_(size / count)}, {units.duration(seconds / count)} each"
-            worst = "" if slowest is None else f" (slowest second {units.duration(slowest)})"
+            # counted in whole milliseconds of all requests together
+            took = f"less than {units.duration(0.001 / count)}"
+            if seconds > 0:
+                took = units.duration(seconds / count)
+            each = f"{units.bytes_(size / count)}, {took} each"
+            worst = f" (slowest second {units.duration(slowest)})" if slowest else ""
             ways.append(f"{count_noun(count, what)} of {each}{worst}")
     text = f"{'NFS ' if activity.kind == 'nfs' else ''}{name}: {', '.join(ways)}"
     if activity.busy is not None:

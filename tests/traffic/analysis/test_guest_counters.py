@@ -3,8 +3,8 @@ are its own."""
 
 from __future__ import annotations
 
-from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Counters
-from nictop.report.runs.sentences import result_sentences
+from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Counters, StorageActivity
+from nictop.report.runs.sentences import result_sentences, storage_text
 from nictop.traffic.analysis.nic_rates import (
     RX_BYTES,
     TX_BYTES,
@@ -15,6 +15,7 @@ from nictop.traffic.analysis.nic_rates import (
     nic_points,
 )
 from nictop.traffic.plan.plan import Endpoint, RunPlan
+from nictop.traffic.results.measures import measures_of
 from nictop.traffic.results.result import WORKLOAD_SCHEMA, Result
 from nictop.traffic.results.workload import GuestFigures, NicTraffic, WorkloadFigures
 
@@ -72,3 +73,28 @@ def test_cpu_of_the_guest_as_a_whole() -> None:
         "only: what runs in it is not known"
     )
     assert said["traffic"].startswith("tap101i0, as win10 sees it: ")
+
+
+def test_storage_in_words() -> None:
+    disk = StorageActivity(
+        "nbd0", "block", 4.0, 1000, 2, 4_096_000, 8192, 0.31, 0.0, 0.6, 0.0012, 0.0
+    )
+    assert storage_text(disk) == (
+        "nbd0: 1000 reads of 4.00 KiB, 310 µs each (slowest second 1.20 ms), 2 writes of 4.00 KiB, "
+        "less than 500 µs each; busy 60 %"
+    )
+    share = StorageActivity("192.0.2.5", "nfs", 4.0, writes=10, written_bytes=655360,
+                            write_seconds=0.05)  # fmt: skip
+    assert storage_text(share) == "NFS 192.0.2.5: 10 writes of 64.0 KiB, 5.00 ms each"
+
+
+def test_latency_of_storage_is_a_figure_of_a_sweep() -> None:
+    endpoint = Endpoint("a", 3, "")
+    disk = StorageActivity("nbd0", "block", 4.0, 90, 10, 0, 0, 0.1, 0.1)
+    figures = WorkloadFigures(4.0, storage=(disk,))
+    plan = RunPlan(endpoint, endpoint, test="workload", workload="fio")
+    result = Result(plan, 0.0, schema=WORKLOAD_SCHEMA, workload=figures)
+    last = measures_of(result)[-1]
+    assert last.title == "storage latency" and last.text(last.value(result)) == "2.00 ms"
+    without = Result(plan, 0.0, schema=WORKLOAD_SCHEMA, workload=WorkloadFigures(4.0))
+    assert all(measure.title != "storage latency" for measure in measures_of(without))
