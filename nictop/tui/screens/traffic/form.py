@@ -426,6 +426,9 @@ class TrafficScreen(FramedScreen):
         """Ask for a command, and run it on the shown host."""
         from nictop.tui.screens.traffic.command import ask_command
 
+        if self.nictop.traffic.running:
+            self.nictop.notify("A test is running.", "Measure a command")
+            return
         ask_command(self, self.nictop.hosts.chosen, "", self._arguments())
 
     def test_path(self) -> None:
