@@ -101,7 +101,7 @@ class Watched:
                     self.said.append(event)
                     if event.name == COMMAND and event.sentence.startswith("type on "):
                         words = shlex.split(event.sentence.partition(": ")[2])
-                    if event.name == "waiting" and self._types:
+                    if event.name == "client" and self._types:
                         argv = self._types.pop(0)(words)
                         self.programs.append(stack.enter_context(typed(self.both.client, argv)))
                 self.on_event(running, event)
@@ -155,7 +155,7 @@ async def test_both_commands_are_said(both: Pair) -> None:
         f"type on {CLIENT}: iperf3 {said}",
         f"on Windows: iperf3.exe {said}",
     ]
-    assert watched.sentences("waiting") == ["waiting for it to connect, at most 60 s"]
+    assert watched.sentences("client") == ["waiting for it to connect, at most 60 s"]
 
 
 async def test_udp(both: Pair) -> None:
@@ -223,7 +223,7 @@ async def test_client_of_another_address(both: Pair) -> None:
     result = await watched.result()
     assert result.failure is None, result.failure
     said = f"{OTHER} has connected, which is not {CLIENT}: the server listens again"
-    assert said in watched.sentences("waiting")
+    assert said in watched.sentences("client")
     assert len(watched.sentences(COMMAND)) == 2  # the port is still the same
 
 
@@ -249,7 +249,7 @@ async def test_connection_that_is_no_client(both: Pair, code: str, said: str) ->
     watched = Watched(both, plan(both, 5330), lambda _: stranger, exactly)
     result = await watched.result(RunTimeouts(first_byte=1.5))
     assert result.failure is None, result.failure
-    assert any(said in sentence for sentence in watched.sentences("waiting"))
+    assert any(said in sentence for sentence in watched.sentences("client"))
 
 
 class GoesAway(Watched):
@@ -299,7 +299,7 @@ class StoppedAt(Watched):
 
 
 @pytest.mark.parametrize(
-    "stage", ["checking", "starting", "listening", "command", "waiting", "running", "interval"]
+    "stage", ["checking", "starting", "listening", "command", "client", "running", "interval"]
 )
 async def test_stop_at_each_stage_leaves_nothing(both: Pair, stage: str) -> None:
     watched = StoppedAt(both, plan(both, 5333, time=30), exactly)

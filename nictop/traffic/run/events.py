@@ -86,7 +86,8 @@ class Stage:
     """A new stage of the run."""
 
     name: str
-    """checking, starting, listening, running, loading (loaded runs: the bulk flow is started),
+    """checking, starting, listening, command, client (it is waited for), running, loading (the bulk
+    flow of loaded runs is started),
     ending"""
     sentence: str
 

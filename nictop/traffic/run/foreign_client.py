@@ -85,7 +85,7 @@ class ForeignClientRun(OneEndRun):
         self._emit(Stage(COMMAND, f"type on {self._client_name}: {command}"))
         for other in others:
             self._emit(Stage(COMMAND, other))
-        self._emit(Stage("waiting", f"waiting for it to connect, at most {self._plan.wait} s"))
+        self._emit(Stage("client", f"waiting for it to connect, at most {self._plan.wait} s"))
 
     # ------------------------------------------------------------------------------ until it comes
 
@@ -172,7 +172,7 @@ class ForeignClientRun(OneEndRun):
         group = self._log.first
         replace_server(group, f"{self._identity}-s{FIRST_AGAIN + len(others)}")
         await self._start_server()
-        self._emit(Stage("waiting", f"{others[-1]}: the server listens again"))
+        self._emit(Stage("client", f"{others[-1]}: the server listens again"))
 
     def _nobody_came(self, others: list[str]) -> Failure:
         """With what may have kept it away."""
