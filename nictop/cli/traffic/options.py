@@ -57,7 +57,7 @@ examples:
   nictop traffic vm1 --observe root@pve --manual   what flows until Enter
   nictop traffic root@pve --guest win10 --manual   the same of a guest
   nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
-  nictop traffic 192.0.2.50 vm1 --foreign      from a client that you start there
+  nictop traffic 192.0.2.50 vm1 --foreign      from a client that you start
   nictop traffic --self-test                   this machine only
   nictop traffic --list                        saved results
 
