@@ -180,7 +180,7 @@ async def test_client_that_does_something_else(both: Pair, more: list[str], diff
     result = await watched.result()
     assert result.failure is None, result.failure
     assert result.foreign is not None and result.foreign.differs == (differs,)
-    assert f"it did not what was to be typed: {differs}" in texts(result)
+    assert f"it did another test than was to be typed: {differs}" in texts(result)
     assert f"another test than was to be typed: {differs}" in result.why_not_ranked
     assert result.flows[0].sender == ("b" if "-R" in more else CLIENT)
 

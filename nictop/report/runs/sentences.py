@@ -697,7 +697,7 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("foreign client", f"{text}, its host is not watched")
         if foreign.differs:
             differs = "; ".join(map(clean, foreign.differs))
-            yield ResultSentence("foreign client", f"it did not what was to be typed: {differs}")
+            yield ResultSentence("foreign client", f"it did another test than was to be typed: {differs}")
         return
     cpu = "its CPU is not reported"
     if foreign.cpu is not None:
