@@ -50,7 +50,7 @@ def run(
             parts=True,
             sudo=sudo,
             allow_changes=allow_changes,
-            allow_workload=_runs_workload(request, host),
+            allow_workload=host.label in app.nictop.traffic.may_run,
             accept_new_host_keys=accept_new_host_keys,
             ask=ask,
         )
@@ -68,13 +68,10 @@ def run(
         colours=terminal_colours(),
         keeps_past=True,
     )
+    if request is not None and request.test == "workload":
+        app.nictop.traffic.may_run.add(request.client)
     _run(app, keys)
     return app.return_code or 0, app.requested_experiment
-
-
-def _runs_workload(request: RunRequest | None, host: Host) -> bool:
-    """The command of the request, which the user has typed, is to run on this host."""
-    return request is not None and request.test == "workload" and host.label == request.client
 
 
 def show(

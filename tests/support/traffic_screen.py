@@ -167,7 +167,9 @@ async def two_hosts(
             space = spaces[host.label]
             if host.label in bare:
                 return OwnBootId(without_iperf3(space, host.label))
-            return OwnBootId(source(space, host.label, "", *options))
+            may_run = host.label in app.nictop.traffic.may_run
+            rights = ["--allow-workload"] * may_run
+            return OwnBootId(source(space, host.label, "", *options, *rights))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
         app = NictopApp(connect, hosts, glyphs=glyphs, request=request)
