@@ -19,6 +19,7 @@ from nictop.limits import MAX_SMALL_LINE_BYTES
 from nictop.probe.light_dataclasses import field_mapping, field_values
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Hello, Line, Request
 from nictop.wire.record_limits import LimitError, check_line, limit_record, mark_unreadable
+from nictop.wire.record_types import evaluate_types
 
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
@@ -27,6 +28,7 @@ LONG_NUMBER = b"0" * 19
 bits."""
 EXPONENT = re.compile(rb"\d[eE]\+?\d")
 
+evaluate_types(Line)
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
 
