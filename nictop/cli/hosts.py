@@ -239,13 +239,14 @@ def observe_hosts(
 
     hosts = wanted_hosts(options.hosts)
     with early_local_probe(hosts, options.interval, parts=True, sudo=options.sudo) as started:
-        return _observe_live(options, hosts, started, seconds, modules, last)
+        return _observe_live(options, hosts, started, seconds=seconds, modules=modules, last=last)
 
 
 def _observe_live(
     options: argparse.Namespace,
     hosts: Sequence[Host],
     started: StartedProbe | None,
+    *,
     seconds: float,
     modules: Sequence[str],
     last: Sequence[Callable[[], Step]],

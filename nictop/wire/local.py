@@ -180,7 +180,7 @@ class ProbeProcess:
 
     async def wait(self) -> None:
         """Until it has ended."""
-        while self._process.poll() is None:
+        while self._process.poll() is None:  # noqa: ASYNC110  (the kernel tells only the parent)
             await asyncio.sleep(EXIT_POLL_SECONDS)
 
     def close_outputs(self) -> None:

@@ -14,6 +14,7 @@ from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pcie_capacity
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PcieLink, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
@@ -31,7 +32,7 @@ from nictop.rules.subjects import (
     link_finding,
 )
 
-BANDWIDTH_MESSAGE = re.compile(
+BANDWIDTH_MESSAGE = pattern(
     r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})"
 )
 """drivers/pci/pci.c, __pcie_print_link_status: the narrowest link on the way to the root."""
