@@ -154,9 +154,10 @@ def link_messages(
 ) -> Messages | None:
     """Messages about a link. `since_created`: only those about the present netdev, not about an
     earlier one of the same device (the driver was loaded again)."""
-    if not host.snapshot.kernel_log.has(meanings):
+    log = host.snapshot.kernel_log
+    if not log.entries or not log.has(meanings):
         return None
-    found = host.snapshot.kernel_log.of_link(link)
+    found = log.of_link(link)
     if since_created:
         found = since(found, link.created)
     return _messages(host, found, meanings, within)

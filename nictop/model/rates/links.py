@@ -8,6 +8,7 @@ packet and byte counters of the same direction are consistent with that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
@@ -161,6 +162,15 @@ class Rates:
     checksum_errors: float | None = None
     """Received UDP (IPv4) and TCP packets with a wrong checksum; None: not read (no vxlan or geneve
     link)."""
+
+    @cached_property
+    def overloaded_softnet(self) -> dict[int, SoftnetRates]:
+        """Of the CPUs that dropped packets or left some for later: few of a large host."""
+        return {
+            cpu: softnet
+            for cpu, softnet in self.softnet.items()
+            if softnet.dropped or softnet.time_squeeze
+        }
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:

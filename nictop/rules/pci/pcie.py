@@ -21,7 +21,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.interrupt_managers import affinity_fixes, manager_evidence
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.kernel_messages import address_messages, has_pci_nics
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
@@ -99,17 +99,18 @@ def _has_link_up(host: HostFacts, function: PciFunction) -> bool:
     return any(map(is_up, host.links_of_function[function.address]))
 
 
-def _physical_nics(host: HostFacts) -> list[PciFunction]:
+@once_per_host
+def _physical_nics(host: HostFacts) -> tuple[PciFunction, ...]:
     """Functions of this physical machine with a netdev; (): a guest."""
     if host.is_guest:
-        return []
+        return ()
     found = []
     for function in host.snapshot.pci:
         if function.physical_function is not None or function.driver in PASSTHROUGH_DRIVERS:
             continue
         if function.address in host.links_of_function:
             found.append(function)
-    return found
+    return tuple(found)
 
 
 def _reduced_from(now: float | None, card: float | None, slot: float | None) -> float | None:
@@ -192,9 +193,11 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     (pcie_bandwidth_available).
     """
     for function in _physical_nics(host):
-        speed = _port_speed(host, function)
         narrowest = _narrowest_link(host, function)
-        if not speed or narrowest is None or narrowest.capacity * 1000 >= speed:
+        if narrowest is None:
+            continue
+        speed = _port_speed(host, function)
+        if not speed or narrowest.capacity * 1000 >= speed:
             continue
         capacity = f"{narrowest.capacity:.3g} Gb/s"
         source = f"{narrowest.address}: current_link_speed, current_link_width"

@@ -287,7 +287,7 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
         profile = host.profiles.active(link)
         if profile is None or profile.generated or profile.external or profile.controller:
             continue
-        if any(name in profile.id for name in (link.name, *link.altnames)):
+        if link.name in profile.id or any(name in profile.id for name in link.altnames):
             continue
         severity: Severity = "info"
         which = "none"
