@@ -18,6 +18,7 @@ from tests.benchmarks import (
     heatmaps,
     histories,
     interrupts,
+    many_hosts,
     metrics,
     probe,
     recordings,
@@ -46,6 +47,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_lines,
     "history": histories.history_of_many_links,
+    "many-hosts": many_hosts.many_hosts,
     "metrics": metrics.scrape,
     "offline-file": starts.offline_file,
     "probe": probe.probe_at_rest,
@@ -81,6 +83,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "traffic-nictop": traffic.through_nictop,
     "traffic-rate": traffic.requested_rate,
     "traffic-soon": traffic.start_and_stop_times,
+    "views": many_hosts.views,
     "whole-program": screens.whole_program,
 }
 
