@@ -77,6 +77,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "guests-watched": guests.watched_guests,
     "guests-agent": agents.agent_channel,
     "tab": starts.tab,
+    "starts": starts.commands,
     "traffic-built-in": traffic.built_in_compared_with_iperf3,
     "traffic-latency": traffic.latency_compared_with_sockperf,
     "traffic-latency-shaper": traffic.latency_of_a_shaper,
