@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
@@ -75,10 +76,7 @@ class Rule:
     """The worst of its findings."""
     step: Step
     """The layer of a NIC that it is about."""
-    summary: str
-    """First line of its explanation."""
-    explanation: str
-    """The whole docstring, unindented."""
+    function: HostRule | PairRule
     evaluate: LimitedRule
     """Every finding about all hosts."""
     compares_hosts: bool
@@ -99,6 +97,16 @@ class Rule:
     evaluated for them."""
     sources: tuple[str, ...] = ()
     """All of `needs` and `uses`, and the links."""
+
+    @cached_property
+    def explanation(self) -> str:
+        """The docstring of the function, unindented: few are shown of those that are evaluated."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of its explanation, in one line."""
+        return " ".join(self.explanation.split("\n\n")[0].split())
 
 
 class RuleOptions(TypedDict, total=False):
@@ -208,15 +216,13 @@ def _register(
     folder = module.partition(".")[0]
     if folder not in FAMILIES:
         raise ValueError(f"{name} is in the module of no family: {function.__module__}")
-    explanation = inspect.getdoc(function) or ""
     rule = Rule(
         name=name,
         module=module,
         family=FAMILIES[folder],
         severity=severity,
         step=step_of(name, module),
-        summary=" ".join(explanation.split("\n\n")[0].split()),
-        explanation=explanation,
+        function=function,
         evaluate=evaluate,
         compares_hosts=pairs,
         sources=("links", *options.get("needs", ()), *options.get("uses", ())),
