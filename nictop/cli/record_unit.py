@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from nictop.errors import NictopError
+from nictop.probe.kernel.patterns import pattern
 
 MANAGED_DIRECTORIES = {
     "/var/lib": "StateDirectory",
@@ -21,7 +22,7 @@ MANAGED_DIRECTORIES = {
     "/var/log": "LogsDirectory",
 }
 """What systemd makes and may be written to, by where it is; of systemd.exec(5)."""
-PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
+PLAIN_WORD = pattern(r"[A-Za-z0-9_@%+=:,./~-]+")
 
 UNIT = """\
 # /etc/systemd/system/nictop-record.service

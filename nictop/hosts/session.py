@@ -414,11 +414,12 @@ class HostSession:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
         attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, the reason
         is cut, and the seconds are not."""
-        reason, rest = brief_reason(self.reason), self._after_reason(now, interval)
+        reason = brief_reason(self.reason)
         if not reason:
             return self.status_text(now, interval)
         if self.snapshot.state == "failed":
             return f"failed: {reason}"
+        rest = self._after_reason(now, interval)
         room = max(MIN_REASON_CELLS, cells - width(rest))
         return fit(reason, min(width(reason), room)) + rest
 

@@ -160,6 +160,8 @@ class StartSteps:
 
     def active(self, now: float) -> StartStep | None:
         """What is waited for; None: all is read, or nothing is done now."""
+        if self._is_over:
+            return None
         for step in self.steps(now):
             if step.state == "active":
                 return step

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nictop.recording.reader import Recording
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.controllers.traffic import FinishedExperiment
+    from nictop.wire.probe_process import StartedProbe
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
@@ -34,10 +35,11 @@ def run(
     accept_new_host_keys: bool = False,
     request: RunRequest | None = None,
     self_test: bool = False,
+    started: StartedProbe | None = None,
 ) -> tuple[int, FinishedExperiment]:
     """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on
-    this machine alone, which is started at once. Returns the exit code and what came of the
-    request. Raises NictopError."""
+    this machine alone, which is started at once. `started`: see `hosts.connect.connect`. Returns
+    the exit code and what came of the request. Raises NictopError."""
     keys, theme = _keys_and_theme()
 
     def connect(host: Host, ask: Ask) -> Source:
@@ -53,6 +55,7 @@ def run(
             allow_workload=host.label in app.nictop.traffic.may_run,
             accept_new_host_keys=accept_new_host_keys,
             ask=ask,
+            started=started,
         )
 
     app = NictopApp(

@@ -31,7 +31,7 @@ from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, pars
 from nictop.probe.protocol.schedule import Schedule
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.wire.codec import decode
-from nictop.wire.local import library_directories, probe_command
+from nictop.wire.probe_process import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import (
     PYTHONS,

@@ -56,8 +56,6 @@ CPU_FILTER_HINT = "filter: 0-7  busy>50  soft>10  steal>0  irq/s>1000  !3"
 class LiveDrawing(FramedScreen):
     """The live screen without its actions."""
 
-    CSS_PATH = "../../nictop.tcss"
-
     def __init__(self) -> None:
         super().__init__()
         self.host = ShownHost()

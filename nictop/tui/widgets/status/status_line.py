@@ -188,6 +188,7 @@ class StatusLine(LineWidget):
 
     can_focus = False
     COST_EVERY = 2.0
+    COST_BEGINS_AFTER = 0.5
 
     class HostClicked(Message):
         """A host was clicked."""
@@ -223,7 +224,8 @@ class StatusLine(LineWidget):
         """Probes on this machine whose cost belongs to nictop."""
 
     def on_mount(self) -> None:
-        self.call_later(self._cost.begin, ())
+        # not before the first numbers of the hosts are shown: psutil takes time to be imported
+        self.set_timer(self.COST_BEGINS_AFTER, lambda: self._cost.begin(()))
         self.set_interval(self.COST_EVERY, self.refresh_cost)
 
     def refresh_cost(self) -> None:
