@@ -20,8 +20,8 @@ from nictop.cli.arguments import (
 )
 from nictop.cli.hosts import (
     RECORDING_SUFFIX,
-    host_in_recording,
     add_time_option,
+    host_in_recording,
     is_recording,
     is_recording_argument,
     means_guest,

@@ -190,8 +190,8 @@ class Bridge:
         if size == CONTENT_BYTES:
             return now  # more may follow
         self._agent.release()
-        can_be_answer = kind != TAKEN and self._taken == self._sent
-        return self._times.received(now, told_ms, can_be_answer=can_be_answer)
+        has_output, took_all = kind != TAKEN, self._taken == self._sent
+        return self._times.received(now, told_ms, has_output=has_output, took_all=took_all)
 
     def _take(self, record: bytes) -> tuple[bytes, int, int]:
         """(kind, bytes of content, clock of the guest)"""

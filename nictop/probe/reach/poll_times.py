@@ -48,6 +48,8 @@ class PollTimes:
         self._sent_at: float | None = None
         """When something was sent whose answer is waited for."""
         self._answer_seconds = MIN_POLL_SECONDS
+        self._is_part = False
+        """What was sent last is a part of a program, and not all of it was taken yet."""
         self._line: float | None = None
         """When the last line was made, by the clock of the guest; None: not known."""
         self._output = 0.0
@@ -57,7 +59,8 @@ class PollTimes:
         """When to ask after these bytes were sent. Of more than a request it is soon told that they
         were taken, and more can be sent."""
         self._delay, self._misses = MIN_POLL_SECONDS, 0
-        if size > REQUEST_BYTES:
+        self._is_part = size > REQUEST_BYTES
+        if self._is_part:
             return now + MIN_POLL_SECONDS
         self._sent_at = now
         return now + self._answer_seconds
@@ -69,19 +72,26 @@ class PollTimes:
         self._delay = min(self._max_poll, 2 * self._delay)
         return next_poll
 
-    def received(self, now: float, told_ms: int, *, can_be_answer: bool) -> float:
-        """When to ask again after a record was found. `can_be_answer`: it has output, and was made
-        after the guest had taken all that was sent."""
+    def received(self, now: float, told_ms: int, *, has_output: bool, took_all: bool) -> float:
+        """When to ask again after a record was found. `has_output`: it says more than how much was
+        taken; `took_all`: it was made after the guest had taken all that was sent."""
         made = self._made_at(now, told_ms)
-        if self._sent_at is None:
-            self._note_output()
-        elif can_be_answer:
+        self._is_part = self._is_part and not took_all
+        if self._sent_at is not None and has_output and took_all:
             self._learn_answer_time(made - self._sent_at)
-        self._delay, self._misses = self._max_poll * LATE_POLL_PART, 0
-        if self._sent_at is not None:
+        elif self._sent_at is None and has_output:
+            self._note_output()
+        self._misses = 0
+        if self._sent_at is not None or self._is_part:
             self._delay = MIN_POLL_SECONDS
-            return max(now, self._sent_at + self._answer_seconds)
+            return self._next_answer(now)
+        self._delay = self._max_poll * LATE_POLL_PART
         return self._next_line(now)
+
+    def _next_answer(self, now: float) -> float:
+        if self._sent_at is None:
+            return now + MIN_POLL_SECONDS
+        return max(now, self._sent_at + self._answer_seconds)
 
     def _made_at(self, now: float, told_ms: int) -> float:
         """When a record was made. What was there at the first request may be old."""

@@ -186,8 +186,8 @@ def parse_trailer(data: bytes) -> int | None:
 
 
 def _packed(plain: bytes) -> tuple[int, bytes]:
-    """LZMA with its fastest preset: a tenth smaller than the best deflate on columns of counters, in
-    a third of the time, and as small as with the next one."""
+    """LZMA with its fastest preset: a tenth smaller than the best deflate on columns of counters,
+    in a third of the time, and as small as with the next preset."""
     try:
         import lzma
     except ModuleNotFoundError:  # a Python that was built without liblzma

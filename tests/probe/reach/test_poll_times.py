@@ -34,7 +34,7 @@ class Guest:
         while at < end:
             at = self.poll(at)
 
-    def poll(self, at: float, *, can_be_answer: bool = False) -> float:
+    def poll(self, at: float, *, has_output: bool = True, took_all: bool = True) -> float:
         """The next time."""
         self.now = at
         if not self.made or self.made[0] > at:
@@ -43,7 +43,10 @@ class Guest:
         made = self.made.pop(0)
         self.lags.append((at, at - made))
         told_ms = int((GUEST_CLOCK + made * self.rate) * 1000) & 0xFFFFFFFF
-        return self.times.received(START + at, told_ms, can_be_answer=can_be_answer) - START
+        following = self.times.received(
+            START + at, told_ms, has_output=has_output, took_all=took_all
+        )
+        return following - START
 
 
 @pytest.mark.parametrize("clock_rate", [1.0, 1.001, 0.999])
@@ -91,7 +94,7 @@ def test_after_a_pause_of_the_guest_its_clock_is_learned_anew() -> None:
         made = guest.made.pop(0)
         guest.lags.append((at, at - made))
         told_ms = int((GUEST_CLOCK + made - 19.5) * 1000) & 0xFFFFFFFF
-        at = times.received(START + at, told_ms, can_be_answer=False) - START
+        at = times.received(START + at, told_ms, has_output=True, took_all=True) - START
     assert max(lag for found, lag in guest.lags if found > 45) < 0.06
 
 
@@ -104,7 +107,7 @@ def test_an_answer_is_asked_for_when_the_last_one_was_there() -> None:
         at = guest.times.sent(START + sent, 60) - START
         guest.misses.clear()
         while guest.made:
-            at = guest.poll(at, can_be_answer=len(guest.made) == 1)
+            at = guest.poll(at, has_output=len(guest.made) == 1)
         assert guest.lags[-1][1] < 0.04
         if number == 3:
             break
@@ -112,14 +115,20 @@ def test_an_answer_is_asked_for_when_the_last_one_was_there() -> None:
 
 
 def test_after_a_part_of_a_program_it_is_asked_at_once_whether_it_was_taken() -> None:
-    """The time of the last answer has no meaning for that."""
+    """Of each part in two records. The time of the last answer has no meaning for that, nor is
+    either a line of the probe."""
     guest = Guest([])
     at = guest.times.sent(START, 60) - START
     guest.made = [0.2]
     while guest.made:
-        at = guest.poll(at, can_be_answer=True)
-    assert guest.times.sent(START + 1, 60) > START + 1.1
-    assert guest.times.sent(START + 2, 30_000) < START + 2.01
+        at = guest.poll(at)
+    for part in range(20):
+        sent = at
+        at = guest.times.sent(START + at, 30_000) - START
+        guest.made = [sent + 0.003, sent + 0.009]
+        while guest.made:
+            at = guest.poll(at, has_output=False, took_all=len(guest.made) == 1)
+        assert guest.now - sent < 0.02, part
 
 
 def test_a_guest_that_lies_about_its_time_is_asked_at_least_once_per_interval() -> None:
@@ -130,6 +139,8 @@ def test_a_guest_that_lies_about_its_time_is_asked_at_least_once_per_interval() 
             following = times.missed(now)
         else:
             told_ms = random.randrange(1 << 32)
-            following = times.received(now, told_ms, can_be_answer=random.random() < 0.5)
+            following = times.received(
+                now, told_ms, has_output=random.random() < 0.5, took_all=random.random() < 0.5
+            )
         assert now <= following <= now + 4 * MAX_POLL
         now = following
