@@ -187,18 +187,6 @@ def test_the_recorder_goes_on_beside_damaged_files(whole: Path, tmp_path: Path) 
 # ----------------------------------------------------------------------------------------- anything
 
 
-CHANGES: tuple[Callable[[Path, Random], None], ...] = (
-    lambda path, random: os.truncate(path, random.randrange(path.stat().st_size + 1)),
-    lambda path, random: path.write_bytes(random.randbytes(random.randrange(3000))),
-    lambda path, random: path.write_bytes(flipped(path.read_bytes(), random)),
-    lambda path, random: path.unlink(),
-    lambda path, random: exchange(path, random),
-    lambda path, random: path.write_bytes(path.read_bytes() * 2),
-    lambda path, random: record(path, host_items("vm9", 3), boot_id=random.choice(("b1", "b2"))),
-    lambda path, random: os.truncate(path, 1 << 22),
-)
-
-
 def flipped(data: bytes, random: Random) -> bytes:
     changed = bytearray(data)
     for _ in range(random.randrange(1, 20)):
@@ -213,6 +201,18 @@ def exchange(path: Path, random: Random) -> None:
         one, two = path.read_bytes(), other.read_bytes()
         path.write_bytes(two)
         other.write_bytes(one)
+
+
+CHANGES: tuple[Callable[[Path, Random], None], ...] = (
+    lambda path, random: os.truncate(path, random.randrange(path.stat().st_size + 1)),
+    lambda path, random: path.write_bytes(random.randbytes(random.randrange(3000))),
+    lambda path, random: path.write_bytes(flipped(path.read_bytes(), random)),
+    lambda path, random: path.unlink(),
+    exchange,
+    lambda path, random: path.write_bytes(path.read_bytes() * 2),
+    lambda path, random: record(path, host_items("vm9", 3), boot_id=random.choice(("b1", "b2"))),
+    lambda path, random: os.truncate(path, 1 << 22),
+)
 
 
 @given(st.integers(0, 2**32))
