@@ -149,12 +149,16 @@ class SegmentRecording(Recording):
     """The segments of a directory since one start of the recording machine."""
 
     def __init__(
-        self, path: str, segments: Sequence[OpenSegment], others: Sequence[str], unread: Unread
+        self,
+        path: str,
+        segments: Sequence[OpenSegment],
+        others: Sequence[str],
+        unread: Unread | None = None,
     ) -> None:
         """`others`: the other starts, for a sentence."""
         self._segments_file = SegmentFile()
         super().__init__(path, self._segments_file, segments[0].header, Index(0))
-        self._others, self._unread = others, unread
+        self._others, self._unread = others, unread or Unread()
         for segment in segments:
             self._add(segment)
         self._index.closed = not self.is_being_written

@@ -203,7 +203,7 @@ def exchange(path: Path, random: Random) -> None:
         other.write_bytes(one)
 
 
-CHANGES: tuple[Callable[[Path, Random], None], ...] = (
+CHANGES: tuple[Callable[[Path, Random], object], ...] = (
     lambda path, random: os.truncate(path, random.randrange(path.stat().st_size + 1)),
     lambda path, random: path.write_bytes(random.randbytes(random.randrange(3000))),
     lambda path, random: path.write_bytes(flipped(path.read_bytes(), random)),

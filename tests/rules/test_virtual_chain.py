@@ -109,7 +109,7 @@ def test_the_guest_of_a_tap_is_named_and_a_stopped_one_is_a_problem() -> None:
 
 
 def test_the_veth_of_a_container_has_the_layers_up_to_its_peers() -> None:
-    """"Why has eth0 no address, and which layers are fine?" is asked in containers, too."""
+    """ "Why has eth0 no address, and which layers are fine?" is asked in containers, too."""
     veth = link(2, "eth0", kind="veth")
     steps = steps_of(veth)
     assert list(steps) == ["name", "link", "profile", "address", "gateway", "peers", "load"]
