@@ -39,7 +39,8 @@ may have colons."""
 EPILOG = """\
 A and B are hosts, recordings, or one NIC of either: vm1, root@pve:2222,
 vm1:ens224, monday.nictop, monday.nictop:ens224. NICs of two hosts are matched
-by name, subnet, slot and driver. Of a recording of several hosts,
+by name, subnet, slot and driver; so are bonds, bridges and VLANs with an
+address, and the veth of a container. Of a recording of several hosts,
 monday.nictop/vm1 is one; without a name that of the other side. What is
 reached by KIND:NAME (local/docker:web) has no :NIC behind it.
 
