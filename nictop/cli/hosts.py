@@ -39,6 +39,8 @@ HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
 MAX_PRINTED_TROUBLES = 3
 """Of one host."""
+MAX_NAMED_HOSTS = 20
+"""Of a recording, in a hint."""
 MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
 
@@ -105,13 +107,38 @@ def _is_file(word: str) -> bool:
 
 
 def looks_like_recording(word: str) -> bool:
-    """It is written like a path or the name of a recording; ``USER@x.nictop`` is a host, and so is
-    ``pve/101``."""
+    """It is written like a path or the name of a recording, or means a host in one;
+    ``USER@x.nictop`` is a host, and so is ``pve/101``."""
+    if host_in_recording(word) is not None:
+        return True
     if names_kind(word):
         return False
     if "/" in word and not means_guest(word):
         return True
     return word.endswith(RECORDING_SUFFIX) and "@" not in word
+
+
+def host_in_recording(word: str) -> tuple[str, str] | None:
+    """(recording, host in it) of ``monday.nictop/vm1`` or ``/var/log/nictop/vm1``, where nothing of
+    that path exists behind the recording; None: the word is not written like that."""
+    if os.path.lexists(word):
+        return None
+    end = word.rfind("/")
+    while end > 0:
+        path, host = word[:end], word[end + 1 :]
+        if host and _is_path(path, word) and is_recording(path):
+            return path, host
+        end = word.rfind("/", 0, end)
+    return None
+
+
+def _is_path(path: str, word: str) -> bool:
+    """The beginning of this word can only mean a file or a directory of this machine."""
+    if path.endswith(RECORDING_SUFFIX) and "@" not in path:
+        return True
+    if not _is_host_part(path.partition("/")[0]):
+        return True
+    return not names_kind(word) and not means_guest(word)
 
 
 def means_guest(word: str) -> bool:
@@ -150,7 +177,8 @@ def _file_error(word: str) -> NictopError:
     from nictop.recording.segments import open_recording
 
     if looks_like_recording(word):
-        open_recording(word).close()  # RecordingError: why it is none
+        path, _ = host_in_recording(word) or (word, "")
+        open_recording(path).close()  # RecordingError: why it is none
         return NictopError(
             f"{word} is a recording, not a host",
             "nictop replay FILE opens it; show, check and report read it too",
@@ -392,22 +420,27 @@ def is_recording(path: str) -> bool:
     return is_recording_file(path) or has_segments(path)
 
 
-def read_recorded_hosts(path: str, time_text: str | None) -> tuple[Answer, ...]:
-    """The state of every host of a recording at that time, by default its end. Raises
-    NictopError."""
+def read_recorded_hosts(word: str, time_text: str | None) -> tuple[Answer, ...]:
+    """The state of every host of a recording at that time, by default its end; of one host if the
+    word names it (`host_in_recording`). Raises NictopError."""
     from nictop.cli.output import print_status
     from nictop.recording.file.frames import EmptyRecording
     from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
 
+    path, wanted = host_in_recording(word) or (word, "")
     with open_recording(path, time_text=time_text) as recording:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")
+        if wanted and wanted not in recording.hosts:
+            first = ", ".join(recording.hosts[:MAX_NAMED_HOSTS])
+            raise NictopError(f"{path} has no host {wanted}", f"its hosts: {first}")
         if recording.left_out:
             print_status(f"{path}: {recording.left_out}")
         recording.limit_reading_time()
-        return tuple(_recorded_answer(recording, name, time) for name in recording.hosts)
+        names = (wanted,) if wanted else recording.hosts
+        return tuple(_recorded_answer(recording, name, time) for name in names)
 
 
 def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:

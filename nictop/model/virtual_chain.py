@@ -31,6 +31,10 @@ STEPS_OF_KIND: Mapping[ChainKind, tuple[Step, ...]] = {
     "upper": ("name", "parent", "link", "profile", "address", "gateway", "peers", "load"),
 }
 """Kind of a link → its layers."""
+STEPS_OF_OWN_VETH: tuple[Step, ...] = (
+    *("name", "link", "guest", "profile", "address", "gateway", "peers", "load"),
+)
+"""Of a veth that is the NIC of this host, as in a container."""
 UPPER_KINDS = ("vlan", "macvlan", "ipvlan")
 """Links on another one."""
 INSTEAD: Mapping[Step, tuple[Step, ...]] = {
@@ -66,13 +70,41 @@ def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[Step
             step(link, snapshot)
             for step in (STEP_FACTS_OF_LINK["name"], STEP_FACTS_OF_LINK["link"])
         )
+    if is_own_veth(link, snapshot):
+        return _own_veth_steps(link, snapshot)
     steps = [_STEP_FACTS[step](link, snapshot) for step in STEPS_OF_KIND[kind]]
     if kind == "bridge" and not link.addresses:
         return tuple(map(_without_address, steps))
-    is_port = link.master is not None or snapshot.switch_ports.of_link(link) is not None
-    if kind in ("tap", "veth") and not is_port:
+    if kind in ("tap", "veth") and not _is_port(link, snapshot):
         steps[steps.index(_step(steps, "port"))] = StepFacts("port", "none", "no bridge")
     return tuple(steps)
+
+
+def _is_port(link: Link, snapshot: Snapshot) -> bool:
+    return link.master is not None or snapshot.switch_ports.of_link(link) is not None
+
+
+def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
+    """A veth that is the NIC of this host, as in a container: it is on no bridge, and has an
+    address, or this host has no NIC with a device. Another one may be the end of a container to
+    which packets are routed."""
+    if link.kind != "veth" or _is_port(link, snapshot):
+        return False
+    if link.addresses and any(address.scope == "global" for address in link.addresses):
+        return True
+    return not any(
+        other.pci_address is not None or other.bus is not None for other in snapshot.links.values()
+    )
+
+
+def _own_veth_steps(link: Link, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+    """Without a guest of which nothing is known: from a container nobody sees the other end."""
+    has_guest = snapshot.owners.of_link(link.ifindex) is not None
+    return tuple(
+        _STEP_FACTS[step](link, snapshot)
+        for step in STEPS_OF_OWN_VETH
+        if step != "guest" or has_guest
+    )
 
 
 def _without_address(facts: StepFacts) -> StepFacts:

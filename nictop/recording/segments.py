@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from time import monotonic, thread_time
 
-from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.recording.file.frame_file import FrameFile, ReadingTime
 from nictop.recording.file.frames import (
     HEADER_SIZE,
@@ -54,6 +54,29 @@ class OpenSegment:
     header: RecordingHeader
     first: int
     """Offset of its first frame of a host."""
+
+
+@dataclass
+class Unread:
+    """Segments of a directory that are not read."""
+
+    reasons: list[str] = field(default_factory=list)
+    """Why, of each that cannot be."""
+    older: int = 0
+    """More than `MAX_SEGMENTS` ago."""
+
+    def add(self, other: Unread) -> None:
+        self.reasons += other.reasons
+        self.older += other.older
+
+    @property
+    def sentences(self) -> Iterator[str]:
+        number = len(self.reasons)
+        if number:
+            files = "a file" if number == 1 else f"{number} files"
+            yield f"{files} cannot be read: {self.reasons[0]}"
+        if self.older:
+            yield f"only the newest {MAX_SEGMENTS} of {MAX_SEGMENTS + self.older} files are read"
 
 
 @dataclass
@@ -125,11 +148,17 @@ class SegmentFile(FrameFile):
 class SegmentRecording(Recording):
     """The segments of a directory since one start of the recording machine."""
 
-    def __init__(self, path: str, segments: Sequence[OpenSegment], others: Sequence[str]) -> None:
+    def __init__(
+        self,
+        path: str,
+        segments: Sequence[OpenSegment],
+        others: Sequence[str],
+        unread: Unread | None = None,
+    ) -> None:
         """`others`: the other starts, for a sentence."""
         self._segments_file = SegmentFile()
         super().__init__(path, self._segments_file, segments[0].header, Index(0))
-        self._others = others
+        self._others, self._unread = others, unread or Unread()
         for segment in segments:
             self._add(segment)
         self._index.closed = not self.is_being_written
@@ -146,12 +175,13 @@ class SegmentRecording(Recording):
 
     @property
     def left_out(self) -> str:
-        more = super().left_out
-        if not self._others:
-            return more
-        starts = ", ".join(self._others[:MAX_NAMED_STARTS])
-        sentence = f"there are other recordings, of before a restart: {starts} (--at TIME)"
-        return f"{more}; {sentence}" if more else sentence
+        sentences = [super().left_out, *self._unread.sentences]
+        if self._others:
+            starts = ", ".join(self._others[:MAX_NAMED_STARTS])
+            sentences.append(
+                f"there are other recordings, of before a restart: {starts} (--at TIME)"
+            )
+        return "; ".join(sentence for sentence in sentences if sentence)
 
     def refresh(self) -> bool:
         """Reads what was added to the newest segment, and the segments after it."""
@@ -175,7 +205,9 @@ class SegmentRecording(Recording):
         if newest.index.closed or not self.is_being_written:
             names = {part.segment.name for part in self._segments_file.parts}
             opening = ReadingTime(MAX_OPEN_SECONDS)
-            for segment in open_segments(self.path, opening, after=max(names)):
+            found, unread = open_segments(self.path, opening, after=max(names))
+            self._unread.add(unread)
+            for segment in found:
                 if segment.header.boot_id == self.boot_id:
                     self._add(segment)
                 else:
@@ -239,25 +271,40 @@ def with_clock_of(newer: RecordingHeader, header: RecordingHeader) -> RecordingH
     return RecordingHeader(header.nictop, header.protocol, header.monotonic, wall, header.boot_id)
 
 
-def open_segments(path: str, opening: ReadingTime, after: str = "") -> list[OpenSegment]:
-    """The segments whose names come after this one, the oldest first; damaged ones are left out.
-    Raises OSError. `opening`: limits all of them together."""
+def open_segments(
+    path: str, opening: ReadingTime, after: str = ""
+) -> tuple[list[OpenSegment], Unread]:
+    """The segments whose names come after this one, the oldest first, without those that cannot be
+    read. Raises OSError. `opening`: limits all of them together."""
     names = sorted(segment.name for segment in segments_in(path) if segment.name > after)
     found: list[OpenSegment] = []
+    unread = Unread(older=max(0, len(names) - MAX_SEGMENTS))
     for name in names[-MAX_SEGMENTS:]:
         place = os.path.join(path, name)
         try:
-            file = FrameFile(open_for_reading(place))
-        except RecordingError:  # it was deleted meanwhile
+            segment = _open_segment(name, place, opening)
+        except RecordingError as error:
+            if os.path.lexists(place):  # else it was deleted meanwhile
+                unread.reasons.append(error.message)
             continue
-        file.reading_time = opening
-        try:
-            header, first = read_recording_header(place, file)
-        except RecordingError:
-            file.close()
-            continue
-        found.append(OpenSegment(name, place, file, header, first))
-    return found
+        if segment is not None:
+            found.append(segment)
+    return found, unread
+
+
+def _open_segment(name: str, place: str, opening: ReadingTime) -> OpenSegment | None:
+    """None: nothing was written to it. Raises RecordingError."""
+    file = FrameFile(open_for_reading(place))
+    if not file.size:
+        file.close()
+        return None
+    file.reading_time = opening
+    try:
+        header, first = read_recording_header(place, file)
+    except RecordingError:
+        file.close()
+        raise
+    return OpenSegment(name, place, file, header, first)
 
 
 def open_recording(path: str, *, whole: bool = True, time_text: str | None = None) -> Recording:
@@ -272,17 +319,17 @@ def open_directory(path: str, time_text: str | None = None) -> SegmentRecording:
     """The newest recording of a directory that has this time (`resolve_time`). Raises
     RecordingError."""
     try:
-        segments = open_segments(path, ReadingTime(MAX_OPEN_SECONDS))
+        segments, unread = open_segments(path, ReadingTime(MAX_OPEN_SECONDS))
     except OSError as error:
         raise RecordingError(f"cannot read {sanitize(path)}: {error.strerror}") from None
     starts = list(_starts(segments))
     if not starts:
         raise RecordingError(
-            f"{sanitize(path)} is a directory without a recording",
+            "; ".join((f"{sanitize(path)} is a directory without a recording", *unread.sentences)),
             "nictop record --keep 24h DIRECTORY makes one",
         )
     try:
-        chosen = _chosen(path, starts, time_text)
+        chosen = _chosen(path, starts, time_text, unread)
     except BaseException:
         for segment in segments:
             segment.file.close()
@@ -298,13 +345,16 @@ def open_directory(path: str, time_text: str | None = None) -> SegmentRecording:
 
 
 def _chosen(
-    path: str, starts: Sequence[Sequence[OpenSegment]], time_text: str | None
+    path: str,
+    starts: Sequence[Sequence[OpenSegment]],
+    time_text: str | None,
+    unread: Unread,
 ) -> SegmentRecording:
     names = [_start_text(segments) for segments in starts]
     first_error: RecordingError | None = None
     for number, segments in enumerate(starts):
         others = [name for place, name in enumerate(names) if place != number]
-        recording = SegmentRecording(path, segments, others)
+        recording = SegmentRecording(path, segments, others, unread)
         if time_text is None:
             return recording
         try:

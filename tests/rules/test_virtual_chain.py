@@ -10,7 +10,12 @@ import pytest
 
 from nictop.model.chain import STEPS
 from nictop.model.devices.tree import device_tree
-from nictop.model.virtual_chain import INSTEAD, STEPS_OF_KIND, step_instead
+from nictop.model.virtual_chain import (
+    INSTEAD,
+    STEPS_OF_KIND,
+    STEPS_OF_OWN_VETH,
+    step_instead,
+)
 from nictop.probe.records import BridgePort, GuestNic, HostedGuest, Link
 from nictop.report.chain import chain_text
 from nictop.rules import RULES, diagnose
@@ -105,6 +110,30 @@ def test_the_guest_of_a_tap_is_named_and_a_stopped_one_is_a_problem() -> None:
     assert steps_of(tap)["guest"].state == "unknown"
 
 
+def test_the_veth_of_a_container_has_the_layers_up_to_its_peers() -> None:
+    """ "Why has eth0 no address, and which layers are fine?" is asked in containers, too."""
+    veth = link(2, "eth0", kind="veth")
+    steps = steps_of(veth)
+    assert list(steps) == ["name", "link", "profile", "address", "gateway", "peers", "load"]
+    assert (steps["profile"].state, steps["profile"].text) == ("failed", "no manager")
+    assert steps["address"].state == "waits"
+    guest = HostedGuest(
+        name="db", kind="namespace", product="", state="running", nics=(GuestNic(link=2),)
+    )
+    assert steps_of(veth, guests=(guest,))["guest"].text == "namespace db"
+
+
+def test_the_veth_of_a_host_is_a_nic_only_with_an_address() -> None:
+    """Without one it may be the end of a container to which packets are routed."""
+    nic = link(3, "ens1", pci_address="0000:01:00.0")
+    veth = link(2, "cali1", kind="veth")
+    assert list(steps_of(veth, nic)) == ["name", "link", "port", "guest", "load"]
+    assert steps_of(replace(veth, addresses=(ADDRESS,)), nic)["address"].state == "passed"
+    bridge = link(4, "br0", kind="bridge")
+    port = replace(veth, master=4, addresses=(ADDRESS,))
+    assert "address" not in steps_of(port, nic, bridge)
+
+
 def test_a_tunnel_has_no_chain() -> None:
     snapshot = snapshot_of(link(2, "tun0", kind="tun", details={"tun_type": "tun"}))
     assert not any(has_chain(row) for row in device_tree(snapshot) if row.link is not None)
@@ -113,7 +142,7 @@ def test_a_tunnel_has_no_chain() -> None:
 def test_findings_are_at_a_layer_that_the_chain_has() -> None:
     """Whatever layer of a NIC their rule is about."""
     assert set(INSTEAD) == set(STEPS) - {"name", "load"}
-    for steps in STEPS_OF_KIND.values():
+    for steps in (*STEPS_OF_KIND.values(), STEPS_OF_OWN_VETH):
         assert all(step_instead(rule.step, steps) in steps for rule in RULES.values())
     bond = link(2, "bond0", kind="bridge")
     found = [finding(rule=rule, severity=RULES[rule].severity) for rule in RULES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
@@ -12,6 +13,7 @@ from nictop.cli.arguments import (
     add_schema_option,
 )
 from nictop.cli.hosts import (
+    host_in_recording,
     is_recording_argument,
     names_kind,
     observe_hosts,
@@ -37,14 +39,16 @@ may have colons."""
 EPILOG = """\
 A and B are hosts, recordings, or one NIC of either: vm1, root@pve:2222,
 vm1:ens224, monday.nictop, monday.nictop:ens224. NICs of two hosts are matched
-by name, subnet, slot and driver. A recording of several hosts: that with the
-name of the other side. What is reached by KIND:NAME (local/docker:web) has no
-:NIC behind it.
+by name, subnet, slot and driver; so are bonds, bridges and VLANs with an
+address, and the veth of a container. Of a recording of several hosts,
+monday.nictop/vm1 is one; without a name that of the other side. What is
+reached by KIND:NAME (local/docker:web) has no :NIC behind it.
 
 examples:
   nictop diff vm1 vm2                       two guests
   nictop diff monday.nictop                 both hosts of a recording
   nictop diff vm1 monday.nictop --at 14:03  this host, and as it was
+  nictop diff a.nictop/vm1 b.nictop/vm2     one host of each recording
   nictop diff vm1:ens224 vm1:ens256         two NICs of one host
 
 Exit codes: 0 nothing differs beyond names, addresses and counters,
@@ -111,11 +115,12 @@ def _sides(options: argparse.Namespace) -> list[Side]:
         raise NictopError("--at needs a recording", "nictop diff vm1 FILE --at TIME")
     states = _live_states(live, options)
     wanted = next((snapshot.host for snapshot, _ in states.values()), "")
-    sides = []
-    for name, nic in words:
-        state = states.get(name) or _recorded(name, options.at, wanted)
-        sides.append(_side(name, nic, state))
-    return sides
+    found = [states.get(name) or _recorded(name, options.at, wanted) for name in names]
+    labels = _labels(found)
+    return [
+        _side(name, nic, state, label)
+        for (name, nic), state, label in zip(words, found, labels, strict=True)
+    ]
 
 
 def _live_states(names: list[str], options: argparse.Namespace) -> dict[str, State]:
@@ -134,15 +139,18 @@ def _two_of(path: str, time: str | None) -> list[Side]:
         names = ", ".join(snapshot.host for snapshot, _ in found)
         raise NictopError(
             f"{path} is of {len(found)} hosts: {names}",
-            "compare two of them by name: nictop diff HOST FILE, or two recordings",
+            "name both sides: nictop diff FILE/HOST FILE/HOST",
         )
-    return [_side(state[0].host, "", state, is_named=True) for state in found]
+    labels = _labels(found)
+    return [_side(path, "", state, label) for state, label in zip(found, labels, strict=True)]
 
 
 def split_nic(word: str) -> tuple[str, str]:
     """(host or recording, NIC)"""
     found = WITH_NIC.fullmatch(word)
-    if found is None or names_kind(word):
+    recorded = host_in_recording(word)
+    host = word if recorded is None else recorded[1]
+    if found is None or names_kind(host):
         return word, ""
     return found["host"], found["nic"]
 
@@ -156,15 +164,32 @@ def _recorded(path: str, time: str | None, wanted: str) -> State:
     names = ", ".join(snapshot.host for snapshot, _ in found)
     raise NictopError(
         f"{path} has several hosts: {names}",
-        "compare it with one of them: nictop diff HOST FILE",
+        f"one of them: {path}/{found[0][0].host}",
     )
 
 
-def _side(name: str, nic: str, state: State, *, is_named: bool = False) -> Side:
-    """`is_named`: the two sides differ in their host, not in their time."""
-    from nictop.hosts.observe import with_window_rates
+def _labels(states: Sequence[State]) -> list[str]:
+    """Of both sides: the hosts; of recorded ones the time, unless it is the same for both."""
     from nictop.model.snapshot import recorded_age_text
     from nictop.model.text.words import recorded_text
+
+    snapshots = [snapshot for snapshot, _ in states]
+    is_one_host = len({snapshot.host for snapshot in snapshots}) == 1
+    is_one_time = len({snapshot.recorded_at for snapshot in snapshots}) == 1
+    labels = []
+    for snapshot in snapshots:
+        no_data = recorded_age_text(snapshot)
+        time = ""
+        if snapshot.recorded_at is not None and (is_one_host or not is_one_time):
+            time, no_data = recorded_text(snapshot.recorded_at, no_data), ""
+        host = "" if time and is_one_host else snapshot.host
+        labels.append(" · ".join(part for part in (host, time, no_data) if part))
+    return labels
+
+
+def _side(name: str, nic: str, state: State, label: str) -> Side:
+    """Raises NictopError for a NIC that it does not have. `name`: as it was typed."""
+    from nictop.hosts.observe import with_window_rates
     from nictop.report.diff.compare import Side
     from nictop.rules import HostFacts, diagnose
 
@@ -175,13 +200,7 @@ def _side(name: str, nic: str, state: State, *, is_named: bool = False) -> Side:
         raise NictopError(
             f"{snapshot.host} has no interface {nic}", f"nictop show {name} lists them"
         )
-    label = snapshot.host
-    if snapshot.recorded_at is not None and not is_named:
-        label = recorded_text(snapshot.recorded_at, recorded_age_text(snapshot))
     if nic:
         label += f":{nic}"
-    no_data = recorded_age_text(snapshot)
-    if is_named and no_data:
-        label += f" · {no_data}"
     diagnosis = diagnose([HostFacts(snapshot, window.parts)])
     return Side(label, snapshot, diagnosis, nic)

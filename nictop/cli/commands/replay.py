@@ -48,7 +48,12 @@ def run(options: argparse.Namespace) -> int:
 
         return run_screen(
             partial(
-                show, recording, start=start, speed=options.speed, glyphs=screen_glyphs(options)
+                show,
+                recording,
+                start=start,
+                speed=options.speed,
+                glyphs=screen_glyphs(options),
+                notice=recording.left_out,
             )
         )
 

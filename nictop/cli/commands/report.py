@@ -21,6 +21,7 @@ from nictop.cli.arguments import (
 from nictop.cli.hosts import (
     RECORDING_SUFFIX,
     add_time_option,
+    host_in_recording,
     is_recording,
     is_recording_argument,
     means_guest,
@@ -166,15 +167,16 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
 
 
 def _recorded_runs(named: Subjects, at: str | None) -> RecordedResults:
-    """The runs in the recordings that had ended by then; for the others the reason is also
-    printed."""
+    """The runs in the recordings that had ended by then, of all their hosts; for the others the
+    reason is also printed."""
     from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
     from nictop.replay.results import RecordedResults, recorded_results
 
     tests: list[RecordedTest] = []
     left_out: list[str] = []
-    for path in named.recordings:
+    paths = [(host_in_recording(word) or (word,))[0] for word in named.recordings]
+    for path in dict.fromkeys(paths):
         with open_recording(path, time_text=at) as recording:
             recording.limit_reading_time()
             found = asyncio.run(recorded_results(recording, resolve_time(at or "end", recording)))
@@ -203,7 +205,7 @@ class Subjects:
     hosts: tuple[str, ...] = ()
     """As on the command line."""
     recordings: tuple[str, ...] = ()
-    """Paths."""
+    """Paths, or hosts in recordings (`host_in_recording`)."""
     runs: tuple[StoredRun, ...] = ()
     path_tests: tuple[StoredPath, ...] = ()
 
@@ -223,11 +225,11 @@ def classify_subjects(words: Sequence[str]) -> Subjects:
     path_tests: list[StoredPath] = []
     stored: tuple[list[StoredRun], list[StoredPath]] | None = None
     for word in words:
-        if names_kind(word):
-            hosts.append(word)
-            continue
         if _is_recording(word):
             recordings.append(word)
+            continue
+        if names_kind(word):
+            hosts.append(word)
             continue
         if _is_file(word):
             runs_in_file, tests_in_file = _results_in_file(word)
@@ -248,7 +250,9 @@ def _is_recording(word: str) -> bool:
     """A path may also be that of a result."""
     if not is_recording_argument(word):
         return False
-    return word.endswith(RECORDING_SUFFIX) or is_recording(word)
+    if word.endswith(RECORDING_SUFFIX) or is_recording(word):
+        return True
+    return host_in_recording(word) is not None
 
 
 def _is_file(word: str) -> bool:

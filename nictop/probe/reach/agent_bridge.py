@@ -2,8 +2,7 @@
 
 stdin, stdout, stderr and the exit status are those of the command. The agent starts
 `guest_relay` there (guest-exec), opens its two pipes (guest-file-open), and is asked for its
-output again and again: an agent cannot report anything by itself. It is asked soon after something
-was sent, as an answer is likely, then less often.
+output again and again (`poll_times`).
 
 Sentences of this program begin with ``nictop-MARK: ``; its exit status says whether another
 attempt may succeed.
@@ -21,6 +20,7 @@ from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, Wait, 
 from nictop.probe.reach.agent_facts import check_guest
 from nictop.probe.reach.agent_guardian import Guardian
 from nictop.probe.reach.agent_guests import check_run, open_agent, why_standing
+from nictop.probe.reach.poll_times import PollTimes
 from nictop.probe.reach.problem import IN_GUEST, LATER_STATUS, SENTENCE, GuestProblem, say
 from nictop.probe.reach.relay_format import (
     CONTENT_BYTES,
@@ -33,6 +33,7 @@ from nictop.probe.reach.relay_format import (
     RECORD_BYTES,
     START,
     START_SECONDS,
+    TAKEN,
 )
 
 TYPE_CHECKING = False
@@ -41,11 +42,10 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 32768
 """Bytes of input that may wait in the guest: half of a pipe."""
-MIN_POLL_SECONDS = 0.004
-"""Seconds until the output is asked for after something was sent; it is doubled each time."""
-QUIET_POLLS = 4
-"""Of the longest times between two requests, for which is not asked after output that came alone:
-the next line of a probe comes an interval later."""
+MIN_SENT_BYTES = WINDOW_BYTES // 2
+"""With less room nothing is sent: each request takes as long as one with more bytes."""
+OPEN_POLL_SECONDS = 0.004
+"""Seconds to the next attempt to open the pipes; doubled each time."""
 MAX_IDLE_SECONDS = 5.0
 """Seconds without output after which it is asked whether the command still runs."""
 MAX_OPEN_POLL_SECONDS = 0.2
@@ -61,19 +61,17 @@ class Bridge:
     """Of one command. `max_poll`: longest time in seconds between two requests for output."""
 
     def __init__(self, agent: Agent, guardian: Guardian, max_poll: float) -> None:
-        self._agent, self._guardian, self._max_poll = agent, guardian, max_poll
+        self._agent, self._guardian = agent, guardian
+        self._times = PollTimes(max_poll)
         self._pid = 0
         self._handles: list[int] = []
         """Those of the output and of the input, while they are open."""
         self._has_input = True
         self._sent = self._taken = 0
-        self._delay = MIN_POLL_SECONDS
         self._decompressor = zlib.decompressobj()
         self._for_output = bytearray()
         self._status: int | None = None
         self._heard_at = 0.0
-        self._expected_at = 0.0
-        """When the next line of the probe is to be asked for; it sends one per interval."""
 
     def run(self, words: Sequence[str]) -> int:
         """The exit status of the command, as a shell has it. Raises GuestProblem, AgentGone or
@@ -105,7 +103,7 @@ class Bridge:
 
     def _open_pipes(self) -> None:
         """As soon as the other process has made them."""
-        wait, delay = Wait(START_SECONDS, STDIN), MIN_POLL_SECONDS
+        wait, delay = Wait(START_SECONDS, STDIN), OPEN_POLL_SECONDS
         for descriptor, mode in ((OUTPUT_DESCRIPTOR, "r"), (INPUT_DESCRIPTOR, "w")):
             path = f"/proc/{self._pid}/fd/{descriptor}"
             while not self._open(path, mode):
@@ -141,11 +139,11 @@ class Bridge:
 
     def _carry(self) -> None:
         """Both directions, until the command has ended."""
-        next_poll = time.monotonic() + self._delay
+        next_poll = self._times.missed(time.monotonic())
         deadline: float | None = None
         while self._status is None:
             room = WINDOW_BYTES - (self._sent - self._taken)
-            readable = [0] if self._has_input and room > 0 else []
+            readable = [0] if self._has_input and room >= MIN_SENT_BYTES else []
             writable = [1] if self._for_output else []
             wait = None if writable else max(0.0, next_poll - time.monotonic())
             ready_in, ready_out, _ = select.select(readable, writable, [], wait)
@@ -169,8 +167,7 @@ class Bridge:
         else:
             self._has_input = False
             self._close(self._handles.pop())
-        self._delay = MIN_POLL_SECONDS
-        return time.monotonic() + self._delay
+        return self._times.sent(time.monotonic(), len(data))
 
     def _send(self, data: bytes) -> None:
         self._agent.write(self._handles[-1], data)
@@ -181,29 +178,28 @@ class Bridge:
         now = time.monotonic()
         record = self._agent.read(self._handles[0], RECORD_BYTES)
         if record is None:
-            self._delay = min(self._max_poll, 2 * self._delay)
             if now - self._heard_at > MAX_IDLE_SECONDS:
                 self._check_run()
             self._agent.release()
-            return time.monotonic() + self._delay
-        quiet, self._heard_at = now - self._heard_at, now
+            return self._times.missed(time.monotonic())
+        self._heard_at = now
         if not record:
             self._check_run()
             raise AgentGone("the guest agent was started again")
-        if self._take(record) == CONTENT_BYTES:
+        kind, size, told_ms = self._take(record)
+        if size == CONTENT_BYTES:
             return now  # more may follow
         self._agent.release()
-        if quiet > (QUIET_POLLS - 1) * self._max_poll:
-            self._expected_at = now + QUIET_POLLS * self._max_poll
-        return max(self._expected_at, now + self._max_poll)
+        has_output, took_all = kind != TAKEN, self._taken == self._sent
+        return self._times.received(now, told_ms, has_output=has_output, took_all=took_all)
 
-    def _take(self, record: bytes) -> int:
-        """Its bytes of content."""
+    def _take(self, record: bytes) -> tuple[bytes, int, int]:
+        """(kind, bytes of content, clock of the guest)"""
         if len(record) != RECORD_BYTES:
             raise AgentGone("the output of the guest was cut")
         kind: bytes
         size: int
-        kind, size, taken = HEADER.unpack_from(record)
+        kind, size, taken, told_ms = HEADER.unpack_from(record)
         body = record[HEADER.size : HEADER.size + min(size, CONTENT_BYTES)]
         self._count(taken)
         if kind == OUTPUT:
@@ -212,7 +208,7 @@ class Bridge:
             os.write(2, body)
         elif kind == ENDED:
             self._status = exit_number(body)
-        return size
+        return kind, size, told_ms
 
     def _count(self, taken: int) -> None:
         """Bytes of input that the guest says it has taken, modulo 2^32: not more than were sent."""

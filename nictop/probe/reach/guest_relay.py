@@ -154,7 +154,9 @@ class Relay:
         if not self._has_reader:
             return
         self._told = self._taken
-        record = HEADER.pack(kind, len(content), self._taken & 0xFFFFFFFF) + content
+        made_ms = int(time.monotonic() * 1000)
+        record = HEADER.pack(kind, len(content), self._taken & 0xFFFFFFFF, made_ms & 0xFFFFFFFF)
+        record += content
         self._for_agent += record.ljust(RECORD_BYTES, b"\0")
 
     def _write_to_child(self) -> None:

@@ -19,6 +19,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import msgspec
+
 from nictop.recording.file.frames import Damaged
 
 MAX_TEMPLATE_BYTES = 2 * 1024 * 1024
@@ -32,6 +34,14 @@ _NUMBER = re.compile(rb"(\.\d{1,17}|[1-9]\d{0,17}|0)")
 """The digits after a decimal point are one number; a leading 1 is added to preserve their zeros.
 All numbers, and the difference of any two, fit into 64 bits."""
 
+_TOO_LARGE = 10**18
+"""The least number that `_NUMBER` takes for two, fractions with their leading 1."""
+_DIGITS = b"0123456789"
+_WHITESPACE = b" \t\n\r\v\f"
+_DIGITS_AS_SPACE = bytes.maketrans(_DIGITS, b" " * len(_DIGITS))
+_OTHERS_AS_SPACE = bytes(byte if byte in _DIGITS else ord(" ") for byte in range(256))
+_numbers_decoder = msgspec.json.Decoder(list[int])
+
 Numbers = Sequence[int]
 
 
@@ -42,6 +52,8 @@ class Template:
     def __init__(self, line: bytes) -> None:
         self._texts: list[bytes] = []
         self._fractions: tuple[int, ...] = ()
+        self._fast_texts: list[bytes] | None = None
+        """The texts as `_split_fast` returns them; None: the line is not of its kind."""
         self.last: Numbers = ()
         self.is_usable = not _has_too_many_numbers(line)
         if not self.is_usable:
@@ -56,11 +68,22 @@ class Template:
         for index in self._fractions:
             found[index] = b"1" + found[index][1:]
         self.last = array("q", map(int, found))
+        fast = _split_fast(line)
+        if fast is not None and fast[1] == list(self.last):
+            self._fast_texts = fast[0]
 
     def numbers(self, line: bytes) -> list[int] | None:
         """The numbers of another line; None when its texts differ from the template."""
         if not self.is_usable:
             return None
+        fast = _split_fast(line) if self._fast_texts is not None else None
+        if fast is not None:
+            texts, numbers = fast
+            return numbers if texts == self._fast_texts else None
+        return self._numbers_by_pattern(line)
+
+    def _numbers_by_pattern(self, line: bytes) -> list[int] | None:
+        """The same for any line."""
         pieces = _NUMBER.split(line)
         if pieces[::2] != self._texts:
             return None
@@ -73,6 +96,28 @@ class Template:
             return list(map(int, found))
         except ValueError:  # a fraction where the template has none
             return None
+
+
+def _split_fast(line: bytes) -> tuple[list[bytes], list[int]] | None:
+    """(texts, numbers) of one JSON object, in a quarter of the time of `_NUMBER`; None: `_NUMBER`
+    might split it at other places.
+
+    Every digit is replaced by a space, then everything else is, and both are split at the spaces. A
+    text ends with the decimal point here. Without digits at both ends of the line, equal texts are
+    at equal places.
+    """
+    has_whitespace = len(line.translate(None, _WHITESPACE)) != len(line)
+    if has_whitespace or line[:1] != b"{" or line[-1:] != b"}":
+        return None
+    texts = line.translate(_DIGITS_AS_SPACE).split()
+    digits = line.replace(b".", b" 1").translate(_OTHERS_AS_SPACE).split()
+    try:
+        numbers = _numbers_decoder.decode(b"[%b]" % b",".join(digits))
+    except msgspec.DecodeError:  # a leading zero, which an int would not preserve
+        return None
+    if max(numbers, default=0) >= _TOO_LARGE:
+        return None
+    return texts, numbers
 
 
 def _has_too_many_numbers(line: bytes) -> bool:

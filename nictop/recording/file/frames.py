@@ -186,8 +186,8 @@ def parse_trailer(data: bytes) -> int | None:
 
 
 def _packed(plain: bytes) -> tuple[int, bytes]:
-    """LZMA with its first preset: a tenth smaller than the best deflate on columns of counters, in
-    a third of the time."""
+    """LZMA with its fastest preset: a tenth smaller than the best deflate on columns of counters,
+    in a third of the time, and as small as with the next preset."""
     try:
         import lzma
     except ModuleNotFoundError:  # a Python that was built without liblzma
@@ -195,7 +195,7 @@ def _packed(plain: bytes) -> tuple[int, bytes]:
         return (DEFLATED, deflated) if len(deflated) < len(plain) else (STORED, plain)
     # no larger than what is packed: making a dictionary of 1 MiB takes longer than packing a frame
     dictionary = min(_DICTIONARY, max(_MIN_DICTIONARY, len(plain)))
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 1, "dict_size": dictionary}]
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": dictionary}]
     packed = lzma.compress(plain, format=lzma.FORMAT_RAW, filters=filters)
     return (LZMA, packed) if len(packed) < len(plain) else (STORED, plain)
 

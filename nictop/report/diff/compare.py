@@ -27,19 +27,25 @@ from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity
 
 Kind = Literal["differs", "expected"]
 EXPECTED_SECTIONS = frozenset(
-    ("Summary", "Counters", "Driver counters", "Queue rates", KERNEL_LOG, "Other profiles")
+    (
+        *("Summary", "Counters", "Driver counters", "Queue rates", KERNEL_LOG, "Other profiles"),
+        "Guest",
+    )
 )
-"""What is counted, logged, about other NICs, or said again elsewhere."""
+"""What is counted, logged, about other NICs, about guests, or said again elsewhere."""
 EXPECTED_LABELS = frozenset(
     (
         *("MAC", "Permanent MAC", "Altnames", "Alias", "Address", "IPv4", "IPv6", "UUID", "File"),
         *("Bus info", "Device", "Changes", "Neighbours", "No answer from", "Probe", "Uptime"),
-        *("State", "Attributes", "Last activated", "IOMMU group"),
+        *("State", "Attributes", "Last activated", "IOMMU group", "LACP partner", "Aggregator"),
     )
 )
 """Facts that two healthy hosts do not have in common."""
+BRIDGE_LABELS = frozenset(("Port", "Ports"))
+"""Of a bridge: names of guests, and of links to them."""
 BALANCED_LABELS = frozenset(("IRQ affinity",))
 """The same where irqbalance runs."""
+FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 NIC_PLACEHOLDER = "(this NIC)"
 """In place of the names of both NICs where their facts are compared."""
 WORD = re.compile(r"[\w.-]+")
@@ -163,7 +169,11 @@ def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDiffe
         return NicDifferences(_name_of(pair.left), _name_of(pair.right), (), ())
     ours = _facts(_sections_of(pair.left, left), pair.left.name)
     theirs = _facts(_sections_of(pair.right, right), pair.right.name)
-    expected = BALANCED_LABELS if _is_balanced(left) or _is_balanced(right) else frozenset()
+    expected = frozenset[str]()
+    if _is_balanced(left) or _is_balanced(right):
+        expected |= BALANCED_LABELS
+    if pair.left.kind == "bridge":
+        expected |= BRIDGE_LABELS
     found = tuple(_differences(ours, theirs, expected))
     return NicDifferences(pair.left.name, pair.right.name, pair.same, found)
 
@@ -174,7 +184,20 @@ def _sections_of(link: Link, snapshot: Snapshot) -> list[Section]:
         *link_facts(row_of_link(link, snapshot), snapshot),
         *section("Queue CPUs", list(_queue_facts(link, snapshot))),
         *section("VFs", [_vf_fact(vf) for vf in link.virtual_functions]),
+        *section("Addresses", list(_address_facts(link, snapshot))),
     ]
+
+
+def _address_facts(link: Link, snapshot: Snapshot) -> Iterator[Fact]:
+    """Which kinds of address it has: none, where the other side has some, is no expected
+    difference."""
+    inventory = snapshot.inventory
+    if inventory is None or "addresses" in inventory.unreadable:
+        return
+    kinds = {
+        FAMILY_NAMES[address.family] for address in link.addresses if address.scope == "global"
+    }
+    yield Fact("Global addresses", LIST_SEPARATOR.join(sorted(kinds)) or "none")
 
 
 def _vf_fact(function: VirtualFunction) -> Fact:

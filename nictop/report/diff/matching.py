@@ -1,6 +1,8 @@
 """Which NIC of one host is which of the other: by driver, slot, subnet and name.
 
-Pure. A NIC is a netdev with a device.
+Pure. A NIC is a netdev with a device, or a virtual link that stands for one: a bond, a bridge or
+VLAN with an address, the veth of a container. Not compared are taps and other ends of guests: which
+guest runs where is no setting of the host.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import NamedTuple
 
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import driver_name, is_virtual
+from nictop.model.virtual_chain import chain_kind, is_own_veth
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
@@ -18,6 +21,10 @@ WEIGHTS = {"name": 4, "subnet": 4, "slot": 3, "driver": 2}
 """What two NICs have in common → how much that says."""
 MIN_WEIGHT = 2
 """A driver in common is the least: another kind of NIC is another NIC."""
+OWN_KINDS = ("aggregate", "veth")
+"""Kinds of virtual links that are compared without an address, too."""
+NAMED = frozenset(("name", "subnet"))
+"""Of these a virtual link must have one in common: many are of the same kind."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,13 @@ class NicPair:
 
 def nics_of(snapshot: Snapshot) -> list[Link]:
     links = sorted(snapshot.links.values(), key=lambda link: link.ifindex)
-    return [link for link in links if link.type != ARPHRD_VOID and not is_virtual(link)]
+    return [link for link in links if link.type != ARPHRD_VOID and _is_nic(link, snapshot)]
+
+
+def _is_nic(link: Link, snapshot: Snapshot) -> bool:
+    if not is_virtual(link) or is_own_veth(link, snapshot):
+        return True
+    return chain_kind(link) in ("aggregate", "bridge", "upper")
 
 
 def match_nics(left: Sequence[Link], right: Sequence[Link]) -> list[NicPair]:
@@ -50,7 +63,20 @@ def match_nics(left: Sequence[Link], right: Sequence[Link]) -> list[NicPair]:
         right_index, same = partners.get(link.ifindex, (0, ()))
         pairs.append(NicPair(link, by_index.get(right_index), same))
     pairs += [NicPair(None, link) for link in right if link.ifindex not in taken]
-    return pairs
+    return [pair for pair in pairs if _is_compared(pair)]
+
+
+def _is_compared(pair: NicPair) -> bool:
+    """Not a bridge or VLAN that has no address on either side: it carries frames of others."""
+    links = [link for link in (pair.left, pair.right) if link is not None]
+    return any(
+        has_global_address(link) or not is_virtual(link) or chain_kind(link) in OWN_KINDS
+        for link in links
+    )
+
+
+def has_global_address(link: Link) -> bool:
+    return any(address.scope == "global" for address in link.addresses)
 
 
 def _candidates(
@@ -63,6 +89,8 @@ def _candidates(
         for theirs in others:
             same = _in_common(ours, theirs)
             weight = sum(WEIGHTS[reason] for reason in same)
+            if ours.is_virtual != theirs.is_virtual or (ours.is_virtual and NAMED.isdisjoint(same)):
+                continue
             if weight >= MIN_WEIGHT:
                 yield -weight, ours.ifindex, theirs.ifindex, same
 
@@ -75,12 +103,13 @@ class _Role(NamedTuple):
     subnets: frozenset[str]
     slot: str | None
     driver: str | None
+    is_virtual: bool
 
 
 def _role_of(link: Link) -> _Role:
-    return _Role(
-        link.ifindex, link.name, frozenset(_subnets(link)), link.pci_address, driver_name(link)
-    )
+    subnets = frozenset(_subnets(link))
+    driver = driver_name(link)
+    return _Role(link.ifindex, link.name, subnets, link.pci_address, driver, is_virtual(link))
 
 
 def _in_common(one: _Role, other: _Role) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.snapshot import Snapshot, is_read_whole, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
+from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.records import Link
 from nictop.report.chain import chain_block
 from nictop.report.document import (
@@ -161,7 +162,7 @@ def links_without_facts(rows: Sequence[Row], snapshot: Snapshot) -> Iterator[Sec
 def _has_facts(row: Row, snapshot: Snapshot) -> bool:
     if row.kind != "link" or row.link is None:
         return False
-    if not is_virtual(row.link) or is_aggregate(row.link):
+    if not is_virtual(row.link) or is_aggregate(row.link) or is_own_veth(row.link, snapshot):
         return True
     return row.link.ifindex in snapshot.listened or bool(neighbours(row.link, snapshot))
 

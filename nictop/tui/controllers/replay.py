@@ -95,7 +95,7 @@ class Replay:
         if self._plays:
             self.playback.play()
         if self._notice:
-            self._notify(self._notice, "Demo")
+            self._notify(self._notice, "Demo" if self._loop else "Not everything is read")
         self._scheduler.set_interval(POSITION_SECONDS, self._tick, name="replay")
 
     def _add(self, name: str) -> None:

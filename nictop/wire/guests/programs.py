@@ -31,6 +31,7 @@ MODULES = {
         "agent_client",
         "agent_guests",
         "agent_guardian",
+        "poll_times",
         "agent_facts",
         "agent_bridge",
     ),

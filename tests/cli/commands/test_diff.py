@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.commands.diff import split_nic
+from nictop.cli.hosts import host_in_recording
 from nictop.cli.main import main
+from nictop.recording.keep import segment_name
 from tests.cli.commands.test_demo import DEMO
 from tests.support.recordings import host_items, write_recording
 
@@ -68,6 +70,7 @@ def test_the_live_host_does_not_differ_from_itself(capsys: pytest.CaptureFixture
         ((), "diff takes two sides"),
         (("local",), "diff takes two sides"),
         (("local", DEMO), "has several hosts"),
+        (("local", f"{DEMO}/vm1"), "has no host vm1"),
         (("local:no-such-nic", "local"), "has no interface no-such-nic"),
         (("local", "./absent.nictop"), "No such file or directory"),
         (("local", "local", "--at", "end"), "--at needs a recording"),
@@ -78,6 +81,67 @@ def test_sides_that_cannot_be_compared(
 ) -> None:
     assert main(["diff", *sides]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_one_host_of_a_recording_of_several(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = (f"{DEMO}/alma-load-00{number}" for number in (1, 2))
+    both = printed(capsys, DEMO, "--at", AT, code=1)
+    assert printed(capsys, one, other, "--at", AT, code=1) == both
+    nics = printed(capsys, f"{one}:ens224", f"{other}:ens256", "--at", AT, code=1)
+    assert nics.startswith("alma-load-001:ens224 · alma-load-002:ens256\n")
+    alone = tmp_path / "alone.nictop"
+    write_recording(alone, host_items("vm1", 20))
+    first = printed(capsys, one, str(alone), code=1).partition("\n\n")[0]
+    assert "alma-load-001 · recorded " in first and "vm1 · recorded " in first
+
+
+def test_a_host_with_a_slash_in_a_directory_of_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept, host = tmp_path / "kept", "pve/docker:web"
+    kept.mkdir()
+    items = sorted((*host_items("pve", 20), *host_items(host, 20)), key=lambda item: item[2])
+    write_recording(kept / segment_name("20260101T000000Z", 0), items)
+    text = printed(capsys, f"{kept}/pve", f"{kept}/{host}", code=0)
+    assert text.startswith(f"pve · {host}\n")
+    for command in ("show", "check"):
+        main([command, f"{kept}/{host}"])
+        assert capsys.readouterr().out.startswith(f"{host} · recorded "), command
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("a.nictop/vm1", ("a.nictop", "vm1")),
+        ("a.nictop/pve/docker:web", ("a.nictop", "pve/docker:web")),
+        ("./vm2/vm1", ("./vm2", "vm1")),
+        ("a.nictop", None),
+        ("a.nictop/", None),
+        ("vm2/vm1", None),
+        ("vm2/docker:web", None),
+        ("me@x.nictop/vm1", None),
+        ("absent.nictop/vm1", None),
+        ("kept/vm1", ("kept", "vm1")),
+        ("kept/docker:web", None),
+        ("./kept/docker:web", ("./kept", "docker:web")),
+        ("kept/notes", None),
+    ],
+)
+def test_which_words_mean_a_host_in_a_recording(
+    word: str,
+    found: tuple[str, str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``vm2`` is a recording in this directory, and stays the name of a host."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/notes").touch()
+    for name in ("a.nictop", "vm2", f"kept/{segment_name('20260101T000000Z', 0)}"):
+        write_recording(tmp_path / name, host_items("vm1", 2))
+    assert host_in_recording(word) == found
 
 
 def test_one_nic_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from nictop.probe.records import Line
+from nictop.recording.segments import open_recording
 from tests.support.namespaces import ROOT
 from tests.support.probe import TEST_TIMEOUT, wait_until
+from tests.support.recordings import read_all
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -44,13 +47,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def first_reading(folder: Path) -> float:
+    """Seconds from the begin until an inventory and two readings of counters were recorded."""
+    with open_recording(str(folder / "kept")) as recording:
+        has_inventory, counters = False, 0
+        for item in read_all(recording, recording.hosts[0]):
+            if isinstance(item.received, Line):
+                has_inventory = has_inventory or item.received.inventory is not None
+                counters += has_inventory and item.received.counters is not None
+            if counters == 2:
+                return item.time - recording.begin + 0.001
+    raise AssertionError("fewer than two readings")
+
+
 def test_every_command_reads_the_directory(folder: Path) -> None:
     assert len(list((folder / "kept").iterdir())) == 2
     shown = json.loads(nictop(folder, "show", "./kept", "--format", "json").stdout)["hosts"][0]
     assert shown["inventory"]["links"] and shown["rates"]["elapsed"] > 0
-    earlier = json.loads(nictop(folder, "show", "kept/", "--format", "json", "--at", "+1").stdout)[
-        "hosts"
-    ][0]
+    words = ("show", "kept/", "--format", "json", "--at", f"+{first_reading(folder):.3f}")
+    earlier = json.loads(nictop(folder, *words).stdout)["hosts"][0]
     assert earlier["recorded_at"] < shown["recorded_at"] and earlier["host"] == shown["host"]
     assert "recorded " in nictop(folder, "check", "./kept").stdout
     same = nictop(folder, "diff", "./kept", "./kept")

@@ -59,7 +59,7 @@ class Pipes:
         """(type, content, bytes of input taken) of each; ends where no more follow in time."""
         while select.select([self._output], [], [], TEST_TIMEOUT)[0]:
             record = os.read(self._output, RECORD_BYTES)
-            kind, size, taken = HEADER.unpack_from(record)
+            kind, size, taken, _ = HEADER.unpack_from(record)
             yield kind, record[HEADER.size : HEADER.size + size], taken
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
 
 import pytest
@@ -20,8 +21,11 @@ from nictop.recording.file.entries import (
 )
 from nictop.recording.file.frames import Damaged
 
-TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(
-    str.encode
+OBJECTS = st.text(alphabet='01459.,:-e "a', max_size=40).map(lambda text: b"{%b}" % text.encode())
+TEXTS = (
+    st.binary(max_size=200)
+    | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(str.encode)
+    | OBJECTS
 )
 NUMBERS = st.integers(0, 2**64) | st.floats(allow_nan=False, allow_infinity=False)
 
@@ -38,6 +42,24 @@ def test_a_matching_line_is_restored_exactly(one: bytes, other: bytes) -> None:
     template = Template(one)
     numbers = template.numbers(other)
     assert numbers is None or LineFormat(one).line(numbers) == other
+
+
+@given(OBJECTS, st.data())
+def test_the_fast_way_to_split_a_line_finds_what_the_pattern_finds(
+    one: bytes, data: st.DataObject
+) -> None:
+    pieces = re.split(rb"([0-9])", one)
+    pieces[1::2] = [data.draw(st.sampled_from([digit, b"0", b"71"])) for digit in pieces[1::2]]
+    template, other = Template(one), b"".join(pieces)
+    assert template.numbers(other) == template._numbers_by_pattern(other)
+
+
+def test_counters_are_split_the_fast_way() -> None:
+    template = Template(b'{"counters":{"time":12.05,"links":{"2":[0,10,-3]}}}')
+    assert template._fast_texts is not None
+    assert template.numbers(b'{"counters":{"time":3.007,"links":{"4":[7,0,-1]}}}') == [
+        *(3, 1007, 4, 7, 0, 1)
+    ]
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))

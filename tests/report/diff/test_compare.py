@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.records import Address, Channels, Line, Link, VirtualFunction
+from nictop.probe.records import Address, Bond, Channels, Line, Link, VirtualFunction
 from nictop.report.diff.compare import HostDifferences, Side, compare_sides
 from nictop.report.diff.document import (
     NO_DIFFERENCE,
@@ -181,6 +181,59 @@ def test_vfs_are_compared_without_their_addresses() -> None:
     (found,) = compare_sides(left, right).nics
     texts = {fact.label: (fact.left, fact.right) for fact in found.differences}
     assert "spoof check on" in texts["VF 0"][0] and "52:54" not in "".join(texts["VF 0"])
+
+
+def addressed(made: Link, address: str) -> Link:
+    return replace(made, addresses=(Address("ipv4", address, 24, "global", ()),))
+
+
+def test_no_address_where_the_other_side_has_one_is_a_difference() -> None:
+    """Addresses themselves are expected to differ."""
+    one, other = (nic(2, "ens1", address=f"192.0.2.{number}") for number in (1, 2))
+    assert not differing(compare_sides(side(one), side(other)))
+    diff = compare_sides(side(one), side(nic(2, "ens1")))
+    assert differing(diff) == {("ens1", "Global addresses")}
+
+
+def test_the_veths_of_two_containers_are_compared() -> None:
+    """They are the only NICs that these have."""
+    one, other = (
+        addressed(link(2, "eth0", kind="veth", mtu=mtu), address)
+        for mtu, address in ((1500, "172.17.0.2"), (1400, "172.17.0.3"))
+    )
+    assert differing(compare_sides(side(one), side(other))) == {("eth0", "MTU")}
+
+
+def test_a_bond_and_what_is_on_it_are_compared() -> None:
+    sides = []
+    for mode, identity in (("802.3ad", 20), ("active-backup", 21)):
+        bond = link(4, "bond0", kind="bond", bond=Bond(mode))
+        vlan = link(5, "bond0.20", kind="vlan", lower=4, details={"vlan_id": identity})
+        sides.append(side(nic(2, "ens1"), bond, addressed(vlan, "192.0.2.1")))
+    found = differing(compare_sides(*sides))
+    assert ("bond0", "Mode") in found
+    assert {name for name, _ in found} == {"bond0", "bond0.20"}
+
+
+def test_which_guests_run_is_no_difference() -> None:
+    """Taps, bridges of single guests, and the ports of a bridge."""
+    nics, sides = (nic(2, "ens1", master=3), nic(2, "ens1", master=3)), []
+    for guest, uplink in zip((101, 102), nics, strict=True):
+        bridge = addressed(link(3, "vmbr0", kind="bridge"), f"192.0.2.{guest}")
+        tap = link(4, f"tap{guest}i0", kind="tun", master=3, details={"tun_type": "tap"})
+        own = link(5, f"fwbr{guest}i0", kind="bridge")
+        sides.append(side(uplink, bridge, tap, own))
+    diff = compare_sides(*sides)
+    assert not differing(diff)
+    assert [pair.left for pair in diff.nics] == ["ens1", "vmbr0"]
+
+
+def test_bridges_of_other_networks_are_not_the_same() -> None:
+    ours = addressed(link(3, "virbr0", kind="bridge"), "192.0.2.1")
+    theirs = addressed(link(3, "docker0", kind="bridge"), "198.51.100.1")
+    diff = compare_sides(side(ours), side(theirs))
+    assert [(pair.left, pair.right) for pair in diff.nics] == [("virbr0", ""), ("", "docker0")]
+    assert diff.number == 2
 
 
 def test_a_page_has_what_the_text_has() -> None:

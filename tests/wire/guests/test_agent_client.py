@@ -578,7 +578,7 @@ def bridge(answers: Answers | None = None) -> Bridge:
 
 
 def record(taken: int) -> bytes:
-    return HEADER.pack(TAKEN, 0, taken).ljust(RECORD_BYTES, b"\0")
+    return HEADER.pack(TAKEN, 0, taken, 0).ljust(RECORD_BYTES, b"\0")
 
 
 def test_counters_that_are_forged(monkeypatch: pytest.MonkeyPatch) -> None:
