@@ -32,7 +32,7 @@ def output(*command: str) -> str:
 
 
 def test_content(tmp_path: Path) -> None:
-    package = debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path)
+    package = debian_package(PACKAGES, SHARED, "amd64", "1.0", SECONDS, tmp_path)
     assert package.name == "nictop_1.0_amd64.deb"
     files = {}
     for line in output("dpkg-deb", "--contents", str(package)).splitlines():
@@ -54,7 +54,7 @@ def test_content(tmp_path: Path) -> None:
 
 
 def test_licences_of_the_libraries_are_named(tmp_path: Path) -> None:
-    package = debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path)
+    package = debian_package(PACKAGES, SHARED, "amd64", "1.0", SECONDS, tmp_path)
     output("dpkg-deb", "--extract", str(package), str(tmp_path / "root"))
     text = (tmp_path / "root/usr/share/doc/nictop/copyright").read_text()
     assert "  lib-1: MIT\n" in text
@@ -65,5 +65,5 @@ def test_the_same_content_gives_the_same_file(tmp_path: Path) -> None:
     built = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir(mode=0o700)
-        built.append(debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path / name).read_bytes())
+        built.append(debian_package(PACKAGES, SHARED, "amd64", "1.0", SECONDS, tmp_path / name).read_bytes())
     assert built[0] == built[1]
