@@ -19,7 +19,7 @@ from release.units import SERVICES
 from release.wheels import PYTHONS
 
 MAINTAINER = "nictop maintainers"
-"""Mandatory. There is no address of the project."""
+"""A mandatory field; an address of the project does not exist."""
 DOCUMENTATION = "usr/share/doc/nictop"
 COMMAND = f"""\
 #!/usr/bin/python3 -I
@@ -38,6 +38,8 @@ PROGRAMS = ("usr/bin/", "DEBIAN/p", "usr/share/python3/runtime.d/")
 OVERRIDES = """\
 # Libraries as their authors have published them: their bytes are those of the hashes in requirements.txt.
 nictop: unstripped-binary-or-object *
+# There is no address of the project to write to.
+nictop: malformed-contact *
 """
 POSTINST = f"""\
 #!/bin/sh
@@ -150,7 +152,7 @@ def _changelog(version: str, seconds: int) -> bytes:
     date = formatdate(seconds)
     return (
         f"nictop ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- "
-        f"{MAINTAINER}  {date}\n"
+        f"{MAINTAINER} <>  {date}\n"
     ).encode()
 
 

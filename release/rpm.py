@@ -55,6 +55,7 @@ Release: 1
 Summary: Live diagnosis of virtual NICs
 License: {licence}
 Group: Applications/Internet
+Packager: nictop maintainers
 AutoReqProv: no
 Requires: glibc >= 2.28
 Requires: (python(abi) >= {oldest} with python(abi) < {beyond})
@@ -108,12 +109,14 @@ fi
 COMPILE = f"""\
 for version in {{versions}}; do
     if [ -x /usr/bin/python$version ]; then
-        /usr/bin/python$version -I -m compileall -q -j 0 /{LIBRARY} >/dev/null 2>&1
+        compile="/usr/bin/python$version -I -m compileall -q /{LIBRARY}"
+        $compile -j 0 >/dev/null 2>&1 || $compile >/dev/null 2>&1
         break
     fi
 done
 :"""
-"""Byte code for the Python that the command starts: without it each start takes seconds longer."""
+"""Byte code for the Python that the command starts: without it each start takes seconds longer.
+Processes that share the work need /dev/shm."""
 
 
 def why_no_rpm() -> str:
