@@ -146,7 +146,9 @@ for device in null zero full random urandom tty kmsg; do
     touch "dev/$device"
     mount --bind "/dev/$device" "dev/$device"
 done
-mkdir dev/pts dev/shm
+mkdir dev/pts dev/shm dev/mqueue dev/hugepages
+mount -t devpts none dev/pts
+ln -s pts/ptmx dev/ptmx
 touch dev/console
 mount --bind /dev/null dev/console
 rm -rf etc/systemd/system/*.wants
