@@ -1,7 +1,7 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
 # make test-fast   what is pure: model, rules, parsers, reports; while editing
-# make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
+# make dist    wheel, offline file, packages          make dist-check   build it twice and test it
 # make audit   known advisories of what is bundled          make lowest   tests with the oldest dependencies
 # make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
 PYTHON ?= python3
@@ -67,10 +67,10 @@ lowest:
 dist: $(VENV)/.dist
 	@$(BIN)/python -m release
 
-# The files of make dist, in roots without network: every Python, first and later starts, dpkg, lintian.
-dist-check: $(VENV)/.dev $(VENV)/.dist
+# The files of make dist, in roots without network: every Python, dpkg, rpm, arm64 under emulation, systemd, a container.
+dist-check: $(VENV)/.dist-check
 	@.ci/system-packages dist
-	@$(BIN)/python -m pytest tests/release/built --timeout 3600 $(ARGS)
+	@$(BIN)/python -m pytest tests/release/built --timeout 3600 --durations 12 $(ARGS)
 
 # Error 1: some are known; 3: no source was reached, and the offline list, which may be old, has none. make itself then exits with 2.
 audit: $(VENV)/bin/python
@@ -113,6 +113,10 @@ $(VENV)/.dev: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
 $(VENV)/.dist: release/build-requirements.txt | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: \
 		--requirement release/build-requirements.txt
+	@touch $@
+
+$(VENV)/.dist-check: pyproject.toml .ci/constraints.txt $(VENV)/.dev $(VENV)/.dist
+	@$(PIP) --group dist-check
 	@touch $@
 
 clean:

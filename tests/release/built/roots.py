@@ -262,6 +262,23 @@ def _arm64_root() -> Path:
     return root
 
 
+def debian_root(suite: str) -> Path:
+    """Debian of a release with its required packages and apt, for this machine's processor; made
+    at the first use. Raises CalledProcessError."""
+    root = STORE / f"debian-{suite}"
+    if root.exists():
+        return root
+    unfinished = STORE / "unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", suite, str(unfinished)],
+        stdout=subprocess.DEVNULL, timeout=MAKE_TIMEOUT, check=True,
+    )  # fmt: skip
+    unfinished.rename(root)
+    return root
+
+
 def _run_foreign(
     folder: Path, lower: Path, how: str, files: Path, script: str, timeout: float
 ) -> subprocess.CompletedProcess[str]:
@@ -273,6 +290,11 @@ def _run_foreign(
 
 def _run(words: list[str], timeout: float = TIMEOUT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def why_no_debootstrap() -> str:
+    """Why no Debian can be made here; "" if it can."""
+    return "" if shutil.which("debootstrap") else "debootstrap is not installed"
 
 
 def why_no_arm64() -> str:
