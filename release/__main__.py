@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from nictop import __version__
 from release.debian import debian_package
@@ -110,14 +111,13 @@ def build_for(architecture: Architecture, wheels: list[Path], seconds: int) -> N
     content = offline_file(packages(wheels, "offline file"), machine, __version__, seconds)
     offline.write_bytes(content)
     offline.chmod(0o755)
-    debian = debian_package(
-        packages(wheels, "Debian package"), shared, architecture.debian, __version__, seconds, DIST
-    )
-    made = [offline, debian]
+    place: dict[str, Any] = {"version": __version__, "seconds": seconds, "folder": DIST}
+    files = packages(wheels, "Debian package")
+    made = [offline, debian_package(files, shared, architecture.debian, **place)]
     if why_no_rpm():
         print(f"no RPM for {machine}: {why_no_rpm()}", file=sys.stderr)
     else:
-        made.append(rpm_package(packages(wheels, "RPM"), shared, machine, __version__, seconds, DIST))
+        made.append(rpm_package(packages(wheels, "RPM"), shared, machine, **place))
     for artefact in made:
         artefact.with_name(artefact.name + SUFFIX).write_bytes(sbom(artefact, wheels, seconds))
 

@@ -109,6 +109,7 @@ def debian_package(
     packages: Mapping[str, bytes],
     shared: Mapping[str, bytes],
     architecture: str,
+    *,
     version: str,
     seconds: int,
     folder: Path,

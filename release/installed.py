@@ -19,9 +19,7 @@ LICENCE_FIELD = re.compile(r"^License(?:-Expression)?: (.+)$", re.MULTILINE)
 """In the metadata of a wheel."""
 
 
-def installed_files(
-    packages: Mapping[str, bytes], shared: Mapping[str, bytes]
-) -> dict[str, bytes]:
+def installed_files(packages: Mapping[str, bytes], shared: Mapping[str, bytes]) -> dict[str, bytes]:
     """Path from the root → content. `packages`: below the directory of packages; `shared`: below
     the prefix."""
     files = {f"{LIBRARY}/{path}": content for path, content in packages.items()}
@@ -44,9 +42,7 @@ def compressed(content: bytes) -> bytes:
     return gzip.compress(content, 9, mtime=0)
 
 
-def stage(
-    files: Mapping[str, bytes], programs: tuple[str, ...], root: Path, seconds: int
-) -> None:
+def stage(files: Mapping[str, bytes], programs: tuple[str, ...], root: Path, seconds: int) -> None:
     """Write the files below `root`. `programs`: what the paths of executable files begin with;
     `seconds`: time of all files and directories."""
     for path, content in files.items():

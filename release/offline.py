@@ -29,9 +29,7 @@ exit 2
 DIGEST_CHARS = 12
 
 
-def offline_file(
-    packages: Mapping[str, bytes], machine: str, version: str, seconds: int
-) -> bytes:
+def offline_file(packages: Mapping[str, bytes], machine: str, version: str, seconds: int) -> bytes:
     """`packages`: path → content; `machine`: the processor that they are for; `seconds`: time of
     all files, since the epoch."""
     names = [f"{major}.{minor}" for major, minor in PYTHONS]

@@ -3,8 +3,10 @@ page, completions, units.
 
 Built with rpmbuild from a staged directory; nothing is compiled. Where python3 is too old (3.6 on
 EL 8 and SLES 15, 3.9 on EL 9) it requires a newer one beside it, which these distributions have as
-python3.11, python3.12 or python311: the command looks for the newest that it has modules for. The
-format is that of rpm 4.14 (EL 8, SLES 15): payload in xz, requirements with ``with``.
+python3.11, python3.12 or python311; they provide python(abi) (conditional
+python_abi_provides_for_alt_pythons in RHEL's python3.12.spec; SUSE: python311-base), which Fedora's
+main Python does as well. The command looks for the newest that it has modules for. The format is
+that of rpm 4.14 (EL 8, SLES 15): payload in xz, requirements with ``with``.
 """
 
 from __future__ import annotations
@@ -41,9 +43,7 @@ DOCUMENTATION = "usr/share/doc/nictop"
 LICENCE_FILE = "usr/share/licenses/nictop/LICENSE"
 PROGRAMS = ("usr/bin/",)
 """What the paths of executable files begin with."""
-LICENCES = (
-    "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND EPL-2.0 AND MIT AND MIT-0 AND PSF-2.0"
-)
+LICENCES = "Apache-2.0 AND BSD-2-Clause AND BSD-3-Clause AND EPL-2.0 AND MIT AND MIT-0 AND PSF-2.0"
 """Of nictop and of the libraries in it, as SPDX, without the choices that some of them leave."""
 SPEC = """\
 %global debug_package %{{nil}}
@@ -128,6 +128,7 @@ def rpm_package(
     packages: Mapping[str, bytes],
     shared: Mapping[str, bytes],
     machine: str,
+    *,
     version: str,
     seconds: int,
     folder: Path,
@@ -136,7 +137,9 @@ def rpm_package(
     of all files. Raises FileNotFoundError without rpmbuild."""
     files = installed_files(packages, shared)
     files["usr/bin/nictop"] = command().encode()
-    (licence,) = (path for path in packages if path.startswith("nictop-") and path.endswith("/LICENSE"))
+    (licence,) = (
+        path for path in packages if path.startswith("nictop-") and path.endswith("/LICENSE")
+    )
     files[LICENCE_FILE] = packages[licence]
     files[f"{DOCUMENTATION}/libraries.txt"] = _libraries(packages).encode()
     with tempfile.TemporaryDirectory() as name:
@@ -145,7 +148,14 @@ def rpm_package(
         spec = Path(name, "nictop.spec")
         spec.write_text(_spec(packages, files, staged, version, seconds), encoding="utf-8")
         subprocess.run(
-            ["rpmbuild", "-bb", "--quiet", f"--target={machine}-linux", *_definitions(top), str(spec)],
+            [
+                "rpmbuild",
+                "-bb",
+                "--quiet",
+                f"--target={machine}-linux",
+                *_definitions(top),
+                str(spec),
+            ],
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -46,12 +46,13 @@ BUILD_HEAD = """\
 
 def platforms(machine: str) -> list[str]:
     """glibc 2.28 and older."""
-    return [*(f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)), f"manylinux2014_{machine}"]
+    return [
+        *(f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)),
+        f"manylinux2014_{machine}",
+    ]
 
 
-def download(
-    machine: str, python: tuple[int, int], arguments: Sequence[str], folder: Path
-) -> None:
+def download(machine: str, python: tuple[int, int], arguments: Sequence[str], folder: Path) -> None:
     """Wheels for a processor and a version of Python; raises CalledProcessError."""
     options = [f"--platform={platform}" for platform in platforms(machine)]
     subprocess.run(

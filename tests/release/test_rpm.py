@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from release.rpm import command, rpm_package, why_no_rpm
-from tests.release.test_debian import PACKAGES, SECONDS, SHARED
+from tests.release.test_debian import PACKAGES, SECONDS, SHARED, place
 
 OWN = {
     "nictop-1.0.dist-info/METADATA": b"License-Expression: Apache-2.0\n",
@@ -25,13 +24,19 @@ def output(*words: str) -> str:
 
 
 def build(folder: Path, machine: str = "x86_64") -> Path:
-    return rpm_package({**PACKAGES, **OWN}, SHARED, machine, "1.0", SECONDS, folder)
+    return rpm_package({**PACKAGES, **OWN}, SHARED, machine, **place(folder))
 
 
 def test_content(tmp_path: Path) -> None:
     package = build(tmp_path, "aarch64")
     assert package.name == "nictop-1.0-1.aarch64.rpm"
-    listed = output("rpm", "-qp", "--queryformat", "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME} %{FILEMTIMES}\n]", str(package))
+    listed = output(
+        "rpm",
+        "-qp",
+        "--queryformat",
+        "[%{FILENAMES} %{FILEMODES:perms} %{FILEUSERNAME} %{FILEMTIMES}\n]",
+        str(package),
+    )
     files = {}
     for line in listed.splitlines():
         name, mode, owner, seconds = line.split()

@@ -217,7 +217,7 @@ def run_in_rpm_root(
     folder.mkdir(exist_ok=True)
     arguments = (
         *(str(folder), str(python.prefix), python.version, str(package), str(stand_ins)),
-        f'root={shlex.quote(str(folder))}; {script}',
+        f"root={shlex.quote(str(folder))}; {script}",
     )
     return _run([*UNSHARE, "sh", "-c", RPM_ROOT, "sh", *arguments])
 
@@ -226,7 +226,7 @@ def run_on_arm64(folder: Path, files: Path, script: str) -> subprocess.Completed
     """Run a shell script in a copy of Debian for arm64, with the directory `files` at /mnt; its
     changes are lost at the end."""
     folder.mkdir(exist_ok=True)
-    return _run_foreign(folder, _arm64_root(), "copy", files, script, TIMEOUT)
+    return _run_foreign(folder, _arm64_root(), "copy", files, script, timeout=TIMEOUT)
 
 
 def run_units(folder: Path, setup: str) -> subprocess.CompletedProcess[str]:
@@ -255,7 +255,9 @@ def _arm64_root() -> Path:
     program.chmod(0o755)
     with tempfile.TemporaryDirectory() as name:
         script = "/debootstrap/debootstrap --second-stage"
-        done = _run_foreign(Path(name), unfinished, "itself", Path(name), script, MAKE_TIMEOUT)
+        done = _run_foreign(
+            Path(name), unfinished, "itself", Path(name), script, timeout=MAKE_TIMEOUT
+        )
         done.check_returncode()
     program.unlink()
     unfinished.rename(root)
@@ -280,7 +282,7 @@ def debian_root(suite: str) -> Path:
 
 
 def _run_foreign(
-    folder: Path, lower: Path, how: str, files: Path, script: str, timeout: float
+    folder: Path, lower: Path, how: str, files: Path, script: str, *, timeout: float
 ) -> subprocess.CompletedProcess[str]:
     """`how`: "itself" changes the directory `lower`, "copy" does not."""
     arguments = (str(folder), str(lower), how, str(files), script)

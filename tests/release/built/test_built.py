@@ -199,7 +199,9 @@ def test_the_offline_file_runs_without_network(
         demo.wait_for_text("Traffic")
         demo.type("q")
         assert demo.wait_for_end() == 0
-    record_run(Run("offline file", f"{this_system()}, only Python and glibc", "x86-64", python.version))
+    record_run(
+        Run("offline file", f"{this_system()}, only Python and glibc", "x86-64", python.version)
+    )
 
 
 # ----------------------------------------------------------------------------------- Debian package

@@ -19,7 +19,6 @@ from tests.release.built.roots import (
     pythons,
     run_in_rpm_root,
     run_on_arm64,
-    this_system,
     why_no_arm64,
     why_no_roots,
 )

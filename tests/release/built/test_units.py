@@ -108,5 +108,7 @@ def test_both_services_work_under_systemd(
     assert text.count("ActiveState=active") == 2, text
     assert "700 root /var/log/nictop" in text, text
     assert "recorded 20" in text, text
-    (version,) = re.findall(r"systemd (\d+)", subprocess.check_output(["systemctl", "--version"], text=True))
+    (version,) = re.findall(
+        r"systemd (\d+)", subprocess.check_output(["systemctl", "--version"], text=True)
+    )
     record_run(Run("systemd units", f"{this_system()}, systemd {version}", "x86-64", ""))
