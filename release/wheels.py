@@ -151,6 +151,12 @@ def lowest_versions() -> Iterator[str]:
         yield re.sub(r">=([^,;]+)(?:,[^;]*)?", r"==\1", requirement)
 
 
+def newest_versions() -> Iterator[str]:
+    """The dependencies of nictop as it allows them: with a new environment, pip installs the
+    newest."""
+    yield from _dependencies("dependencies")
+
+
 def _locked(name: str, version: str, folder: Path) -> str:
     """``name==version`` with the hashes of its wheels."""
     hashes = [
