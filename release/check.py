@@ -1,5 +1,4 @@
-"""``python -m release.check`` (make release-check): everything that a release needs, and one table of
-it.
+"""``python -m release.check`` (make release-check): everything that a release needs, and one table.
 
 Each step is a command, or a question about the checkout. A step that fails does not stop the
 others. Names of steps as arguments: only these. What a step printed is in .venv/release-check/.

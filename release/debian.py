@@ -40,6 +40,7 @@ OVERRIDES = """\
 nictop: unstripped-binary-or-object *
 # There is no address of the project to write to.
 nictop: malformed-contact *
+nictop: bogus-mail-host-in-debian-changelog *
 """
 POSTINST = f"""\
 #!/bin/sh
