@@ -121,7 +121,7 @@ $(VENV)/.dist: release/build-requirements.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dist-check: pyproject.toml .ci/constraints.txt $(VENV)/.dev $(VENV)/.dist
-	@$(PIP) --group dist-check
+	@$(PIP) --group packages
 	@touch $@
 
 clean:

@@ -168,7 +168,7 @@ def test_kubernetes_accepts_the_manifest(version: str) -> None:
     words = ["--strict", "--kubernetes-version", version, str(MANIFEST)]
     program = Path(sys.executable).with_name("kubernetes-validate")
     if not program.exists():
-        pytest.skip("kubernetes-validate is not installed (dependency group dist-check)")
+        pytest.skip("kubernetes-validate is not installed (dependency group packages)")
     done = subprocess.run(
         [str(program), *words], capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
@@ -183,7 +183,7 @@ def test_kubernetes_accepts_the_manifest(version: str) -> None:
 def test_a_mistake_in_the_manifest_is_noticed(before: str, after: str, tmp_path: Path) -> None:
     program = Path(sys.executable).with_name("kubernetes-validate")
     if not program.exists():
-        pytest.skip("kubernetes-validate is not installed (dependency group dist-check)")
+        pytest.skip("kubernetes-validate is not installed (dependency group packages)")
     text = MANIFEST.read_text()
     assert before in text
     (tmp_path / "wrong.yaml").write_text(text.replace(before, after))
