@@ -135,6 +135,35 @@ def test_rpm_asks_for_a_python_that_fits(
 
 
 @needs_rpm
+def test_dnf_installs_a_newer_python_beside_that_of_el_9(dist: Dist, tmp_path: Path) -> None:
+    """With stand-ins for its packages: python3 (3.9) is installed, two newer ones are offered."""
+    missing = [name for name in ("dnf", "createrepo_c") if shutil.which(name) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    offered, root = tmp_path / "offered", tmp_path / "root"
+    stand_in(offered, "system", SYSTEM)
+    for name, version in (("python3", "3.9"), ("python3.11", "3.11"), ("python3.12", "3.12")):
+        stand_in(offered, name, [f"python(abi) = {version}"])
+    subprocess.run(["createrepo_c", "--quiet", offered], timeout=TIMEOUT, check=True)
+
+    def dnf(*words: str) -> set[str]:
+        """Names of what is installed afterwards."""
+        settings = {"reposdir": tmp_path, "cachedir": tmp_path / "cache", "tsflags": "noscripts"}
+        options = [f"--setopt={name}={value}" for name, value in settings.items()]
+        options += [f"--installroot={root}", f"--repofrompath=el,{offered}", "--releasever=9"]
+        command = ["dnf", "--quiet", "--assumeyes", "--nogpgcheck", *options, *words]
+        subprocess.run(command, timeout=TIMEOUT, check=True, capture_output=True)
+        query = ["rpm", "--root", str(root), "--query", "--all", "--queryformat", "%{NAME}\\n"]
+        return set(subprocess.check_output(query, text=True, timeout=TIMEOUT).split())
+
+    before = dnf("install", "system", "python3")
+    after = dnf("install", str(dist["x86_64.rpm"]))
+    assert after - before in ({"nictop", "python3.12"}, {"nictop", "python3.11"})
+    assert before < after
+    assert dnf("remove", "nictop") == before
+
+
+@needs_rpm
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_rpmlint_finds_no_error(dist: Dist, machine: str) -> None:
     if shutil.which("rpmlint") is None:
