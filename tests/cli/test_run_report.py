@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -459,9 +460,9 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
 def test_a_set_up_whose_runs_all_failed_has_the_columns_of_the_others() -> None:
     """Its runs ended before any host was measured."""
     failed = replace(result(), failure=Failure("stall", "no data"), hosts=(), flows=())
-    more = {"kind": "compare", "variable": "queues"}
-    runs = [stored(failed, group="1", value="1", **more)]
-    runs += [stored(result(), number, group="4", value="4", **more) for number in (2, 3)]
+    compared = partial(stored, kind="compare", variable="queues")
+    runs = [compared(failed, group="1", value="1")]
+    runs += [compared(result(), number, group="4", value="4") for number in (2, 3)]
     for ordered in (runs, runs[::-1]):
         points = set_up_points(ordered)
         titles = column_titles(points, "queues")

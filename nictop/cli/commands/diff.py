@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
@@ -24,6 +23,8 @@ from nictop.errors import NictopError
 from nictop.probe.kernel.patterns import pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.report.diff.compare import Side

@@ -697,7 +697,8 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("foreign client", f"{text}, its host is not watched")
         if foreign.differs:
             differs = "; ".join(map(clean, foreign.differs))
-            yield ResultSentence("foreign client", f"it did another test than was to be typed: {differs}")
+            told = f"it did another test than was to be typed: {differs}"
+            yield ResultSentence("foreign client", told)
         return
     cpu = "its CPU is not reported"
     if foreign.cpu is not None:
