@@ -84,6 +84,9 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
             re.IGNORECASE,
         ),
     ),
+    "nictop.wire.ssh.bootstrap_command._received": (
+        re.compile(rb"^0a1b-2c3d received ([0-9]{1,9})\r?\n", re.M),
+    ),
     "nictop.wire.ssh.bootstrap_command._answer": (
         re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),
     ),
