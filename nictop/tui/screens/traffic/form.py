@@ -411,7 +411,6 @@ class TrafficScreen(FramedScreen):
         entries = (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
             MenuEntry(path_test, self.test_path, None, not why_not, why_not),
-            MenuEntry(self_test, self.start_self_test),
             MenuEntry(
                 f"Measure a command of yours on {clean(self.nictop.hosts.chosen)}",
                 self.measure_command,
@@ -419,6 +418,7 @@ class TrafficScreen(FramedScreen):
                 not self.nictop.traffic.running,
                 "a test is running",
             ),
+            MenuEntry(self_test, self.start_self_test),
         )
         self.app.push_screen(MenuScreen("Traffic", entries))
 
