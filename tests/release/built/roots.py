@@ -254,6 +254,7 @@ def _arm64_root() -> Path:
         stdout=subprocess.DEVNULL, timeout=MAKE_TIMEOUT, check=True,
     )  # fmt: skip
     program = unfinished / "usr/local/sbin/mknod"
+    program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(MKNOD)
     program.chmod(0o755)
     with tempfile.TemporaryDirectory() as name:
