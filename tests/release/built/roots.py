@@ -106,6 +106,7 @@ for device in null zero full random urandom tty; do
     touch "dev/$device"
     mount --bind "/dev/$device" "dev/$device"
 done
+mkdir -p mnt
 mount --bind "$files" mnt
 exec env -i HOME=/root PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin TERM=xterm-256color LC_ALL=C.UTF-8 \\
     DEBIAN_FRONTEND=noninteractive chroot . sh -euc "$script"
