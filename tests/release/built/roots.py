@@ -47,10 +47,10 @@ exec env -i HOME=/root PATH=/usr/bin TERM=xterm-256color LC_ALL=C.UTF-8 /usr/sbi
 """
 COPY = """\
 set -e
-root=$1 script=$2
+root=$1 lower=$2 script=$3
 mount -t tmpfs none "$root"
 mkdir "$root/upper" "$root/work" "$root/merged"
-mount -t overlay -o "lowerdir=/,upperdir=$root/upper,workdir=$root/work" none "$root/merged"
+mount -t overlay -o "lowerdir=$lower,upperdir=$root/upper,workdir=$root/work" none "$root/merged"
 mount -t proc none "$root/merged/proc"
 mount -t sysfs none "$root/merged/sys"
 mount --bind /dev "$root/merged/dev"
@@ -106,6 +106,7 @@ for device in null zero full random urandom tty; do
     touch "dev/$device"
     mount --bind "/dev/$device" "dev/$device"
 done
+mkdir -p mnt
 mount --bind "$files" mnt
 exec env -i HOME=/root PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin TERM=xterm-256color LC_ALL=C.UTF-8 \\
     DEBIAN_FRONTEND=noninteractive chroot . sh -euc "$script"
@@ -204,9 +205,12 @@ def run_in_minimal_root(
     return _run(minimal_root_command(python, file, folder, *command))
 
 
-def run_in_copy(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
-    """Run a shell script in a copy of this machine's files; its changes are lost at the end."""
-    return _run([*UNSHARE, "sh", "-c", COPY, "sh", str(folder), script])
+def run_in_copy(
+    folder: Path, script: str, lower: Path = Path("/")
+) -> subprocess.CompletedProcess[str]:
+    """Run a shell script in a copy of the root `lower`, by default that of this machine; its
+    changes are lost at the end."""
+    return _run([*UNSHARE, "sh", "-c", COPY, "sh", str(folder), str(lower), script])
 
 
 def run_in_rpm_root(
@@ -251,6 +255,7 @@ def _arm64_root() -> Path:
         stdout=subprocess.DEVNULL, timeout=MAKE_TIMEOUT, check=True,
     )  # fmt: skip
     program = unfinished / "usr/local/sbin/mknod"
+    program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(MKNOD)
     program.chmod(0o755)
     with tempfile.TemporaryDirectory() as name:
@@ -264,17 +269,18 @@ def _arm64_root() -> Path:
     return root
 
 
-def debian_root(suite: str) -> Path:
-    """Debian of a release with its required packages and apt, for this machine's processor; made
-    at the first use. Raises CalledProcessError."""
+def debian_root(suite: str, *include: str) -> Path:
+    """Debian of a release with its required packages, apt and those of `include`, for this
+    machine's processor; made at the first use. Raises CalledProcessError."""
     root = STORE / f"debian-{suite}"
     if root.exists():
         return root
     unfinished = STORE / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
+    words = ["--variant=minbase", *(f"--include={name}" for name in include)]
     subprocess.run(
-        ["debootstrap", "--variant=minbase", suite, str(unfinished)],
+        ["debootstrap", *words, suite, str(unfinished)],
         stdout=subprocess.DEVNULL, timeout=MAKE_TIMEOUT, check=True,
     )  # fmt: skip
     unfinished.rename(root)

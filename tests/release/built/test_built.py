@@ -23,11 +23,13 @@ from release.sbom import SUFFIX, normalized
 from release.wheels import ARCHITECTURES, PYTHONS, REQUIREMENTS, ROOT
 from tests.release.built.roots import (
     Python,
+    debian_root,
     minimal_root_command,
     pythons,
     run_in_copy,
     run_in_minimal_root,
     this_system,
+    why_no_debootstrap,
     why_no_roots,
 )
 from tests.release.test_sbom import check_document
@@ -245,6 +247,28 @@ def test_the_debian_package_installs_and_removes_cleanly(
     assert done.stdout.endswith("removed\n")
     (python,) = re.findall(r"Debian package, Python (3\.\d+)\.", done.stdout)
     record_run(Run("Debian package", this_system(), "x86-64", python))
+
+
+@needs_roots
+def test_the_debian_package_runs_on_debian_13(
+    dist: Dist, tmp_path: Path, record_run: Callable[[Run], None]
+) -> None:
+    if why_no_debootstrap():
+        pytest.skip(why_no_debootstrap())
+    lower = debian_root("trixie", "python3")
+    folder = tmp_path / "root"
+    folder.mkdir()
+    shutil.copy(dist["amd64.deb"], lower / "package.deb")
+    script = """
+        dpkg -i /package.deb
+        nictop --version
+        nictop show --interval 0.1 --format json
+    """
+    done = run_in_copy(folder, script, lower)
+    assert done.returncode == 0, done
+    (python,) = re.findall(r"Debian package, Python (3\.\d+)\.", done.stdout)
+    assert "trixie" in done.stdout
+    record_run(Run("Debian package", "Debian 13", "x86-64", python))
 
 
 @pytest.mark.parametrize("kind", ["amd64.deb", "arm64.deb"])
