@@ -91,7 +91,7 @@ def test_random_hosts_have_findings() -> None:
     number = random.Random(7)
     spoke: set[str] = set()
     for _ in range(360):
-        diagnosis = diagnose([mutated_host(name, number, 0.02) for name in BASES])
+        diagnosis = diagnose([mutated_host(name, number, 0.1) for name in BASES])
         spoke |= {finding.rule for finding in diagnosis.findings}
         if len(spoke) >= len(RULES) // 4:
             return

@@ -24,21 +24,19 @@ def growing_bytes() -> set[str]:
 
 
 def growing_in(source: str) -> Iterator[str]:
+    if "b'" not in source and 'b"' not in source and "byte" not in source:
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):
             known = begun(node) | fields_of_bytes(node)
-            yield from sorted(
-                f"{node.name}.{name[5:]}"
-                for name in known & grown(node)
-                if name.startswith("self.")
-            )
+            own = {name for name in known if name.startswith("self.")}
+            if own:
+                yield from sorted(f"{node.name}.{name[5:]}" for name in own & grown(node))
         elif isinstance(node, Function):
             known = begun(node) | bytearrays_given(node)
-            yield from sorted(
-                f"{node.name} {name}"
-                for name in known & grown(node)
-                if not name.startswith("self.")
-            )
+            own = {name for name in known if not name.startswith("self.")}
+            if own:
+                yield from sorted(f"{node.name} {name}" for name in own & grown(node))
 
 
 def begun(node: ast.AST) -> set[str]:
